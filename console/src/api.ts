@@ -1,12 +1,12 @@
-// The service, asked as its users ask it: POST /walker/NAME. Who asks, a cookie says that scripts
-// cannot read; beside it goes its proof, kept in this origin's storage for every tab. A read-only link to
-// one session is kept by the tab that it was opened in, and goes as it is.
-import { keep, kept, tellKept } from "./kept";
+// Requests to the service: POST /walker/NAME. A cookie that scripts cannot read identifies the user; each
+// request also sends its proof, which this origin stores for every tab. A tab that was opened by a read-only
+// link stores the link's secret and sends that instead.
+import { announceChange, preference, setPreference } from "./preferences";
 import { readPlace } from "./route";
 
 const LINK = "contextrender.link";
 
-/** A refusal, with the server's own sentence. */
+/** An error reply, with the server's sentence. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -16,60 +16,60 @@ export class ApiError extends Error {
   }
 }
 
-let refusal = "";
+let signOutReason = "";
 
-export const isSignedIn = (): boolean => link() !== null || kept("proof") !== null;
+export const isSignedIn = (): boolean => link() !== null || preference("proof") !== null;
 
-/** The one session that this tab may look at; null where the user is signed in. */
-export const visited = (): string | null => link()?.session ?? null;
+/** The one session that a read-only link opens; null if the user is signed in. */
+export const linkedSession = (): string | null => link()?.session ?? null;
 
-interface ReadLink {
+interface ShareLink {
   secret: string;
   session: string;
 }
 
-const link = (): ReadLink | null => JSON.parse(sessionStorage.getItem(LINK) ?? "null");
+const link = (): ShareLink | null => JSON.parse(sessionStorage.getItem(LINK) ?? "null");
 
-/** Why the last sign-in ended, for the login page. */
-export const signedOutBecause = (): string => refusal;
+/** The reason why the last sign-in ended, for the login page. */
+export const lastSignOutReason = (): string => signOutReason;
 
-function keepProof(proof: string | null, because = ""): void {
-  refusal = because;
+function storeProof(proof: string | null, reason = ""): void {
+  signOutReason = reason;
   sessionStorage.removeItem(LINK);
-  keep("proof", proof);
+  setPreference("proof", proof);
 }
 
-function keepLink(found: ReadLink | null, because = ""): void {
-  refusal = because;
-  if (found) sessionStorage.setItem(LINK, JSON.stringify(found));
+function storeLink(shareLink: ShareLink | null, reason = ""): void {
+  signOutReason = reason;
+  if (shareLink) sessionStorage.setItem(LINK, JSON.stringify(shareLink));
   else sessionStorage.removeItem(LINK);
-  tellKept();
+  announceChange();
 }
 
-/** Signs in with a code, or with a token as the bearer. */
+/** Sign in with a code, or with a token as the bearer. */
 async function signIn(body: object, bearer = ""): Promise<void> {
-  keepProof((await post<{ proof: string }>("/console/sign-in", body, bearer)).proof);
+  storeProof((await post<{ proof: string }>("/console/sign-in", body, bearer)).proof);
 }
 
-/** Signs in with what a link brings, `#code=...` (or `#token=...`), or looks through a read-only `#view=...`,
- * and goes where its `to` says. */
+/** Sign in with the `#code=...` or `#token=...` of a link, or store a read-only link's `#view=...`; then go to
+ * its `to`. */
 export async function followLink(): Promise<void> {
-  const given = /^#(code|token|view)=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
-  if (!given) return;
-  const [, kind, secret, to = ""] = given;
+  const match = /^#(code|token|view)=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
+  if (!match) return;
+  const [, kind, secret, to = ""] = match;
   history.replaceState(null, "", `${location.pathname}#${decodeURIComponent(to)}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
-  if (kind === "view") return keepLink({ secret, session: readPlace(`#${decodeURIComponent(to)}`).session });
+  if (kind === "view") return storeLink({ secret, session: readPlace(`#${decodeURIComponent(to)}`).session });
   try {
     await (kind === "token" ? signIn({}, decodeURIComponent(secret)) : signIn({ code: secret }));
   } catch (error) {
-    const told = error instanceof ApiError && error.status !== 401 ? error.message : REFUSED[kind];
-    if (!isSignedIn()) keepProof(null, told);
+    const reason = error instanceof ApiError && error.status !== 401 ? error.message : REJECTED[kind];
+    if (!isSignedIn()) storeProof(null, reason);
   }
 }
 
-const REFUSED: Record<string, string> = {
-  code: "This link was used before or has expired. Run “contextrender console” for another, or sign in.",
+const REJECTED: Record<string, string> = {
+  code: "This link was used before or has expired. Run “contextrender console” for a new one, or sign in.",
   token: "The token of this link has expired. Sign in again.",
 };
 
@@ -79,31 +79,31 @@ export async function logIn(username: string, password: string): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
-  if (link()) return keepLink(null, "You closed the session.");
+  if (link()) return storeLink(null, "You closed the session.");
   await post("/console/sign-out", {}).catch(() => null);
-  keepProof(null);
+  storeProof(null);
 }
 
-/** The first report of a walker. A refused token leads back to the login page. */
-export async function ask<T>(walker: string, fields: object, signal?: AbortSignal): Promise<T> {
+/** Return the first report of a walker. A rejected token leads back to the login page. */
+export async function request<T>(walker: string, fields: object, signal?: AbortSignal): Promise<T> {
   try {
     return (await post<{ reports: T[] }>(`/walker/${walker}`, fields, link()?.secret, signal)).reports[0];
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      if (link()) keepLink(null, "This link has expired or was revoked.");
-      else keepProof(null, "Your session has ended. Sign in again.");
+      if (link()) storeLink(null, "This link has expired or was revoked.");
+      else storeProof(null, "Your session has ended. Sign in again.");
     }
     throw error;
   }
 }
 
-/** Asks until the report is complete, and tells each one. */
-export async function askWhole<T extends { complete?: boolean }>(
-  walker: string, fields: object, signal: AbortSignal, tell: (value: T) => void = () => undefined,
+/** Repeat a request until its report is complete, and pass on each report. */
+export async function requestComplete<T extends { complete?: boolean }>(
+  walker: string, fields: object, signal: AbortSignal, report: (value: T) => void = () => undefined,
 ): Promise<T> {
   for (;;) {
-    const value = await ask<T>(walker, fields, signal);
-    tell(value);
+    const value = await request<T>(walker, fields, signal);
+    report(value);
     if (value.complete !== false) return value;
   }
 }
@@ -115,14 +115,14 @@ async function post<T>(path: string, body: object, bearer = "", signal?: AbortSi
       method: "POST",
       headers: {
         "content-type": "application/json",
-        ...(bearer ? { authorization: `Bearer ${bearer}` } : { "x-contextrender-console": kept("proof") ?? "" }),
+        ...(bearer ? { authorization: `Bearer ${bearer}` } : { "x-contextrender-console": preference("proof") ?? "" }),
       },
       body: JSON.stringify(body),
       signal,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, "The service does not answer. Is it running?");
+    throw new ApiError(0, "The service does not respond. Is it running?");
   }
   const parsed = await reply.json().catch(() => null);
   if (!reply.ok || parsed === null) {

@@ -1,7 +1,7 @@
 // The frame around every view: who is signed in, where they are, light or dark.
 import { useEffect } from "preact/hooks";
-import { isSignedIn, signOut, visited } from "./api";
-import { keep, useKept } from "./kept";
+import { isSignedIn, signOut, linkedSession } from "./api";
+import { setPreference, usePreferences } from "./preferences";
 import { Icon } from "./parts/icon";
 import { Keys } from "./parts/keys";
 import { Empty } from "./parts/notes";
@@ -15,8 +15,8 @@ import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
 
 export function App() {
-  useKept();
-  const [signedIn, only] = [isSignedIn(), visited()];
+  usePreferences();
+  const [signedIn, only] = [isSignedIn(), linkedSession()];
   const place = usePlace();
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
@@ -45,7 +45,7 @@ export function App() {
         )}
         <span class="spring" />
         <Keys />
-        <button class="quiet icon" aria-label={`Use ${theme} colours`} title={`Use ${theme} colours`} onClick={() => keep("theme", theme)}>
+        <button class="quiet icon" aria-label={`Use ${theme} colours`} title={`Use ${theme} colours`} onClick={() => setPreference("theme", theme)}>
           <Icon name={isDark() ? "sun" : "moon"} />
         </button>
         {signedIn && (

@@ -1,7 +1,7 @@
 // Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE;
 // #/search?text=...
 import { useState } from "preact/hooks";
-import { useEvent } from "./kept";
+import { useEvent } from "./preferences";
 
 /** The views of a session, as they are named. */
 export const VIEWS = {

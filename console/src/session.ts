@@ -1,9 +1,10 @@
-// One session's timeline, kept up to date: the newest turns come first, then the rest. `turns` has holes
-// until then.
-import { useEffect, useState } from "preact/hooks";
-import { ApiError, ask } from "./api";
+// The timeline of one session, updated while the page is open. The newest turns are loaded first; until all
+// are loaded `turns` has holes. Long because loading, updating and settings share one state.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ApiError, request } from "./api";
 import { ago } from "./format";
 import { address, type Options, type Place, type View } from "./route";
+import { optionsOf, type Setting } from "./setting";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
@@ -12,7 +13,7 @@ const POLL_MS = 3000;
 
 export const OMITTED = 0;
 export const COMPLETE = 1;
-export const REPLACED = 2;
+export const EXCERPT = 2;
 
 export interface Result {
   number: number;
@@ -22,37 +23,41 @@ export interface Result {
   tool: number;
 }
 
-/** What the views share. A changed `version` says that something was added. */
+/** The data that the views of a session share. `version` changes with every addition. */
 export class SessionData {
   version = 0;
   results: Result[] = [];
   turns: TurnView[] = [];
   tools: string[] = [];
+  /** By result number: the turns that used it, and those that missed it. */
   usedAt: number[][] = [];
+  missedAt: number[][] = [];
   last = 0;
   waiting = false;
   budget: number | string = 0;
   policy = "";
   policies: string[] = [];
   complete = false;
-  /** Whether what there is is only what a first picture needs. */
+  /** Whether only the parts for a first picture are loaded. */
   rough = true;
-  /** How many turns are known. */
-  known = 0;
+  /** How many turns are loaded. */
+  loaded = 0;
   error: ApiError | null = null;
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
   private oldestFirst = false;
 
-  /** `line`: the branch, null for the one written last. `changed` is called whenever something is added. */
+  /** `branch` is null for the one written last. With a `setting` all calls are recomputed under it. `onChange` is
+   * called after every addition. */
   constructor(
-    readonly line: { session: string; branch: number | null },
-    private changed: () => void,
+    readonly branch: { session: string; branch: number | null },
+    readonly setting: Setting | null,
+    private onChange: () => void,
   ) {}
 
-  /** The address of a view of it. */
+  /** Return the address of a view of the session. */
   to(view: View, item: number | null = null, options: Options = {}): string {
-    return address(this.line.session, view, item, this.line.branch, options);
+    return address(this.branch.session, view, item, this.branch.branch, { ...(this.setting && optionsOf(this.setting)), ...options });
   }
 
   async run(): Promise<void> {
@@ -63,7 +68,7 @@ export class SessionData {
       } catch (error) {
         if (this.stop.signal.aborted) return;
         this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
-        this.tell();
+        this.announce();
         if (this.error.status === 401 || this.error.status === 404) return;
       }
       await new Promise((done) => setTimeout(done, document.hidden ? 5 * POLL_MS : POLL_MS));
@@ -75,65 +80,95 @@ export class SessionData {
   }
 
   resultAt(position: number): Result | undefined {
-    const found = this.byPosition.get(position);
-    return found === undefined ? undefined : this.results[found];
+    const number = this.byPosition.get(position);
+    return number === undefined ? undefined : this.results[number];
   }
 
-  /** Whether an answer may still come: a provider's bill tells that one was given, recorded or not. */
-  get answering(): boolean {
+  /** Whether an answer may still come: a call with usage has been answered, recorded or not. */
+  get isAnswering(): boolean {
     return this.waiting && !this.turns[this.last - 1]?.billed;
   }
 
-  /** What was shown of a result at a turn (by index): OMITTED, COMPLETE, REPLACED; -1 before it was there. */
+  /** How the prompt of a turn (by index) had a result: OMITTED, COMPLETE, EXCERPT; -1 before the result existed. */
   state(turn: number, result: number): number {
-    const at = this.turns[turn];
-    if (!at || result >= at.results) return -1;
-    if (within(at.complete, result)) return COMPLETE;
-    return within(at.replaced, result) ? REPLACED : OMITTED;
+    const call = this.turns[turn];
+    if (!call || result >= call.results) return -1;
+    if (isInRuns(call.complete, result)) return COMPLETE;
+    return isInRuns(call.replaced, result) ? EXCERPT : OMITTED;
+  }
+
+  /** The turns, from 1, that used a result or missed it. */
+  markedAt(result: number): number[] {
+    const [used, missed] = [this.usedAt[result] ?? [], this.missedAt[result] ?? []];
+    return missed.length ? [...new Set([...used, ...missed])].sort((a, b) => a - b) : used;
+  }
+
+  /** The steps so far: answers that used an earlier result, those of them with a miss, and all uses and misses. */
+  get counts(): { steps: number; steps_with_misses: number; uses: number; misses: number } {
+    const turns = this.turns.filter((turn) => turn && (turn.uses.length || turn.missed.length));
+    const sum = (of: (turn: TurnView) => number) => turns.reduce((total, turn) => total + of(turn), 0);
+    return {
+      steps: turns.length,
+      steps_with_misses: sum((turn) => Number(turn.missed.length > 0)),
+      uses: sum((turn) => turn.uses.length),
+      misses: sum((turn) => turn.missed.length),
+    };
+  }
+
+  /** The number of answers so far. */
+  get answers(): number {
+    return this.last - Number(this.waiting);
+  }
+
+  /** How a turn (by index) used a result: a miss, a use of a value that was visible elsewhere, or a plain use. */
+  markAt(turn: number, result: number): "miss" | "elsewhere" | "use" {
+    if (this.turns[turn]?.missed.includes(result)) return "miss";
+    return this.state(turn, result) === OMITTED ? "elsewhere" : "use";
   }
 
   private async catchUp(): Promise<void> {
-    if (this.last === 0) await this.glimpse();
-    await this.load(this.rough ? 1 - FIRST_PAGE : this.waiting ? this.last : this.last + 1, PAGE);
+    if (this.last === 0 && !this.setting) await this.loadRecentCalls();
+    const newest = this.waiting ? this.last : this.last + 1;
+    await this.load(this.rough ? (this.setting ? 1 : 1 - FIRST_PAGE) : newest, PAGE);
     for (let gap = this.gap(); gap; gap = this.gap()) await this.load(...gap);
   }
 
-  /** The newest turns, at once however long the session is. */
-  private async glimpse(): Promise<void> {
-    const page = await ask<TimelineView>("glimpse", { ...this.line, limit: FIRST_PAGE }, this.stop.signal);
-    if (page.turns.length > 0) this.take(page);
+  /** Load the newest turns, at once however long the session is. */
+  private async loadRecentCalls(): Promise<void> {
+    const page = await request<TimelineView>("glimpse", { ...this.branch, limit: FIRST_PAGE }, this.stop.signal);
+    if (page.turns.length > 0) this.add(page);
   }
 
   private async load(start: number, limit: number): Promise<void> {
-    const page = await ask<TimelineView>("timeline", { ...this.line, start, limit }, this.stop.signal);
-    // What was not noted is recomputed from the first call on, so it comes in that order.
+    const page = await request<TimelineView>("timeline", { ...this.branch, ...this.setting, start, limit }, this.stop.signal);
+    // Calls that were not recorded are recomputed in order, from the first one on.
     this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.noted);
-    this.take(page);
+    this.add(page);
   }
 
-  /** The turns to ask for next: a start and how many. */
+  /** Return the turns to load next: a start and a count. */
   private gap(): [number, number] | null {
-    if (this.known >= this.last) return null;
-    const known = (turn: number) => this.turns[turn] !== undefined;
+    if (this.loaded >= this.last) return null;
+    const isLoaded = (turn: number) => this.turns[turn] !== undefined;
     let [start, end] = [0, this.last];
     if (this.oldestFirst) {
-      while (known(start)) start++;
+      while (isLoaded(start)) start++;
       return [start + 1, PAGE];
     }
-    while (known(end - 1)) end--;
+    while (isLoaded(end - 1)) end--;
     start = end;
-    while (start > 0 && !known(start - 1) && end - start < PAGE) start--;
+    while (start > 0 && !isLoaded(start - 1) && end - start < PAGE) start--;
     return [start + 1, end - start];
   }
 
-  private take(page: TimelineView): void {
-    const settled = this.complete && page.last === this.last && page.waiting === this.waiting;
-    const same = settled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
-    if (page.last < this.last || (this.rough && !page.rough)) Object.assign(this, { turns: [], usedAt: [], known: 0 });
+  private add(page: TimelineView): void {
+    const isSettled = this.complete && page.last === this.last && page.waiting === this.waiting;
+    const isSame = isSettled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
+    if (page.last < this.last || (this.rough && !page.rough)) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
     this.rough = page.rough;
     this.last = page.last;
     this.waiting = page.waiting;
-    if (same) return;
+    if (isSame) return;
     Object.assign(this, { budget: page.budget, policy: page.policy, policies: page.policies });
     const { first, tools, names, positions, turns, tokens } = page.results;
     const ids = tools.map((name) => this.toolId(name));
@@ -151,47 +186,50 @@ export class SessionData {
       };
     });
     for (const turn of page.turns) {
-      if (!this.turns[turn.turn - 1]) this.known++;
+      if (!this.turns[turn.turn - 1]) this.loaded++;
       this.turns[turn.turn - 1] = turn;
-      for (const result of turn.uses) {
-        const used = (this.usedAt[result] ??= []);
-        if (!used.includes(turn.turn)) used.push(turn.turn);
-        used.sort((a, b) => a - b);
-      }
+      for (const result of turn.uses) addTurn((this.usedAt[result] ??= []), turn.turn);
+      for (const result of turn.missed) addTurn((this.missedAt[result] ??= []), turn.turn);
     }
-    this.complete = !this.rough && this.known >= this.last;
-    this.tell();
+    this.complete = !this.rough && this.loaded >= this.last;
+    this.announce();
   }
 
-  /** A tool's index in `tools`, new if need be. */
+  /** Return a tool's index in `tools`; add the tool if it is new. */
   toolId(name: string): number {
-    const known = this.tools.indexOf(name);
-    return known < 0 ? this.tools.push(name) - 1 : known;
+    const index = this.tools.indexOf(name);
+    return index < 0 ? this.tools.push(name) - 1 : index;
   }
 
-  private tell(): void {
+  private announce(): void {
     this.version++;
-    this.changed();
+    this.onChange();
   }
 }
 
-/** What every view of a session is given. */
+/** The properties of every view of a session. */
 export interface ViewProps {
   place: Place;
   data: SessionData;
 }
 
-/** Models answer within minutes: a run that has waited for longer has most likely ended. */
-export const QUIET_SECONDS = 900;
+/** Models answer within minutes: a session that has waited longer has most likely ended. */
+export const STOPPED_SECONDS = 900;
 
-/** What a session is doing, and whether an answer may be on its way. `at`: when it was last written, in seconds since 1970, if known. */
-export function stateOf(waiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
+/** Describe the state of a session, and whether an answer may still come. `at` is the time of its last change, in seconds since 1970. */
+export function describeState(waiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
   if (!waiting) return { text: "Idle", live: false };
-  if (at === null || now - at < QUIET_SECONDS) return { text: "Model’s turn", live: at !== null };
+  if (at === null || now - at < STOPPED_SECONDS) return { text: "Model’s turn", live: at !== null };
   return { text: `No answer: stopped ${ago(at, now)}`, live: false };
 }
 
-function within(runs: number[], value: number): boolean {
+function addTurn(turns: number[], turn: number): void {
+  if (turns.includes(turn)) return;
+  turns.push(turn);
+  turns.sort((a, b) => a - b);
+}
+
+function isInRuns(runs: number[], value: number): boolean {
   for (let i = 0; i < runs.length; i += 2) {
     if (value < runs[i]) return false;
     if (value < runs[i] + runs[i + 1]) return true;
@@ -199,20 +237,21 @@ function within(runs: number[], value: number): boolean {
   return false;
 }
 
-/** The numbers in runs of them: first, length, ... */
+/** Return the numbers of runs: first, length, ... */
 export function numbersIn(runs: number[]): number[] {
   const numbers: number[] = [];
   for (let i = 0; i < runs.length; i += 2) for (let n = 0; n < runs[i + 1]; n++) numbers.push(runs[i] + n);
   return numbers;
 }
 
-/** The session's data, for a component that is keyed by session and branch. */
-export function useSession({ session, branch }: Place): SessionData {
+/** Return the data of a place's session under a setting; null while `isNeeded` is false. */
+export function useSession({ session, branch }: Place, setting: Setting | null, isNeeded = true): SessionData | null {
   const [, setVersion] = useState(0);
-  const [data] = useState(() => new SessionData({ session, branch }, () => setVersion((count) => count + 1)));
+  const key = JSON.stringify([session, branch, setting, isNeeded]);
+  const data = useMemo(() => (isNeeded ? new SessionData({ session, branch }, setting, () => setVersion((count) => count + 1)) : null), [key]);
   useEffect(() => {
-    void data.run();
-    return () => data.close();
-  }, []);
+    void data?.run();
+    return () => data?.close();
+  }, [data]);
   return data;
 }

@@ -1,15 +1,15 @@
 // Light, dark, or as the system has it; and the colours of tools.
-import { kept, tellKept } from "./kept";
+import { announceChange, preference } from "./preferences";
 
 const system = (): MediaQueryList => matchMedia("(prefers-color-scheme: dark)");
 
-export const isDark = (): boolean => (kept("theme") ?? (system().matches ? "dark" : "light")) === "dark";
+export const isDark = (): boolean => (preference("theme") ?? (system().matches ? "dark" : "light")) === "dark";
 
 /** Has the style sheet's colours follow, before anything is drawn with them. */
 export function followTheme(): void {
   const apply = () => (document.documentElement.dataset.theme = isDark() ? "dark" : "light");
   addEventListener("storage", apply);
-  system().addEventListener("change", tellKept);
+  system().addEventListener("change", announceChange);
   apply();
 }
 

@@ -48,6 +48,9 @@ export interface PolicyView {
   events: number;
   seen: number;
   recall: number | null;
+  steps: number;
+  steps_with_misses: number;
+  misses: number;
   cost: number | null;
   full_cost: number | null;
   unpriced: number;
@@ -58,7 +61,12 @@ export interface CompareView {
   session: string;
   branch: number;
   complete: boolean;
-  policies: PolicyView[];
+  turns: number;
+  last: number;
+  own: number | null;
+  best: number | null;
+  sentence: string;
+  options: PolicyView[];
 }
 
 export interface LinkView {
@@ -245,17 +253,6 @@ export interface ContentView {
   used: UsedValue[];
   calls: CallTextView[];
   drawn: DrawnView[];
-}
-
-export interface RemediesView {
-  session: string;
-  branch: number;
-  turn: number;
-  position: number;
-  tried: number[];
-  budget: number | null;
-  policies: string[];
-  complete: boolean;
 }
 
 export interface ReuseView {

@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
 import { linesOf } from "../src/parts/curve";
+import type { PolicyView } from "../src/types";
 
-const option = (policy: string, budget: number, cost: number | null, hidden: number | null) => ({
-  policy, budget, cost, hidden, dollars: 1, full_dollars: 2,
-});
+const option = (policy: string, budget: number, cost: number | null, steps: number, steps_with_misses: number) =>
+  ({ policy, budget, cost, steps, steps_with_misses }) as PolicyView;
 
-test("a policy's points are one line, by what was in view; what says nothing has none", () => {
-  const lines = linesOf([option("a", 6000, 0.5, 0.25), option("b", 3000, 0.4, null), option("a", 3000, 0.3, 0.5), option("c", 1, null, 0)]);
-  expect(lines).toEqual([["a", [{ policy: "a", budget: 3000, inView: 0.5, cost: 0.3 }, { policy: "a", budget: 6000, inView: 0.75, cost: 0.5 }]]]);
+test("a policy's options are one line, by the share of steps with all values; options without a price have no point", () => {
+  const lines = linesOf([option("a", 6000, 0.5, 4, 1), option("b", 3000, null, 4, 0), option("a", 3000, 0.3, 4, 2), option("c", 1, 1, 0, 0)]);
+  expect(lines).toEqual([
+    ["a", [{ policy: "a", budget: 3000, share: 0.5, cost: 0.3 }, { policy: "a", budget: 6000, share: 0.75, cost: 0.5 }]],
+    ["c", [{ policy: "c", budget: 1, share: 1, cost: 1 }]],
+  ]);
 });

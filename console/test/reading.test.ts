@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { prettyJson, readingOf } from "../src/parts/reading";
+import { prettyJson, readableArguments, readingOf } from "../src/parts/reading";
 
 const ESC = "\u001b";
 const shown = (text: string) => {
@@ -87,4 +87,11 @@ test("no character of a text is taken for structure", () => {
   const text = prettyJson(JSON.stringify(value));
   expect(JSON.parse(text)).toEqual(value);
   expect(text.split("\n")).toHaveLength(4);
+});
+
+test("the lines of a text among a call's arguments are lines", () => {
+  expect(readableArguments('{"path":"a.py","content":"def f():\\n  return 12345678901234567890","n":12345678901234567890}')).toBe(
+    '{\n  "path": "a.py",\n  "content": \n    def f():\n      return 12345678901234567890,\n  "n": 12345678901234567890\n}',
+  );
+  expect(readableArguments('{"content":"first\\nsecond \\"qu')).toBe('{"content":"first\nsecond "qu');
 });

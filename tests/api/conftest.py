@@ -93,7 +93,6 @@ NEEDS: dict[str, dict[str, Any]] = {
     "note_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
     "recall": {"results": [3]},
     "read_message": {"position": 3},
-    "remedies": {"turn": 6, "position": 7, "budget": 600},
     "search": {"query": "ORD-1001"},
     "trace_value": {"value": "ORD-1001"},
 }

@@ -110,7 +110,6 @@ REFUSED: dict[str, list[Json]] = {
 }
 NOT_THERE: dict[str, Json] = {
     "read_message": {"position": 99_999},
-    "remedies": {"turn": 4, "position": 0},
     "explain": {"turn": 0},
     "reuse_graph": {"turn": 0},
     "show_call": {"turn": 99_999},

@@ -14,7 +14,7 @@ RUN = agent_run(6, lines=5)
 NAME = "run 1/é"
 OPEN = {
     *("advise", "compare_policies", "explain", "glimpse", "glimpse_call", "inspect_session"),
-    *("misses", "read_message", "recall", "remedies", "reuse_graph", "savings", "search"),
+    *("misses", "read_message", "recall", "reuse_graph", "savings", "search"),
     *("show_call", "timeline", "trace_value"),
 }
 

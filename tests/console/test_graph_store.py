@@ -146,8 +146,8 @@ def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None
 def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     names = ["contextrender", "prune", "full"]
     view = complete(service, "compare_policies", session=ORDERS, policies=names)
-    assert [one["policy"] for one in view["policies"]] == names
-    own, _, full = view["policies"]
+    assert [one["policy"] for one in view["options"]] == names
+    own, _, full = view["options"]
     made = complete(service, "savings", session=ORDERS)["totals"]
     told = ("turns", "last", "prompt", "full", "cached", "output", "events", "seen", "full_cost")
     assert {name: own[name] for name in told} == {name: made[name] for name in told}
@@ -155,22 +155,16 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     prices = ["*:input=2,cached=0.5,output=8"]
     priced = complete(service, "compare_policies", session=ORDERS, policies=names, prices=prices)
     made = complete(service, "savings", session=ORDERS, prices=prices)["totals"]
-    assert made["cost"] == pytest.approx(priced["policies"][0]["cost"])
-    assert made["full_cost"] == pytest.approx(priced["policies"][2]["cost"])
+    assert made["cost"] == pytest.approx(priced["options"][0]["cost"])
+    assert made["full_cost"] == pytest.approx(priced["options"][2]["cost"])
     assert full["prompt"] == full["full"] and full["recall"] == 1.0
-    assert len({one["full"] for one in view["policies"]}) == 1
+    assert len({one["full"] for one in view["options"]}) == 1
 
 
-def test_a_miss_has_remedies(service: Service) -> None:
+def test_a_miss_and_explain_give_the_same_reason(service: Service) -> None:
     miss = next(service.misses(LARGE))
     told = service("explain", session=LARGE, turn=miss["turn"])
     (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
     assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {
         name: miss[name] for name in ("shown", "reason", "left", "after", "cost", "name")
     }
-    asked = {"session": LARGE, "turn": miss["turn"], "position": miss["position"]}
-    found = complete(service, "remedies", **asked)
-    assert found["budget"] in found["tried"]
-    fixed = service("explain", session=LARGE, turn=miss["turn"], budget=found["tried"][-1])
-    (row,) = [row for row in fixed["results"] if row["position"] == miss["position"]]
-    assert row["shown"] == "complete"

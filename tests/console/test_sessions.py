@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.wire import Json
 
-from tests.console.conftest import LARGE, ORDERS, Console, Service
+from tests.console.conftest import LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import expect
 from tests.console.transcripts import make_run
 
@@ -36,10 +35,13 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     saved = 1 - totals["prompt"] / totals["full"]
     assert totals["calls"] == listed["turns"] and 0.2 < saved < 1
     expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
-    expect(cells.nth(5)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
+    judged = complete(service, "savings", session=ORDERS)["totals"]
+    share = 1 - judged["steps_with_misses"] / judged["steps"]
+    expect(cells.nth(5)).to_have_text(f"{share:.0%}")
+    expect(cells.nth(6)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
     most, *others = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
-    expect(cells.nth(6)).to_have_text(f"{most} +{len(others)}")
-    expect(cells.nth(7)).to_have_text(re.compile("just now|min ago"))
+    expect(cells.nth(7)).to_have_text(f"{most} +{len(others)}")
+    expect(cells.nth(8)).to_have_text(re.compile("just now|min ago"))
 
 
 def test_a_count_says_what_it_counts_to_the_keyboard_too(console: Console) -> None:
@@ -151,50 +153,21 @@ def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> Non
 def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console) -> None:
     console.page.route("**/walker/**", lambda route: route.abort())
     console.page.reload()
-    expect(console.page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(console.page.get_by_role("alert")).to_contain_text("does not respond")
     console.page.unroute("**/walker/**")
     console.page.get_by_role("button", name="Try again").click()
     expect(row(console, ORDERS)).to_be_visible()
     console.problems.clear()
 
 
-def test_a_setting_is_recommended_for_one_session_or_for_all(console: Console) -> None:
-    """The walkers are doubles: they would replay calls for minutes."""
-    option = {"policy": "prune", "budget": 12000, "cost": 0.5, "hidden": 0.25}
-    option |= {"dollars": 1.0, "full_dollars": 2.0}
-    whole = {"sessions": 9, "calls": 60, "rule": "", "best": option, "options": [option]}
-    parts = [
-        {"weighed": 2, "replayed": 100, "complete": False, "sentence": "Too early."},
-        {"weighed": 9, "replayed": 500, "complete": True, "sentence": "Prune at 12,000."},
-    ]
-    asked: list[Json] = []
-
-    def answer(route: Any) -> None:
-        asked.append(route.request.post_data_json)
-        part = parts[min(len(asked), len(parts)) - 1]
-        route.fulfill(body=json.dumps({"reports": [whole | part]}))
-
-    page = console.page
-    page.route("**/walker/advise*", answer)
+def test_savings_come_back_with_the_service(console: Console) -> None:
+    console.page.route("**/walker/savings", lambda route: route.abort())
     console.open(ORDERS, "savings")
-    page.get_by_role("button", name="Recommend", exact=True).click()
-    verdict = page.locator(".advice .verdict")
-    expect(verdict).to_contain_text("Prune at 12,000.")
-    expect(page.locator(".advice .loading")).to_have_count(0)
-    named = [fields["policies"] for fields in asked if "policies" in fields]
-    expect(page.locator(".advice tbody tr")).to_have_count(len(named))
-    expect(page.locator(".curve circle")).to_have_count(len(named))
-    assert ["prune"] in named and ["full"] not in named
-    assert all(fields["session"] == ORDERS for fields in asked)
-
-    asked.clear()
-    page.evaluate("location.hash = '#/overall'")
-    page.get_by_role("button", name="Recommend", exact=True).click()
-    expect(verdict).to_contain_text("Prune at 12,000.")
-    expect(verdict).to_contain_text("From 500 calls of 9 sessions.")
-    expect(page.locator(".advice tbody tr")).to_have_count(1)
-    expect(page.locator(".curve circle")).to_have_count(1)
-    assert len(asked) == 2 and not any("session" in fields for fields in asked)
+    expect(console.page.get_by_role("alert")).to_contain_text("does not respond")
+    console.page.unroute("**/walker/savings")
+    expect(console.page.get_by_role("alert")).to_have_count(0)
+    expect(console.page.locator(".savings .figures")).to_be_visible()
+    console.problems.clear()
 
 
 def found(console: Console) -> Any:

@@ -26,9 +26,13 @@ def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) 
 @pytest.mark.slow
 def test_sessions_are_listed_and_searched(service: Service) -> None:
     (listed,) = service("list_sessions", query=ORDERS)["sessions"]
-    counted = listed["counted"]
+    totals = complete(service, "savings", session=ORDERS)["totals"]
     (line,) = [one for one in run(service, "sessions").splitlines() if ORDERS in one]
-    assert f"{counted['seen'] / counted['drawn']:.0%}" in line and f" {listed['turns']} " in line
+    assert totals["steps_with_misses"] and totals["steps"]
+    assert (
+        f"{1 - totals['steps_with_misses'] / totals['steps']:.0%}" in line
+        and f" {listed['turns']} " in line
+    )
     found = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
     assert found.count("nightly-0") == 5 and ORDERS not in found
     assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
@@ -66,6 +70,9 @@ def test_one_call_is_shown_message_by_message(service: Service) -> None:
     shown = run(service, "show", ORDERS, "--turn", "30")
     assert f"{told['explain']['tokens']['after']} of 6000 tokens" in shown
     assert all(f"\n{line['position']:>2}  " in shown for line in told["messages"][:60])
+    answer = service("read_message", session=ORDERS, position=told["before"])
+    assert f"answer, message {told['before']}:" in shown
+    assert all(call["name"] in shown.split("answer, message")[1] for call in answer["calls"])
 
 
 def test_a_call_is_explained(service: Service) -> None:
@@ -95,12 +102,13 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 
 @pytest.mark.slow
 def test_what_calls_lacked_is_listed(service: Service) -> None:
-    view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
+    view = json.loads(run(service, "misses", LARGE, "--json"))
     assert view["turns"] == view["last"] and view["next"] is None
     first = next(service.misses(LARGE))
     assert first == view["misses"][0]
-    shown = run(service, "show", LARGE, "--misses")
-    assert f"({len(view['misses'])} results)" in shown
+    shown = run(service, "misses", LARGE)
+    missing = {miss["turn"] for miss in view["misses"] if not miss["names_only"]}
+    assert f"{len(missing):,} missed one" in shown
     assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 

@@ -1,5 +1,6 @@
 """The views on one session."""
 
+import json
 import re
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_the_timeline_is_walked_by_keyboard(console: Console) -> None:
     for key in ("Control+ArrowLeft", "Control+ArrowUp", *("ArrowRight",) * 4, "ArrowDown"):
         grid.press(key)
     expect(console.page.locator(".life")).to_contain_text("turn 5:")
-    expect(console.page.locator("p[role=status]")).to_contain_text("Turn 5, result 5")
+    expect(console.page.locator(".timeline p[role=status]")).to_contain_text("Turn 5, result 5")
     grid.press("Enter")
     expect(console.page.get_by_label("Turn", exact=True).first).to_have_value("5")
 
@@ -161,9 +162,11 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     )
     fewer = len(shown(own) - shown(other))
     expect(form.locator(".outcome")).to_contain_text(f"−{fewer} result")
+    expect(form.locator(".outcome")).to_contain_text(re.compile("miss"))
     choice(console, "Policy").select_option("prune")
     pruned = service("explain", session=ORDERS, turn=turn, budget=3000, policy="prune")
     expect(console.page.locator(".tag.complete")).to_have_count(len(shown(pruned)))
+    expect(form.get_by_role("slider", name="Recency")).to_have_count(0)
     form.get_by_role("button", name="Reset").click()
     expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
     form.get_by_role("slider", name="Recency", exact=True).fill("0")
@@ -175,6 +178,9 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     expect(console.page).to_have_url(re.compile("redundancy_penalty"))
     form.get_by_role("slider", name="Budget").fill("2500")
     expect(field).to_have_value("2500")
+    # An address that is opened on this page counts.
+    console.open(ORDERS, "call?budget=2600", None)
+    expect(field).to_have_value("2600")
     assert service("export_session", session=ORDERS) == before
 
 
@@ -192,7 +198,8 @@ def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
             expect(said.locator("pre")).to_have_text(answer["content"])
         for place, call in enumerate(answer.get("tool_calls", [])):
             shown = said.locator(".toolcall").nth(place)
-            expect(shown).to_contain_text(call["function"]["arguments"])
+            laid_out = json.dumps(json.loads(call["function"]["arguments"]), indent=2)
+            expect(shown).to_contain_text(laid_out)
         drawn = said.locator(".drawn li")
         expect(drawn).to_have_count(len(turns[turn - 1]["uses"]))
     console.open(ORDERS, "call", missed["turn"])
@@ -274,27 +281,68 @@ def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> 
     service("delete_session", session="large-result")
 
 
-def test_savings_are_told_beside_those_of_other_policies(
-    console: Console, service: Service
-) -> None:
+PRICE = "*:input=2,cached=0.5,output=8"
+
+
+def test_a_session_opens_with_what_it_saved(console: Console, service: Service) -> None:
     totals = complete(service, "savings", session=ORDERS)["totals"]
-    console.open(ORDERS, "savings")
-    figures = console.page.locator(".savings .figures")
+    page = console.open(ORDERS, "savings").page
+    figures = page.locator(".savings .figures")
     expect(figures).to_contain_text("no price")
-    expect(console.page.locator(".savings .chart")).to_have_count(2)
-    expect(console.page.get_by_text("of models without a price")).to_be_visible()
-    console.page.get_by_label("Your own prices").fill("*:input=2,cached=0.5,output=8")
-    console.page.get_by_role("button", name="Use", exact=True).click()
+    expect(page.locator(".savings .chart")).to_have_count(1)
+    expect(page.get_by_text("of models without a price")).to_be_visible()
+    page.get_by_label("Your own prices").fill(PRICE)
+    page.get_by_role("button", name="Use", exact=True).click()
     expect(figures).to_contain_text("instead of $")
-    expect(console.page.locator(".savings .chart")).to_have_count(3)
+    expect(page.locator(".savings .chart")).to_have_count(2)
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
-    compared = complete(service, "compare_policies", session=ORDERS)
-    rows = console.page.locator(".savings tbody tr")
-    expect(rows).to_have_count(len(compared["policies"]))
+    expect(page.locator(".savings .verdict")).to_contain_text(headline(totals))
+
+
+def headline(totals: Any) -> str:
+    """The headline as every page has it."""
+    steps, missing = totals["steps"], totals["steps_with_misses"]
+    return f"{1 - missing / steps:.0%} of {steps:,} steps had every value they used"
+
+
+def test_a_setting_is_chosen_on_the_curve_and_shown(console: Console, service: Service) -> None:
+    page = console.open(ORDERS, "savings").page
+    page.get_by_label("Your own prices").fill(PRICE)
+    page.get_by_role("button", name="Use", exact=True).click()
+    console.open(ORDERS)
+    compared = complete(service, "compare_policies", session=ORDERS, prices=[PRICE])
+    own = compared["options"][compared["own"]]
+    settings = page.get_by_role("region", name="Settings")
+    expect(settings.locator(".verdict")).to_have_text(compared["sentence"])
+    expect(page.locator(".session > .figures")).to_contain_text(headline(own)[:3])
+    expect(settings.locator("circle.here")).to_have_count(1)
+    other = next(one for one in compared["options"] if one["misses"] < own["misses"])
+    settings.get_by_text("as a table").click()
+    rows = settings.locator("tbody tr")
+    expect(rows).to_have_count(len(compared["options"]))
     expect(rows.filter(has_text="in use")).to_contain_text("contextrender")
-    full = next(one for one in compared["policies"] if one["policy"] == "full")
-    assert full["prompt"] == full["full"] and full["recall"] == 1.0
+    rows.nth(compared["options"].index(other)).get_by_role("link").click()
+    outcome = page.locator(".outcome")
+    gone = [miss for miss in service.misses(ORDERS) if not miss["names_only"]]
+    expect(outcome).to_contain_text("would be gone")
+    assert len(gone) == own["misses"]
+    line = f"CONTEXTRENDER_POLICY={other['policy']} CONTEXTRENDER_BUDGET={other['budget']}"
+    expect(outcome).to_contain_text(line)
+    page.get_by_role("link", name="Misses", exact=True).click()
+    left = [
+        miss
+        for part in service.pages(
+            "misses", session=ORDERS, policy=other["policy"], budget=other["budget"]
+        )
+        for miss in part["misses"]
+        if not miss["names_only"]
+    ]
+    assert len(left) == other["misses"]
+    if left:
+        expect(page.locator(".misses .verdict")).to_contain_text(headline(other))
+    page.get_by_role("link", name="Show the session as it was").click()
+    expect(page.locator(".misses .verdict")).to_contain_text(headline(own))
 
 
 def test_a_session_that_goes_on_is_followed(console: Console, service: Service) -> None:
@@ -332,11 +380,11 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     page = console.page
     expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
     table = page.get_by_role("region", name="Misses")
-    filters = page.get_by_role("group", name="Which misses")
+    filters = page.get_by_role("group", name="Filter")
     dropped = sum(had(turns[: miss["turn"] - 1], miss) for miss in misses)
     restored = sum(had(turns[miss["turn"] :], miss) for miss in misses)
     assert 0 < restored < dropped
-    counts = {"never shown": len(misses) - dropped, "dropped and used later": dropped}
+    counts = {"never complete": len(misses) - dropped, "dropped": dropped}
     for name, count in {**counts, "restored": restored, "all": len(misses)}.items():
         expect(filters.get_by_role("button", name=name)).to_have_text(f"{name} {count:,}")
         filters.get_by_role("button", name=name).click()
@@ -345,9 +393,6 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     expect(row).to_contain_text(f"#{first['position']} {first['name']}")
     expect(row).to_contain_text((*first["values"], "called again")[0])
     expect(row).to_contain_text(first["reason"])
-    row.get_by_role("button", name="Find out").click()
-    found = service("remedies", session=LARGE, turn=first["turn"], position=first["position"])
-    expect(row).to_contain_text(f"a budget of {found['budget']:,}")
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
     answer = page.get_by_role("region", name="The answer")
     expect(answer).to_contain_text(f"#{first['position']} {first['name']}")

@@ -1,4 +1,5 @@
 // What the pictures on canvases share.
+import { visibleText } from "../bidi";
 
 /** The steps between the turns that an axis names. */
 export const TURN_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000];
@@ -32,7 +33,8 @@ export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRend
 }
 
 /** A name within some pixels, without its middle: the tools of one server begin alike. */
-export function fittedName(ctx: CanvasRenderingContext2D, words: string, width: number): string {
+export function fittedName(ctx: CanvasRenderingContext2D, name: string, width: number): string {
+  const words = visibleText(name);
   if (ctx.measureText(words).width <= width) return words;
   let left = words.length;
   const short = () => `${words.slice(0, Math.floor(left / 3))}…${words.slice(words.length - Math.ceil((2 * left) / 3))}`;

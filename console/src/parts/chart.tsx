@@ -1,7 +1,7 @@
 // Lines over the turns of a session.
 import { useState } from "preact/hooks";
 import { number } from "../format";
-import { Legend } from "./zoom";
+import { Legend } from "./legend";
 
 export interface Series {
   name: string;

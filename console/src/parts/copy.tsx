@@ -1,25 +1,25 @@
-// A button that copies a text and says that it did, or why it could not.
+// A button that copies a text and reports that it did, or why it could not.
 import { useEffect, useState } from "preact/hooks";
 
-export function Copy({ text, title = "Copy" }: { text: string; title?: string }) {
-  const [said, setSaid] = useState("");
+export function Copy({ text, title = "Copy", kind = "quiet" }: { text: string; title?: string; kind?: string }) {
+  const [outcome, setOutcome] = useState("");
   useEffect(() => {
-    if (!said) return;
-    const timer = setTimeout(() => setSaid(""), 4000);
+    if (!outcome) return;
+    const timer = setTimeout(() => setOutcome(""), 4000);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [outcome]);
   const copy = () =>
     (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
-      () => setSaid("Copied"),
-      () => setSaid("The browser does not allow copying here"),
+      () => setOutcome("Copied"),
+      () => setOutcome("The browser does not allow copying here"),
     );
   return (
     <>
-      <button class="quiet" onClick={copy}>
+      <button class={kind} onClick={copy}>
         {title}
       </button>
       <span role="status" class="hint">
-        {said}
+        {outcome}
       </span>
     </>
   );

@@ -1,65 +1,84 @@
-// What settings cost against how many steps had all they drew on: a line for each policy, its budgets as points.
-import { budgetOf, percent } from "../format";
-import { groupBy } from "../group";
-import { toolColour, isDark } from "../theme";
-import type { AdvisedView } from "../types";
+// Cost against the share of steps that had every value they used: a line per policy, a point per budget.
+import { budgetOf, dollars, percent } from "../format";
+import { groupBy } from "../grouping";
+import { isSame, nameOf, type Setting } from "../setting";
+import { isDark, toolColour } from "../theme";
+import type { PolicyView } from "../types";
 import { ticksOf } from "./chart";
-import { Legend } from "./zoom";
+import { Legend } from "./legend";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 320, 56, 44, 26, 60];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 300, 64, 44, 44, 48];
 
-export function Curve({ options }: { options: AdvisedView[] }) {
+interface Props {
+  options: PolicyView[];
+  /** The setting in use, and the one that the page shows. */
+  own: Setting;
+  chosen: Setting;
+  /** Return the address that shows a setting. */
+  to: (setting: Setting) => string;
+}
+
+export function Curve({ options, own, chosen, to }: Props) {
   const dark = isDark();
   const lines = linesOf(options);
-  const all = lines.flatMap(([, points]) => points);
-  if (all.length === 0) return null;
-  const least = Math.min(0.9, ...all.map(({ inView }) => inView));
-  const most = Math.max(1, ...all.map(({ cost }) => cost));
-  const x = (inView: number) => LEFT + ((inView - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
+  const points = lines.flatMap(([, line]) => line);
+  if (points.length === 0) return null;
+  const least = Math.min(0.9, ...points.map(({ share }) => share));
+  const most = Math.max(...points.map(({ cost }) => cost)) || 1;
+  const x = (share: number) => LEFT + ((share - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
   const y = (cost: number) => TOP + (1 - cost / most) * (HEIGHT - TOP - BOTTOM);
   return (
     <figure class="card chart curve">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label="Cost against what was in view; the table below has the same figures">
-        <text x={LEFT} y={TOP - 12}>
-          cost, of the whole history’s
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="Cost of the session against steps with all values, by setting; the table below has the same figures">
+        <text x={4} y={14}>
+          cost of the session
         </text>
         {ticksOf(0, most).map((cost) => (
           <g key={cost}>
             <path class="rule" d={`M${LEFT} ${y(cost)}H${WIDTH - RIGHT}`} />
             <text x={LEFT - 6} y={y(cost) + 4} text-anchor="end">
-              {percent(cost)}
+              {cost ? `$${cost}` : "$0"}
             </text>
           </g>
         ))}
-        {ticksOf(least, 1).map((inView) => (
-          <text key={inView} x={x(inView)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">
-            {percent(inView)}
+        {ticksOf(least, 1).map((share) => (
+          <text key={share} x={x(share)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">
+            {percent(share)}
           </text>
         ))}
         <text x={WIDTH - RIGHT} y={HEIGHT - 6} text-anchor="end">
-          steps that had all they drew on
+          steps with every value they used
         </text>
-        {lines.map(([policy, points], index) => (
+        {lines.map(([policy, line], index) => (
           <g key={policy} class="policy" style={{ stroke: toolColour(index, dark) }}>
-            <polyline points={points.map(({ inView, cost }) => `${x(inView)},${y(cost)}`).join(" ")} />
-            {points.map(({ budget, inView, cost }) => (
-              <circle key={budget} cx={x(inView)} cy={y(cost)} r="4">
-                <title>{`${policy} with ${budgetOf(budget)}: ${percent(cost)} of the bill, ${percent(inView)} of steps`}</title>
-              </circle>
-            ))}
+            <polyline points={line.map(({ share, cost }) => `${x(share)},${y(cost)}`).join(" ")} />
+            {line.map((point) => {
+              const here = isSame(point, own);
+              const name = `${nameOf(point)}: ${dollars(point.cost)}, ${percent(point.share)} of steps with all values${here ? ". You are here" : ""}`;
+              return (
+                <a key={point.budget} href={to(point)} aria-label={name} aria-current={isSame(point, chosen) ? "true" : undefined}>
+                  <title>{name}</title>
+                  <circle class="target" cx={x(point.share)} cy={y(point.cost)} r="12" />
+                  <circle class={here ? "here" : ""} cx={x(point.share)} cy={y(point.cost)} r={here ? 7 : 5} />
+                  <text x={x(point.share)} y={y(point.cost) + (index % 2 || here ? -10 : 19)} text-anchor="middle">
+                    {here ? "you are here" : policy === "full" ? "full" : budgetOf(point.budget)}
+                  </text>
+                </a>
+              );
+            })}
           </g>
         ))}
       </svg>
-      <Legend signs={lines.map(([name], index) => ({ name, colour: toolColour(index, dark) }))} />
+      <Legend signs={lines.map(([policy], index) => ({ name: policy, colour: toolColour(index, dark) }))} />
     </figure>
   );
 }
 
-/** The options that say both, a line for each policy from the least in view on. */
-export function linesOf(options: AdvisedView[]) {
-  const points = options.flatMap(({ policy, budget, cost, hidden }) =>
-    cost === null || hidden === null ? [] : { policy, budget, inView: 1 - hidden, cost },
+/** Return the options with a price as a line per policy, from the least share of steps on. */
+export function linesOf(options: PolicyView[]) {
+  const points = options.flatMap(({ policy, budget, cost, steps, steps_with_misses }) =>
+    cost === null ? [] : { policy, budget, share: steps ? 1 - steps_with_misses / steps : 1, cost },
   );
   const lines = [...groupBy(points, ({ policy }) => policy)];
-  return lines.map(([policy, some]) => [policy, some.sort((a, b) => a.inView - b.inView)] as const);
+  return lines.map(([policy, line]) => [policy, line.sort((a, b) => a.share - b.share || a.cost - b.cost)] as const);
 }

@@ -1,6 +1,6 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
 // Long because drawing, pointing and moving share the measures of one canvas.
-import { numbersIn, OMITTED, type SessionData } from "../session";
+import { numbersIn, type SessionData } from "../session";
 import { short } from "../format";
 import { fittedName, fresh, type Look, TURN_STEPS } from "./canvas";
 
@@ -150,32 +150,33 @@ export class Grid {
     }
   }
 
-  /** Uses: a dot, or a bright cell where cells are small. A use of what was not in view has a ring. */
+  /** Draw uses: a dot for a use, a ring for a miss, a faint dot for a use of an omitted result whose value was elsewhere. */
   private marks(ctx: CanvasRenderingContext2D, look: Look, { first, last, firstRow, lastRow }: Part): void {
     const { cell, height, data } = this;
     const size = Math.min(cell, height);
     const radius = Math.min(4.5, Math.max(1, size * 0.3));
+    const dot = (column: number, row: number, colour: string, scale: number) => {
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius * scale, 0, 7);
+      ctx.fill();
+    };
     for (let row = firstRow; row < lastRow; row++) {
       const result = this.rows[row];
-      for (const turn of data.usedAt[result] ?? []) {
+      for (const turn of data.markedAt(result)) {
         const column = turn - 1;
         if (column < first || column >= last) continue;
-        const missed = data.state(column, result) === OMITTED;
-        ctx.fillStyle = missed ? look.missed : look.used;
+        const mark = data.markAt(column, result);
         if (size < 5) {
+          if (mark === "elsewhere") continue;
+          ctx.fillStyle = mark === "miss" ? look.missed : look.used;
           const w = Math.max(cell, 2);
           const h = Math.max(height, 2);
           ctx.fillRect(column * cell + (cell - w) / 2, row * height + (height - h) / 2, w, h);
-          continue;
-        }
-        ctx.beginPath();
-        ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius, 0, 7);
-        ctx.fill();
-        if (missed) {
-          ctx.fillStyle = look.panel;
-          ctx.beginPath();
-          ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius * 0.5, 0, 7);
-          ctx.fill();
+        } else if (mark === "elsewhere") dot(column, row, look.muted, 0.55);
+        else {
+          dot(column, row, mark === "miss" ? look.missed : look.used, 1);
+          if (mark === "miss") dot(column, row, look.panel, 0.5);
         }
       }
     }

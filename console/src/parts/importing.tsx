@@ -1,6 +1,6 @@
 // Exports read from files: chosen with a button, or dropped on the page.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask } from "../api";
+import { request } from "../api";
 import type { SyncView } from "../types";
 
 interface Props {
@@ -18,7 +18,7 @@ export function Importing({ onDone, onFailure }: Props) {
     try {
       for (const file of files ?? []) {
         setBusy(file.name);
-        made.push((await ask<SyncView>("import_session", { data: await readExport(file) })).session);
+        made.push((await request<SyncView>("import_session", { data: await readExport(file) })).session);
       }
     } catch (error) {
       onFailure(error);

@@ -1,6 +1,6 @@
 // The keys of every view, in a list that ? opens.
 import { useRef } from "preact/hooks";
-import { useEvent } from "../kept";
+import { useEvent } from "../preferences";
 
 const KEYS: [string, [string, string][]][] = [
   ["Everywhere", [["?", "This list"], ["Tab", "To the next thing that can be used"]]],

@@ -40,10 +40,13 @@ export function Closable({ title, onClose }: { title: ComponentChildren; onClose
   );
 }
 
-/** What is counted, told in the same words wherever it is. */
+/** One definition of each count, wherever it is shown. */
 export const TURNS = "How often the model answered";
 export const RESULTS = "Tool results recorded, each with the call it answers";
-export const IN_VIEW = "Share of the results that answers drew on which stood complete in the prompt";
+export const USES = "A use is a turn whose answer used an earlier result; each result counts once per turn";
+export const STEPS =
+  "Share of the steps (answers that used an earlier result) that had every value they used visible in the prompt";
+export const COMPLETE_RESULTS = "Share of the results that answers used which were complete in the prompt: the paper’s measure";
 
 /** A figure with its name, in a row of several. Its hint is read with the mouse or with the keyboard. */
 export function Figure({ name, value, hint }: { name: string; value: ComponentChildren; hint?: string }) {

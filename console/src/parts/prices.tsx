@@ -1,6 +1,6 @@
 // Prices that the reader sets where the server knows none: kept in this browser, and asked with.
 import { plural } from "../format";
-import { keep, kept } from "../kept";
+import { preference, setPreference } from "../preferences";
 import { submitted } from "./controls";
 
 const NUMBER = "(input|cached|written|output)=\\d{1,6}(\\.\\d+)?";
@@ -13,7 +13,7 @@ export const COUNTED =
 
 /** As walkers take them. */
 export function ownPrices(): string[] {
-  const own = kept("prices");
+  const own = preference("prices");
   return own ? [own] : [];
 }
 
@@ -28,7 +28,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
   const own = ownPrices();
   if (unpriced === 0 && pricedAs.length === 0 && own.length === 0) return null;
   return (
-    <form class="row hint" onSubmit={submitted((field) => keep("prices", field("prices")))}>
+    <form class="row hint" onSubmit={submitted((field) => setPreference("prices", field("prices")))}>
       {unpriced > 0 && <p>{plural(unpriced, "call")} of models without a price: their dollars are in no sum.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>

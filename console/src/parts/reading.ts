@@ -49,6 +49,15 @@ export const plain = (text: string): Segment[] => [{ text, kind: "" }];
 /** The text laid out if it is JSON of an object or array, else as it is. Numbers stay as written. */
 export const prettyJson = (text: string): string => (parse(text) === undefined ? text : laidOut(text));
 
+/** The arguments of a call for people: laid out, and texts of several lines as lines. Arguments that were cut
+ * are no JSON: only their escapes are read. */
+export function readableArguments(text: string): string {
+  if (parse(text) !== undefined) return laidOut(text, true);
+  return text.replace(/\\([\\nrt"])/g, (_, letter: string) => ESCAPES[letter]);
+}
+
+const ESCAPES: Record<string, string> = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" };
+
 /** The content of a result in MCP's form, if it is nothing else. */
 function textBlocks(parsed: unknown): { text: string; images: string[] } | null {
   const content = isFields(parsed) && Array.isArray(parsed.content) ? parsed.content : parsed;
@@ -113,8 +122,9 @@ function painted(text: string): Segment[] {
 const written: Reviver = (_, value, context) =>
   typeof value === "number" ? (context?.source ?? (Number.isSafeInteger(value) ? String(value) : {})) : value;
 
-/** A text that is JSON, laid out without changing a character of any value. */
-function laidOut(text: string): string {
+/** A text that is JSON, laid out without changing a character of any value; with `lines`, a text of several
+ * lines is written as lines. */
+function laidOut(text: string, lines = false): string {
   const out: string[] = [];
   let depth = 0;
   for (let i = 0; i < text.length; i++) {
@@ -122,7 +132,9 @@ function laidOut(text: string): string {
     if (c === '"') {
       let end = i + 1;
       while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
-      out.push(text.slice(i, end + 1));
+      const literal = text.slice(i, end + 1);
+      const margin = `\n${INDENT.repeat(depth + 1)}`;
+      out.push(lines && literal.includes("\\n") ? margin + (JSON.parse(literal) as string).replaceAll("\n", margin) : literal);
       i = end;
     } else if (c === "{" || c === "[") {
       const closing = /\S/.exec(text.slice(i + 1, i + 200))?.[0];

@@ -2,12 +2,12 @@
 import { plural } from "../format";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
-import { useAsk } from "./load";
+import { useReport } from "./request";
 import { Closable, Failure, Loading } from "./notes";
-import { ResultLinks } from "./places";
+import { ResultLinks } from "./links";
 
 export function Trace({ data, value, onClose }: { data: SessionData; value: string; onClose: () => void }) {
-  const found = useAsk<ValueTraceView>("trace_value", { ...data.line, value });
+  const found = useReport<ValueTraceView>("trace_value", { ...data.branch, value });
   const view = found.value?.value === value ? found.value : null;
   return (
     <section class="card trace" aria-label={`Value ${value}`}>

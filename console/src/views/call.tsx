@@ -1,14 +1,14 @@
 // One model call: the budget, what the model got, why, and what it would have got otherwise.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
-import { useEvent } from "../kept";
+import { useEvent } from "../preferences";
 import { Icon } from "../parts/icon";
-import { useAsk } from "../parts/load";
+import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { ResultLinks, TurnInput } from "../parts/places";
+import { ResultLinks, TurnInput } from "../parts/links";
 import { address, go, readPlace } from "../route";
-import { numbersIn, OMITTED, REPLACED, type SessionData, type ViewProps } from "../session";
-import type { CallView } from "../types";
+import { numbersIn, OMITTED, EXCERPT, type SessionData, type ViewProps } from "../session";
+import type { CallView, MissesView, MissView } from "../types";
 import { Answer } from "./call/answer";
 import { BudgetBar } from "./call/budget";
 import { Compare } from "./call/compare";
@@ -22,18 +22,31 @@ export function Call({ place, data }: ViewProps) {
   const known = turn >= 1 && turn <= last;
   const [asked, setAsked] = useState<Asked>(() => askedOf(place.options));
   const [beside, setBeside] = useState<number | null>(() => turnOf(place.options.with));
+  // An address that is opened on this page counts as well: its options are not those that this page wrote.
+  const written = useRef(JSON.stringify(place.options));
+  useEffect(() => {
+    if (JSON.stringify(place.options) === written.current) return;
+    setAsked(askedOf(place.options));
+    setBeside(turnOf(place.options.with));
+  }, [JSON.stringify(place.options)]);
   const options = { ...optionsOf(asked), ...(beside === null ? {} : { with: String(beside) }) };
   const changed = Object.keys(asked).length > 0;
-  const base = { ...data.line, turn };
+  const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
   // What was noted comes at once; why it was so takes longer the longer the session is.
   const noted = (data.turns[turn - 1] ?? data.turns[last - 1])?.noted ?? false;
-  const early = useAsk<CallView>("glimpse_call", known && noted ? base : null);
-  const whole = useAsk<CallView>("show_call", known && !(noted && early.busy) ? fields : null);
+  const early = useReport<CallView>("glimpse_call", known && noted ? base : null);
+  const whole = useReport<CallView>("show_call", known && !(noted && early.busy) ? fields : null);
   const value = [whole.value, early.value].find((view) => view?.explain.turn === turn) ?? whole.value ?? early.value;
   const own = { ...whole, value, busy: value?.explain.turn !== turn };
-  const other = useAsk<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
+  const other = useReport<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
+  const missing = { ...data.branch, start: turn, limit: 1 };
+  const isAnswered = known && !(data.waiting && turn === last);
+  const before = useReport<MissesView>("misses", changed && isAnswered ? missing : null);
+  const after = useReport<MissesView>("misses", changed && isAnswered ? { ...missing, ...asked } : null, 150);
+  const counted = (view: MissesView) => view.misses.filter((miss) => miss.turn === turn && !miss.names_only);
+  const misses: [MissView[], MissView[]] | null = before.value && after.value && !after.busy ? [counted(before.value), counted(after.value)] : null;
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const view = shown ?? own.value;
   const error = changed ? other.error : own.error;
@@ -44,6 +57,7 @@ export function Call({ place, data }: ViewProps) {
   const goTo = (wanted: number) => {
     const item = Math.min(last, Math.max(1, wanted));
     here.current = { ...here.current, item };
+    written.current = JSON.stringify(options);
     go(data.to("call", item, options), true);
   };
   useEvent("keydown", (event) => {
@@ -57,6 +71,7 @@ export function Call({ place, data }: ViewProps) {
     const follow = () => {
       // The address is ahead of the view: who has just left is not brought back.
       const { session, view, item, branch } = readPlace(location.hash);
+      written.current = JSON.stringify(options);
       if (session === place.session && view === "call") go(address(session, view, item, branch, options), true);
     };
     const timer = setTimeout(follow, 300);
@@ -97,14 +112,14 @@ export function Call({ place, data }: ViewProps) {
           value={turn}
           onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
-        {view && <Summary view={view} waiting={data.answering && turn === last} />}
+        {view && <Summary view={view} waiting={data.isAnswering && turn === last} />}
       </div>
       {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (
         <Answer key={turn} data={data} turn={turn} position={own.value.before} />
       )}
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {own.value && (
-        <WhatIf own={own.value} policies={data.policies} asked={asked} onChange={setAsked} difference={difference} busy={changed && other.busy} />
+        <WhatIf own={own.value} policies={data.policies} asked={asked} onChange={setAsked} difference={difference} misses={misses} busy={changed && other.busy} />
       )}
       {!own.value && own.busy && <Loading what="Recomputing the call…" />}
       {view && (
@@ -153,7 +168,7 @@ const SENT: Record<string, string> = {
 /** The results of the turn before that a call did not have whole. */
 function newestHidden(data: SessionData, turn: number): number[] {
   const newest = data.results.filter((result) => result.turn === turn - 1).map((result) => result.number);
-  return newest.filter((number) => [OMITTED, REPLACED].includes(data.state(turn - 1, number)));
+  return newest.filter((number) => [OMITTED, EXCERPT].includes(data.state(turn - 1, number)));
 }
 
 function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData; turn: number; asked: boolean }) {

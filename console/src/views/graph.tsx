@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, plural } from "../format";
 import { Choice, submitted, ToolChoice } from "../parts/controls";
 import { Icon } from "../parts/icon";
-import { useAsk } from "../parts/load";
+import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { Trace } from "../parts/trace";
 import { address, go, type Options } from "../route";
@@ -15,7 +15,7 @@ import { type Graph as ReuseGraph, graphOf } from "./graph/model";
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
-  const asked = useAsk<GraphView>("reuse_graph", data.line);
+  const asked = useReport<GraphView>("reuse_graph", data.branch);
   const view = asked.value;
   const graph = useMemo(() => view && graphOf(view, (name) => data.toolId(name)), [view]);
   useEffect(() => {

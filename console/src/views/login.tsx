@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
-import { logIn, signedOutBecause } from "../api";
+import { logIn, lastSignOutReason } from "../api";
 
 export function Login() {
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState(signedOutBecause());
+  const [problem, setProblem] = useState(lastSignOutReason());
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);

@@ -1,22 +1,21 @@
 // What rendering saved over all sessions, as it was counted when the calls were made.
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
-import { groupBy } from "../group";
+import { groupBy } from "../grouping";
 import { Choice } from "../parts/controls";
-import { useAsk } from "../parts/load";
-import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
+import { useReport } from "../parts/request";
+import { Empty, Failure, Figure, COMPLETE_RESULTS, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
-import { Cost, Signed } from "../parts/signed";
+import { Cost, Signed } from "../parts/cost";
 import { type Column, num, Table, text } from "../parts/table";
 import type { SavedRow, TotalSavingsView } from "../types";
-import { Advice } from "./advice";
 
 const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
 type Group = keyof typeof GROUPS;
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const found = useAsk<TotalSavingsView>("total_savings", { prices: ownPrices() });
+  const found = useReport<TotalSavingsView>("total_savings", { prices: ownPrices() });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -46,7 +45,7 @@ export function Overall() {
             hint="The provider’s own counts, beside what the whole history would have been, about"
           />
         )}
-        <Figure name="In view, so far" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${IN_VIEW}: ${number(all.seen)} of ${number(all.drawn)}`} />
+        <Figure name="Complete results" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${COMPLETE_RESULTS}: ${number(all.seen)} of ${number(all.drawn)}`} />
       </dl>
       <p class="hint">
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
@@ -61,7 +60,6 @@ export function Overall() {
         keyOf={({ name }) => name}
         foot={all}
       />
-      <Advice data={null} />
     </section>
   );
 }
@@ -90,7 +88,7 @@ const SUMS: Column<Total>[] = [
   num("Billed", (sums) => (sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />), {
     hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   }),
-  num("In view", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${IN_VIEW}. A running session may still use what it was not shown` }),
+  num("Complete results", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${COMPLETE_RESULTS}. A running session may still use what it was not shown` }),
 ];
 
 const shareOf = (sums: Total): string => percent(sums.capped ? saved(sums) / sums.capped : 0);

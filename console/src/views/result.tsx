@@ -1,14 +1,14 @@
 // A result's complete content, its values marked by use, and a list to find results in.
 // Long because the list and the content follow each other, part by part.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask } from "../api";
+import { request } from "../api";
 import { number, plural, ranges } from "../format";
 import { SearchBox } from "../parts/controls";
 import { Copy } from "../parts/copy";
-import { useAsk, useTask } from "../parts/load";
+import { useReport, useTask } from "../parts/request";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
+import { plain, type Reading, readableArguments, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { OMITTED, type Result, type SessionData, type ViewProps } from "../session";
 import type { ContentView, RecallView } from "../types";
@@ -31,9 +31,9 @@ export function Results({ place, data }: ViewProps) {
 function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
   const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(200);
-  const found = useAsk<RecallView>(
+  const found = useReport<RecallView>(
     "recall",
-    query ? { ...data.line, query, limit: 30 } : null,
+    query ? { ...data.branch, query, limit: 30 } : null,
   );
   const rows: Result[] = query
     ? (found.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
@@ -78,8 +78,8 @@ function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
 function Content({ data, position }: { data: SessionData; position: number }) {
   const [known, setKnown] = useState<ContentView[]>([]);
   const read = async (tell: (parts: ContentView[]) => void, signal: AbortSignal) => {
-    const fields = { ...data.line, position, start: lengthOf(known), characters: PART };
-    tell([...known, await ask<ContentView>("read_message", fields, signal)]);
+    const fields = { ...data.branch, position, start: lengthOf(known), characters: PART };
+    tell([...known, await request<ContentView>("read_message", fields, signal)]);
   };
   const { value: parts, error } = useTask<ContentView[]>([], read, [known]);
   const more = () => setKnown([...parts]);
@@ -92,7 +92,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
   const reading = useMemo(() => (whole && text.length <= LAID_OUT_AT_MOST ? readingOf(text) : null), [whole, text]);
   const chosen = laidOut ? reading : null;
   if (!head) return error !== null ? <Failure error={error} again={more} /> : <Loading what="Reading…" />;
-  const args = prettyJson(head.arguments);
+  const args = readableArguments(head.arguments);
   const values = head.used.map((used) => used.value);
   const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
   return (

@@ -1,10 +1,10 @@
 // What sessions hold: a text in results, calls and messages, of one session or of all.
 import { useState } from "preact/hooks";
-import { ask } from "../api";
+import { request } from "../api";
 import { number, plural } from "../format";
 import { submitted } from "../parts/controls";
 import { Icon } from "../parts/icon";
-import { useTask } from "../parts/load";
+import { useTask } from "../parts/request";
 import { Empty, Failure } from "../parts/notes";
 import { address, go, type Options, searchAddress } from "../route";
 import type { FoundView, SearchView } from "../types";
@@ -32,7 +32,7 @@ export function Search({ asked }: { asked: Options }) {
     const wanted = from.found.length + PAGE;
     const fields = { query: text, tool, errors: errors !== "", ...(session ? { session } : {}) };
     for (let now = from; given && now.next !== null && now.found.length < wanted; tell(now)) {
-      const page = await ask<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
+      const page = await request<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
       now = {
         found: [...now.found, ...page.matches],
         events: now.events + page.events,

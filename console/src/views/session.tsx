@@ -1,12 +1,13 @@
 // One session: its figures, its branches, and the views on it.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { visited } from "../api";
+import { linkedSession } from "../api";
 import { ago, budgetOf, date, number, percent, plural, short } from "../format";
-import { useAsk, useInterval } from "../parts/load";
-import { Empty, Failure, Figure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
-import { Signed } from "../parts/signed";
+import { useReport, useInterval } from "../parts/request";
+import { Empty, Failure, Figure, Loading, RESULTS, STEPS, TURNS, USES } from "../parts/notes";
+import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
-import { stateOf, useSession, type ViewProps } from "../session";
+import { describeState, type SessionData, useSession, type ViewProps } from "../session";
+import { headlineOf, isSame, settingOf } from "../setting";
 import type { InspectView, ToolView } from "../types";
 import { Call } from "./call";
 import { Graph } from "./graph";
@@ -14,6 +15,7 @@ import { Misses } from "./misses";
 import { Results } from "./result";
 import { Savings } from "./savings";
 import { deleteSession, exportSession } from "./sessions";
+import { Outcome, Settings } from "./settings";
 import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
@@ -22,8 +24,12 @@ const NONE: ToolView[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
-  const data = useSession(place);
-  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? data.line : null);
+  const own = useSession(place, null)!;
+  const named = own.policy ? settingOf(place.options, own) : null;
+  const setting = named && !isSame(named, own) && SETTING_VIEWS.includes(place.view) ? named : null;
+  const tried = useSession(place, setting, setting !== null);
+  const data = tried ?? own;
+  const about = useReport<InspectView>("inspect_session", own.loaded || own.complete || own.error ? own.branch : null);
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
@@ -32,11 +38,11 @@ export function Session({ place }: { place: Place }) {
   useEffect(() => {
     const current = tabs.current?.querySelector<HTMLElement>("[aria-current]");
     if (tabs.current && current) tabs.current.scrollLeft = current.offsetLeft - tabs.current.offsetLeft - 40;
-  }, [place.view, data.known > 0]);
-  if (data.error?.status === 404) {
+  }, [place.view, own.loaded > 0]);
+  if (own.error?.status === 404) {
     return (
       <Empty title={branch === null ? "There is no such session" : "There is no such branch"}>
-        <p>{data.error.message}</p>
+        <p>{own.error.message}</p>
         <p>
           <a href="#/">All sessions</a>
         </p>
@@ -47,24 +53,24 @@ export function Session({ place }: { place: Place }) {
     if (await deleteSession(session, setProblem)) go("#/");
   };
   const at = about.value?.session.updated_at ?? null;
-  const state = stateOf(data.answering, at);
-  const damaged = about.value?.damaged ?? "";
+  const state = describeState(own.isAnswering, at);
+  const corrupted = about.value?.damaged ?? "";
   const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
       <div class="toolbar">
         <nav aria-label="Breadcrumb">
-          {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
+          {linkedSession() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
-        {data.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
+        {own.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
         <span class="row deeds">
           <a class="button" href={searchAddress({ session })}>
             Search
           </a>
-          {visited() === null && (
+          {linkedSession() === null && (
             <>
               <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
                 Graph store
@@ -82,19 +88,20 @@ export function Session({ place }: { place: Place }) {
       </div>
       {sharing && <Share session={session} />}
       {problem !== null && <Failure error={problem} />}
-      {data.error && <Failure error={data.error} />}
-      {damaged && (
+      {own.error && <Failure error={own.error} />}
+      {corrupted && (
         <div class="note bad" role="alert">
-          <p>{damaged}. What follows is of what is whole.</p>
+          <p>{corrupted}. The figures below are of the intact part.</p>
         </div>
       )}
       <dl class="panel figures">
+        <Figure name="Steps with all values" value={own.complete ? headlineShare(own.counts) : "…"} hint={own.complete ? headlineOf(own.counts) : STEPS} />
         <Figure name="Turns" value={line ? number(line.turns) : "…"} hint={`${TURNS}, in this branch`} />
         <Figure name="Results" value={line ? number(line.results) : "…"} hint={`${RESULTS}, in this branch`} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
-        <Figure name="Uses" value={about.value ? number(about.value.uses) : "…"} hint="Texts and calls that used an earlier result" />
-        <Figure name="Budget" value={data.budget ? budgetOf(data.budget) : "…"} hint="The session’s own setting, in tokens" />
-        <Figure name="Policy" value={data.policy || "…"} />
+        <Figure name="Uses" value={own.complete ? number(own.counts.uses) : "…"} hint={USES} />
+        <Figure name="Budget" value={own.budget ? budgetOf(own.budget) : "…"} hint="The session’s own setting, in tokens" />
+        <Figure name="Policy" value={own.policy || "…"} />
         {about.value && about.value.lines.length > 1 && (
           <Figure
             name="Branch"
@@ -121,13 +128,6 @@ export function Session({ place }: { place: Place }) {
             hint="Prompt tokens left out so far, as counted when calls were made"
           />
         )}
-        {counted && counted.drawn > 0 && (
-          <Figure
-            name="In view"
-            value={percent(counted.seen / counted.drawn)}
-            hint={`${IN_VIEW}: ${number(counted.seen)} of ${number(counted.drawn)}; Misses has the others`}
-          />
-        )}
         <Figure name="Last activity" value={at ? ago(at) : "…"} hint={at ? date(at) : ""} />
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
@@ -136,31 +136,50 @@ export function Session({ place }: { place: Place }) {
             {VIEWS[view]}
           </a>
         ))}
-        {!data.complete && !data.error && (
+        {!own.complete && !own.error && (
           <span class="progress" role="status">
             <span class="spinner" aria-hidden="true" />
-            {data.last ? `${number(data.known)} of ${plural(data.last, "turn")} loaded` : "Loading…"}
+            {own.last ? `${number(own.loaded)} of ${plural(own.last, "turn")} loaded` : "Loading…"}
           </span>
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} data={data} damaged={damaged !== ""} declared={about.value?.tools ?? NONE} />
+        <Content place={place} own={own} tried={tried} isCorrupted={corrupted !== ""} declared={about.value?.tools ?? NONE} />
       </div>
     </section>
   );
 }
 
-function Content({ damaged, declared, ...props }: ViewProps & { damaged: boolean; declared: ToolView[] }) {
-  const { place, data } = props;
-  if (data.known === 0) {
+function Content({ isCorrupted, declared, own, tried, place }: Omit<ViewProps, "data"> & Tried & { isCorrupted: boolean; declared: ToolView[] }) {
+  const data = tried ?? own;
+  const props = { place, data };
+  const outcome = SETTING_VIEWS.includes(place.view) && <Outcome place={place} own={own} tried={tried} />;
+  if (data.loaded === 0) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
-    return data.error ? null : <Loading what="Reading what each call was shown…" />;
+    return data.error ? outcome || null : <Loading what="Reading the prompt of each call…" />;
   }
-  if (place.view === "misses") return <Misses {...props} damaged={damaged} />;
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
   if (place.view === "tools") return <Tools data={data} declared={declared} />;
-  if (place.view === "savings") return <Savings data={data} />;
-  return <Timeline {...props} />;
+  return (
+    <>
+      {outcome}
+      {place.view === "misses" && <Misses {...props} isCorrupted={isCorrupted} />}
+      {place.view === "savings" && <Savings data={data} />}
+      {place.view === "timeline" && <Timeline {...props} />}
+      {place.view === "timeline" && own.complete && own.answers > 0 && <Settings place={place} own={own} tried={tried} />}
+    </>
+  );
 }
+
+interface Tried {
+  own: SessionData;
+  tried: SessionData | null;
+}
+
+/** The views that show the session under the setting of the address. A call's page has its own. */
+const SETTING_VIEWS: View[] = ["timeline", "misses", "savings"];
+
+const headlineShare = ({ steps, steps_with_misses }: { steps: number; steps_with_misses: number }): string =>
+  steps ? percent(1 - steps_with_misses / steps) : "–";

@@ -1,16 +1,17 @@
 // Every session of the user: searched, paged, kept up to date.
 import { useState } from "preact/hooks";
-import { ask } from "../api";
+import { request, requestComplete } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { SearchBox } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
-import { useAsk, useInterval } from "../parts/load";
-import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
+import { useInterval, useReport, useTask } from "../parts/request";
+import { Empty, Failure, COMPLETE_RESULTS, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go } from "../route";
-import type { SessionPage, SessionView } from "../types";
+import { headlineOf } from "../setting";
+import type { PolicyView, SavingsView, SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
 const LIVE_MS = 5000;
@@ -21,7 +22,7 @@ export function Sessions() {
   const [problem, setProblem] = useState<unknown>(null);
   const [since, setSince] = useState("");
   const [sort, setSort] = useState<Sorted>({ key: "", down: true });
-  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
+  const page = useReport<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
   const change = (what: () => void) => {
     what();
     setCursors([""]);
@@ -114,8 +115,9 @@ const COLUMNS: Column<SessionView>[] = [
     by: "saved",
   }),
   num("Cost, counted", ({ counted: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
-  num("In view", ({ counted: { seen, drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
-    hint: IN_VIEW,
+  num("Steps with all values", (view) => <Share view={view} />, { hint: STEPS, title: unrecorded }),
+  num("Complete results", ({ counted: { seen, drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
+    hint: COMPLETE_RESULTS,
     title: (view) => unrecorded(view) ?? `${number(view.counted.seen)} of ${number(view.counted.drawn)} results that answers drew on`,
   }),
   num("Tools", (view) => {
@@ -128,6 +130,29 @@ const COLUMNS: Column<SessionView>[] = [
   }),
   text("Last activity", (view) => ago(view.updated_at), { title: (view) => date(view.updated_at), by: "last" }),
 ];
+
+/** Totals by session and turn count, requested one after the other. */
+const totals = new Map<string, Promise<PolicyView>>();
+let queue: Promise<unknown> = Promise.resolve();
+
+function totalsOf({ session, turns }: SessionView): Promise<PolicyView> {
+  const key = JSON.stringify([session, turns]);
+  const load = async () => (await requestComplete<SavingsView>("savings", { session, columns: false }, new AbortController().signal)).totals;
+  const loading = totals.get(key) ?? queue.then(load);
+  totals.set(key, loading);
+  queue = loading.catch(() => totals.delete(key));
+  return loading;
+}
+
+/** The share of a session's steps with all values. If all used results were complete there is no miss to look for. */
+function Share({ view }: { view: SessionView }) {
+  const { seen, drawn } = view.counted;
+  const isKnown = seen === drawn;
+  const { value } = useTask<PolicyView | null>(null, async (report) => !isKnown && report(await totalsOf(view)), [view.session, view.turns, isKnown]);
+  if (drawn === 0) return <>–</>;
+  if (isKnown) return <>100%</>;
+  return value ? <span title={headlineOf(value)}>{value.steps ? percent(1 - value.steps_with_misses / value.steps) : "–"}</span> : <>…</>;
+}
 
 function Name({ view }: { view: SessionView }) {
   const said = [view.client, view.counted.models.join(", "), view.about].filter(Boolean).join(" · ");
@@ -160,7 +185,7 @@ function NoSessions({ wanted }: { wanted: string }) {
 export async function deleteSession(session: string, onFailure: (error: unknown) => void): Promise<boolean> {
   if (!confirm(`Delete the session “${session}” for good?`)) return false;
   try {
-    await ask("delete_session", { session });
+    await request("delete_session", { session });
     return true;
   } catch (error) {
     onFailure(error);
@@ -170,7 +195,7 @@ export async function deleteSession(session: string, onFailure: (error: unknown)
 
 /** Saves a session's export as a file. */
 export async function exportSession(session: string): Promise<void> {
-  const view = await ask<object>("export_session", { session });
+  const view = await request<object>("export_session", { session });
   const url = URL.createObjectURL(new Blob([JSON.stringify(view)], { type: "application/json" }));
   const link = document.createElement("a");
   link.href = url;

@@ -1,19 +1,19 @@
 // Read-only links to a session: made, copied, revoked.
 import { useState } from "preact/hooks";
-import { ask } from "../api";
+import { request } from "../api";
 import { date } from "../format";
 import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
-import { useAsk } from "../parts/load";
+import { useReport } from "../parts/request";
 import { Failure } from "../parts/notes";
 import { actions, type Column, Table, text } from "../parts/table";
 import type { LinksView, LinkView } from "../types";
 
 export function Share({ session }: { session: string }) {
-  const links = useAsk<LinksView>("list_links", { session });
+  const links = useReport<LinksView>("list_links", { session });
   const [problem, setProblem] = useState<unknown>(null);
   const change = (walker: string, fields: object) =>
-    ask(walker, { session, ...fields }).then(() => {
+    request(walker, { session, ...fields }).then(() => {
       setProblem(null);
       links.again();
     }, setProblem);

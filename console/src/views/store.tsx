@@ -4,7 +4,7 @@ import { date, number, plural } from "../format";
 import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
-import { useAsk } from "../parts/load";
+import { useReport } from "../parts/request";
 import { Failure, Loading } from "../parts/notes";
 import { type Column, Table, text } from "../parts/table";
 import { go } from "../route";
@@ -21,7 +21,7 @@ export function Store({ id }: { id: string }) {
     setStart(0);
   }, [id]);
   const named = id.startsWith(SESSION) ? { session: id.slice(SESSION.length) } : { id };
-  const { value, error, busy } = useAsk<NodeView>("look_at_node", { ...named, kind, start });
+  const { value, error, busy } = useReport<NodeView>("look_at_node", { ...named, kind, start });
   const choose = (next: string) => {
     setKind(next);
     setStart(0);

@@ -6,7 +6,7 @@ import { ToolChoice } from "../parts/controls";
 import { readLook } from "../parts/canvas";
 import { type Cell, Grid } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
-import { Legend, type Sign, Zoom } from "../parts/zoom";
+import { Legend, type Sign, Zoom } from "../parts/legend";
 import { go, useOption } from "../route";
 import type { ViewProps } from "../session";
 import { isDark } from "../theme";
@@ -18,7 +18,8 @@ const SIGNS: Sign[] = [
   { kind: "swatch replaced", name: "excerpt" },
   { kind: "swatch omitted", name: "omitted" },
   { kind: "swatch used", name: "used" },
-  { kind: "swatch missed", name: "used while omitted" },
+  { kind: "swatch elsewhere", name: "used, omitted, value visible elsewhere" },
+  { kind: "swatch missed", name: "miss: the value was nowhere in the prompt" },
 ];
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 

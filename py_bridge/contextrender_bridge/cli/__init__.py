@@ -43,6 +43,7 @@ GROUPS = {
         "console": Subcommand("open the console in a browser", f"{HERE}.cli.inspect.console"),
         "sessions": Subcommand("list sessions", f"{HERE}.cli.inspect.sessions"),
         "show": Subcommand("show a session or a call", f"{HERE}.cli.inspect.show"),
+        "misses": Subcommand("list used values that prompts lacked", f"{HERE}.cli.inspect.misses"),
         "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.inspect.explain"),
         "recall": Subcommand("print complete results", f"{HERE}.cli.inspect.recall"),
         "search": Subcommand("search the contents of sessions", f"{HERE}.cli.inspect.search"),

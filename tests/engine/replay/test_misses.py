@@ -1,12 +1,10 @@
 """What calls lacked: checked against the prompts themselves, text by text."""
 
-import time
 from typing import Any
 
 import pytest
 from contextrender_bridge.engine.call.render_call import assemble
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
-from contextrender_bridge.engine.replay.misses import remedies_of
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.console.transcripts import make_run
@@ -61,21 +59,6 @@ def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
     ((turn, miss),) = missed([*ORDER, again])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, (), True)
     assert missed([*ORDER[:3], again]) == []
-
-
-def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
-    past = past_of([*ORDER, REFUND])
-    (steps,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)
-    (miss,) = steps[9].missed
-    policies = ["prune", "contextrender", "recency"]
-    found = remedies_of(past, 10, miss, TIGHT, policies, FOREVER)
-    assert found.budget == 3_000 and found.complete
-    for policy in policies[1:]:
-        rendered = past.render(
-            past.history_before(past.invocations[9]), TIGHT.updated({"policy": policy})
-        )
-        assert (policy in found.policies) == (0 in rendered.plan.taken)
-    assert not remedies_of(past, 10, miss, TIGHT, policies, time.monotonic() - 1).complete
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_plus"])

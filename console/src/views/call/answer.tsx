@@ -1,10 +1,11 @@
 // What the model answered: its text and calls in full, what they drew on marked, what they lacked in red.
 import { useState } from "preact/hooks";
 import { number, plural } from "../../format";
-import { useAsk } from "../../parts/load";
+import { useReport } from "../../parts/request";
 import { Marked } from "../../parts/marked";
 import { Failure, Loading } from "../../parts/notes";
-import { ResultLink, ResultLinks } from "../../parts/places";
+import { ResultLink, ResultLinks } from "../../parts/links";
+import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
 import { PART, readWhole, ToolCall } from "./histories";
@@ -12,8 +13,8 @@ import { PART, readWhole, ToolCall } from "./histories";
 /** `position`: the answer's, among the messages. */
 export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
   const call = data.turns[turn - 1];
-  const answer = useAsk<ContentView>("read_message", { ...data.line, position, characters: PART });
-  const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...data.line, start: turn, limit: 1 } : null);
+  const answer = useReport<ContentView>("read_message", { ...data.branch, position, characters: PART });
+  const lacks = useReport<MissesView>("misses", call?.missed.length ? { ...data.branch, start: turn, limit: 1 } : null);
   const [whole, setWhole] = useState<string | null>(null);
   const value = answer.value?.position === position ? answer.value : null;
   if (answer.error !== null) return <Failure error={answer.error} again={answer.again} />;
@@ -37,7 +38,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
       )}
       {value.calls.map((made, place) => (
         <ToolCall key={place} name={made.name}>
-          {marked(made.arguments)}
+          {marked(readableArguments(made.arguments))}
         </ToolCall>
       ))}
       {again.length > 0 && (

@@ -1,6 +1,6 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { number, percent, plural } from "../../format";
-import { groupBy } from "../../group";
+import { groupBy } from "../../grouping";
 import { numbersIn, type SessionData } from "../../session";
 import { toolColour, isDark } from "../../theme";
 import type { CallView } from "../../types";

@@ -1,10 +1,10 @@
 // Two prompts side by side: this call's and another's, or the same call's with other settings.
 import { useMemo } from "preact/hooks";
 import { number, plural, signed } from "../../format";
-import { useAsk } from "../../parts/load";
+import { useReport } from "../../parts/request";
 import { Failure, Loading } from "../../parts/notes";
 import { type Column, num, Table, text } from "../../parts/table";
-import { ResultLink, TurnInput } from "../../parts/places";
+import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
 import type { CallView, MessageLine } from "../../types";
 
@@ -33,10 +33,10 @@ const WINDOW = 2000;
 export function Compare({ data, turn, asked, other, onOther }: Props) {
   const { last } = data;
   const tried = Object.keys(asked).length > 0;
-  const whole = { ...data.line, rows: 0, window: WINDOW };
+  const whole = { ...data.branch, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
-  const left = useAsk<CallView>("show_call", ready ? { ...whole, turn: other } : null);
-  const right = useAsk<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
+  const left = useReport<CallView>("show_call", ready ? { ...whole, turn: other } : null);
+  const right = useReport<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
   const difference = useMemo(
     () => (left.value && right.value ? differenceOf(left.value.messages, right.value.messages) : null),
     [left.value, right.value],

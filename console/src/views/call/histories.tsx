@@ -1,9 +1,10 @@
 // What the model got beside the full history, with what was left out folded.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { ask } from "../../api";
+import { request } from "../../api";
 import { number, plural } from "../../format";
-import { ResultLink } from "../../parts/places";
+import { ResultLink } from "../../parts/links";
+import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { CallView, ContentView, MessageLine } from "../../types";
 
@@ -21,10 +22,10 @@ const MORE = 500;
 export const PART = 1 << 18;
 
 /** The text of a message, however long. */
-export async function readWhole({ line }: SessionData, position: number): Promise<string> {
+export async function readWhole({ branch }: SessionData, position: number): Promise<string> {
   let text = "";
   for (let start = 0, length = 1; start < length; start += PART) {
-    const part = await ask<ContentView>("read_message", { ...line, position, start, characters: PART });
+    const part = await request<ContentView>("read_message", { ...branch, position, start, characters: PART });
     text += part.text;
     length = part.length;
   }
@@ -135,7 +136,7 @@ function Message({ line, full, data }: { line: MessageLine; full: boolean; data:
       )}
       {calls.map((call, index) => (
         <ToolCall key={index} name={call.name} gone={!call.shown}>
-          {call.text}
+          {readableArguments(call.text)}
           {!call.whole && "…"}
         </ToolCall>
       ))}

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
 import { Loading } from "../../parts/notes";
-import { ResultLink } from "../../parts/places";
+import { ResultLink } from "../../parts/links";
 import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";

@@ -1,10 +1,10 @@
-// The same call under another budget, policy or weights. Nothing is stored.
+// The same call under another budget, policy or weights, and what that would have changed. Nothing is stored.
 import { useState } from "preact/hooks";
 import { plural, signed } from "../../format";
 import type { Options } from "../../route";
-import type { CallView } from "../../types";
+import type { CallView, MissView } from "../../types";
 
-/** What is asked of a call besides how it was made; the address says it. */
+/** The settings that differ from those of the call; they are in the address. */
 export interface Asked {
   budget?: number;
   policy?: string;
@@ -42,6 +42,8 @@ interface Props {
   asked: Asked;
   onChange: (asked: Asked) => void;
   difference: Difference | null;
+  /** Misses of the answer as it was, and under these settings; null while they are unknown. */
+  misses: [MissView[], MissView[]] | null;
   busy: boolean;
 }
 
@@ -60,8 +62,10 @@ const RARE: Weight[] = [
   ["query_task_share", "Task’s share of the query", "", 1, 0.05],
 ];
 const LOWEST = 64;
+/** The policy that the weights belong to: they change nothing under any other. */
+const WEIGHTED = "contextrender";
 
-export function WhatIf({ own: { explain, parameters }, policies, asked, onChange, difference, busy }: Props) {
+export function WhatIf({ own: { explain, parameters }, policies, asked, onChange, difference, misses, busy }: Props) {
   const most = Math.max(2 * explain.budget, Math.min(explain.tokens.before + 500, 200_000));
   const set = (change: Asked) => {
     const next: Asked = { ...asked, ...change };
@@ -105,18 +109,22 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
           ))}
         </select>
       </label>
-      {WEIGHTS.map(weight)}
-      <details>
-        <summary>More</summary>
-        <div class="toolbar">{RARE.map(weight)}</div>
-      </details>
+      {(asked.policy ?? explain.policy) === WEIGHTED && (
+        <>
+          {WEIGHTS.map(weight)}
+          <details>
+            <summary>More</summary>
+            <div class="toolbar">{RARE.map(weight)}</div>
+          </details>
+        </>
+      )}
       <p class="outcome" role="status">
         {!changed ? (
-          <span class="muted">As it was. Change a setting to see what would have been shown; nothing is stored.</span>
+          <span class="muted">The call as it was made. Change a setting to see another prompt; nothing is stored.</span>
         ) : (
           <>
             {busy && <span class="spinner" aria-hidden="true" />}
-            {difference && <Outcome difference={difference} />}{" "}
+            {difference && <Outcome difference={difference} misses={misses} />}{" "}
             <button type="button" onClick={() => onChange({})}>
               Reset
             </button>
@@ -177,12 +185,22 @@ function Slider({ title, hint, value, least = 0, most, step, lowest, onValue }: 
   );
 }
 
-function Outcome({ difference: { added, removed, after } }: { difference: Difference }) {
-  if (!added.length && !removed.length) return <span>The same results would have been shown.</span>;
+function Outcome({ difference: { added, removed, after }, misses }: Pick<Props, "misses"> & { difference: Difference }) {
+  if (!added.length && !removed.length) return <span>The prompt would have had the same results.</span>;
   return (
     <span>
-      <strong class="good">+{plural(added.length, "result")}</strong>, <strong class="bad">−{plural(removed.length, "result")}</strong>,{" "}
+      {misses && verdictOn(...misses)} <strong class="good">+{plural(added.length, "result")}</strong>, <strong class="bad">−{plural(removed.length, "result")}</strong>,{" "}
       {signed(after)} tokens.
     </span>
   );
+}
+
+/** Return whether the answer would have missed more or less. */
+function verdictOn(before: MissView[], after: MissView[]): string {
+  const without = (misses: MissView[], others: MissView[]) => misses.filter((miss) => !others.some((other) => other.result === miss.result)).length;
+  const [avoided, added] = [without(before, after), without(after, before)];
+  if (!before.length && !added) return "The answer missed nothing, and would not.";
+  const parts = [avoided && `${plural(avoided, "miss", "misses")} would be gone`, added && `${plural(added, "miss", "misses")} would be new`];
+  const text = parts.filter(Boolean).join(" and ") || "the answer would miss the same";
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }

@@ -53,8 +53,8 @@ export function zoomed(camera: Camera, by: number, x: number, fit: Camera): Came
 export function moved(camera: Camera, dx: number, dy: number, extent: Extent, window: Window): Camera {
   return {
     ...camera,
-    x: kept(camera.x + dx, extent.width * camera.across, window.left + MARGIN, window.width - MARGIN),
-    y: kept(camera.y + dy, extent.height * camera.down, window.top + MARGIN, window.height - MARGIN),
+    x: preference(camera.x + dx, extent.width * camera.across, window.left + MARGIN, window.width - MARGIN),
+    y: preference(camera.y + dy, extent.height * camera.down, window.top + MARGIN, window.height - MARGIN),
   };
 }
 
@@ -85,7 +85,7 @@ function room(window: Window): [number, number] {
 }
 
 /** Where something of that size starts so that it fills the room from low to high, or is within it. */
-function kept(start: number, size: number, low: number, high: number): number {
+function preference(start: number, size: number, low: number, high: number): number {
   return clamp(start, Math.min(low, high - size), Math.max(low, high - size));
 }
 

@@ -1,6 +1,6 @@
 // Levels of detail: what would stand too close together is one group, which opens when zoomed into.
 import { number, plural } from "../../format";
-import { groupBy } from "../../group";
+import { groupBy } from "../../grouping";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
 import { type Places, placed, placedByFile } from "./places";

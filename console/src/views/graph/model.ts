@@ -1,5 +1,5 @@
 // The reuse graph between results: a call that drew on one stands as the result that it brought.
-import { groupBy } from "../../group";
+import { groupBy } from "../../grouping";
 import type { GraphView, OperationView } from "../../types";
 
 /** The lane of the assistant's texts, which no tool brought. */

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
 import { readLook } from "../../parts/canvas";
-import { Legend, type Sign, Zoom } from "../../parts/zoom";
+import { Legend, type Sign, Zoom } from "../../parts/legend";
 import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
 import { fittedScene, type Group, holder, type Scene, type Scenes, shineOf } from "./levels";

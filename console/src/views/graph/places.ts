@@ -1,5 +1,5 @@
 // Where nodes stand: a lane for each tool, time to the right. The same graph always gives the same picture.
-import { groupBy } from "../../group";
+import { groupBy } from "../../grouping";
 import { type Graph, type Link, type Node, TEXT } from "./model";
 
 interface Lane {

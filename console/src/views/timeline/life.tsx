@@ -1,9 +1,10 @@
 // The life of the result under the cursor, in one line and to be said aloud.
 import { number, plural, ranges } from "../../format";
 import type { Cell } from "../../parts/grid";
-import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
+import { COMPLETE, OMITTED, EXCERPT, type SessionData } from "../../session";
 import type { Rebuild } from "./rebuilds";
 
+const MARKS = { use: ", used", elsewhere: ", used, but the value was visible elsewhere", miss: ", missed" };
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
 interface Props {
@@ -53,8 +54,8 @@ const told = (words: string, turns: number[]): string =>
 function stateWords(data: SessionData, cell: Cell, result: number): string {
   if (!data.turns[cell.turn]) return "not loaded yet";
   const state = data.state(cell.turn, result);
-  const used = data.usedAt[result]?.includes(cell.turn + 1);
-  return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
+  const marked = data.markedAt(result).includes(cell.turn + 1);
+  return (state < 0 ? "not there yet" : STATES[state]) + (marked ? MARKS[data.markAt(cell.turn, result)] : "");
 }
 
 export const said = (data: SessionData, cell: Cell, rows: number[]): string => {
@@ -69,7 +70,7 @@ function lifeOf(data: SessionData, result: number): { used: number[]; omitted: n
   for (let turn = 0; turn < data.turns.length; turn++) {
     const state = data.state(turn, result);
     if (state === OMITTED && before !== OMITTED) omitted.push(turn + 1);
-    if ((state === COMPLETE || state === REPLACED) && before === OMITTED) restored.push(turn + 1);
+    if ((state === COMPLETE || state === EXCERPT) && before === OMITTED) restored.push(turn + 1);
     before = state;
   }
   return { used: data.usedAt[result] ?? [], omitted, restored };

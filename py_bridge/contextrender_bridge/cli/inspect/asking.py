@@ -86,6 +86,32 @@ class Service:
                     whole[name] += page[name]
         return whole | {"next": None}
 
+    def totals(self, session: str, branch: int | None = None) -> Json:
+        """Return the totals of a session's answered calls."""
+        while True:
+            fields = {"session": session, "branch": branch, "columns": False}
+            view = self.ask("savings", **fields)
+            if view["complete"]:
+                return dict(view["totals"])
+
+
+def headline(totals: Json) -> str:
+    """Return the share of steps that had every value they used, in one sentence."""
+    steps, missing = totals["steps"], totals["steps_with_misses"]
+    if not steps:
+        return "No answer used an earlier result."
+    end = f"{missing:,} missed one" if missing else "none missed any"
+    return f"{1 - missing / steps:.0%} of {steps:,} steps had every value they used; {end}."
+
+
+def room(row: Json) -> str:
+    """Return how many tokens were free for an omitted result; `row` is of `explain` or `misses`."""
+    if row["left"] is None:
+        return ""
+    if row["after"] is None:
+        return f"; {row['left']:,} tokens kept free for the next calls"
+    return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
+
 
 def add_session(parser: argparse.ArgumentParser) -> None:
     """The options that name what to look at."""

@@ -10,8 +10,14 @@ from rich.text import Text
 from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, add_session, plain, present, table_of
-from contextrender_bridge.cli.inspect.show import room
+from contextrender_bridge.cli.inspect.asking import (
+    Service,
+    add_session,
+    plain,
+    present,
+    room,
+    table_of,
+)
 from contextrender_bridge.printing import add_json
 
 ROWS = 200

@@ -18,18 +18,22 @@ from contextrender_bridge.cli.inspect.asking import Service, fitted, plain, pres
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
-HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "in view")
+HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "complete")
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
 GROUPS = ("day", "model", "client", "policy", "sent")
 SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
 MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
-TERMS = (
-    "full: prompt tokens with the whole history, at most the model's window; sent: those that were "
-    "sent; both with system prompt and tools, as the provider counted them where it did. "
-    "Dollars are at your own or list prices; what the call before had sent counts as cached. "
-    "billed: by the provider's own counts; whole: an estimate of the same with the whole history. "
-    "in view: of the results that answers used, the share shown complete so far."
-)
+TERMS = {
+    "full": "prompt tokens with the full history, at most the model's window, with system prompt "
+    "and tools as the provider counted them",
+    "sent": "those that were sent",
+    "cost": "dollars at your own or list prices; what the call before had sent counts as cached",
+    "billed": "the same by the provider's own counts",
+    "whole": "an estimate of the same with the full history",
+    "complete": "of the results that answers used, the share that was complete in the prompt, the "
+    "paper's measure",
+}
+"""The columns that need an explanation."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +118,9 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
         told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
     for model, other in {row["model"]: row["priced_as"] for row in view["rows"]}.items():
         told += f"{model} is priced as {other}. " if other else ""
-    return Group(table, Text(""), Text(told + TERMS, "dim"))
+    printed = {str(column.header) for column in table.columns}
+    terms = "; ".join(f"{head}: {term}" for head, term in TERMS.items() if head in printed)
+    return Group(table, Text(""), Text(f"{told}{terms}.", "dim"))
 
 
 def _line(name: str, total: Json) -> list[Text]:

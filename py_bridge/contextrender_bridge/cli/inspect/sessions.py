@@ -1,4 +1,4 @@
-"""List sessions: size, what rendering saved, and how much of what answers used was in view."""
+"""List sessions: size, savings, and the share of steps that had every value they used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT, LONG = 8, 20
 SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
-    *("saved", "cost", "in view", "model", "tools", "last"),
+    *("saved", "cost", "all values", "model", "tools", "last"),
 )
 WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 2, 1, 9)
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -49,10 +49,15 @@ def run(args: argparse.Namespace) -> int:
     asked = {"query": args.search, "since": day_of(args.since), "sort": args.sort}
     with Service() as service:
         page = service.ask("list_sessions", limit=args.limit, prices=[own] if own else [], **asked)
-    return present(args, page, lambda page: draw(page, args.search))
+        shares = (
+            {}
+            if args.json
+            else {view["session"]: share(service, view) for view in page["sessions"]}
+        )
+    return present(args, page, lambda page: draw(page, args.search, shares))
 
 
-def draw(page: Json, search: str) -> RenderableType:
+def draw(page: Json, search: str, shares: Mapping[str, str]) -> RenderableType:
     """The table of the newest sessions, as much of it as there is room for."""
     if not page["sessions"]:
         return Text("no sessions" + (f" with {search!r}" if search else ""))
@@ -67,7 +72,7 @@ def draw(page: Json, search: str) -> RenderableType:
             thousands(view["tokens"]),
             _saved(counted),
             "–" if counted["cost"] is None else f"${counted['cost']:,.2f}",
-            _in_view(counted),
+            shares[view["session"]],
             ", ".join(counted["models"]),
             tools_of(view["tools"]),
             _ago(view["updated_at"]),
@@ -103,9 +108,18 @@ def _saved(counted: Json) -> str:
     return thousands(saved) + (f" ({saved / counted['full']:.0%})" if counted["full"] else "")
 
 
-def _in_view(counted: Json) -> str:
-    """Of the results that answers drew on, those they had complete."""
-    return f"{counted['seen'] / counted['drawn']:.0%}" if counted["drawn"] else "–"
+def share(service: Service, view: Json) -> str:
+    """Return the share of a session's steps that had every value they used.
+
+    A session whose used results were all complete has no miss, so its calls need no replay.
+    """
+    counted = view["counted"]
+    if not counted["drawn"]:
+        return "–"
+    if counted["seen"] == counted["drawn"]:
+        return "100%"
+    totals = service.totals(view["session"])
+    return f"{1 - totals['steps_with_misses'] / (totals['steps'] or 1):.0%}"
 
 
 def _ago(stamp: float) -> str:

@@ -1,4 +1,4 @@
-"""Show a session as a timeline of its results; with --turn, what that model call was shown."""
+"""Show a session as a timeline of its results; with --turn, one call's prompt and answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from bisect import bisect_right
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from contextrender_bridge.base.errors import NotFound
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.asking import (
     Service,
     add_session,
+    headline,
     plain,
     present,
     table_of,
@@ -19,14 +21,22 @@ from contextrender_bridge.cli.inspect.asking import (
 )
 from contextrender_bridge.printing import add_json, printable
 
-COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
-STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}
+COMPLETE, REPLACED, OMITTED, USED, ELSEWHERE, MISSED = "█", "▒", "·", "●", "◦", "○"
+STYLES = {
+    COMPLETE: "blue",
+    REPLACED: "yellow",
+    OMITTED: "dim",
+    USED: "bold",
+    ELSEWHERE: "dim",
+    MISSED: "bold red",
+}
+WORDS = ("complete", "excerpt", "omitted", "used", "used, visible elsewhere", "missed")
 LEAST_COLUMNS = 20
 LABEL = 14
 LEAST_NAME = 20
 MESSAGES = 200
 MOST_LINES = 200
-MOST_VALUES = 4
+ANSWER_CHARACTERS = 4000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,32 +49,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"with --turn: how many of the last ({MESSAGES}; 0: all)",
     )
-    parser.add_argument("--misses", action="store_true", help="show what its calls lacked")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the session, what its calls lacked, or one call."""
+    """Print the session, or one call with its answer."""
+    named = {"session": args.session, "branch": args.branch}
     with Service() as service:
         service.tell_damage(args.session, args.branch)
-        named = {"session": args.session, "branch": args.branch}
-        drawn = draw
-        if args.misses:
-            view, drawn = service.pages("misses", ("misses", "turns"), **named), draw_misses
-        elif args.turn is None:
+        if args.turn is None:
             if not args.json:
                 newest = max(LEAST_COLUMNS, Console().width - LABEL)
                 named |= {"start": 1 - newest, "limit": newest}
             view = service.pages("timeline", ("turns",), **named)
-        else:
-            if args.messages is not None or not args.json:
-                window = MESSAGES if args.messages is None else args.messages or None
-                named |= {"window": window, "rows": 0}
-            view, drawn = service.ask("show_call", turn=args.turn, **named), draw_call
-    return present(args, view, lambda view: drawn(view, args.session))
+            totals = {} if args.json else service.totals(args.session, args.branch)
+            return present(args, view, lambda view: draw(view, args.session, totals))
+        if args.messages is not None or not args.json:
+            window = MESSAGES if args.messages is None else args.messages or None
+            named |= {"window": window, "rows": 0}
+        view = service.ask("show_call", turn=args.turn, **named)
+        answer = None if args.json else _answer(service, view, args)
+    return present(args, view, lambda view: draw_call(view, args.session, answer))
 
 
-def draw(view: Json, session: str) -> RenderableType:
+def _answer(service: Service, view: Json, args: argparse.Namespace) -> Json | None:
+    """Return the message that answered a call; None if it is not recorded yet."""
+    fields = {"session": args.session, "branch": args.branch, "position": view["before"]}
+    try:
+        return service.ask("read_message", characters=ANSWER_CHARACTERS, **fields)
+    except NotFound:
+        return None
+
+
+def draw(view: Json, session: str, totals: Json) -> RenderableType:
     """The timeline: as many of the newest turns as the terminal is wide."""
     names = [printable(name) for name in view["results"]["tools"]]
     wide = min(max(map(len, names), default=0), Console().width - LABEL - LEAST_COLUMNS)
@@ -74,12 +91,12 @@ def draw(view: Json, session: str) -> RenderableType:
     head = Text.assemble(
         plain(session, "bold"),
         f"  {view['last'] - view['waiting']} turns, {len(view['results']['positions'])} results,"
-        f" {view['policy']} with {_budget(view)} tokens",
+        f" {view['policy']} with {_budget(view)} tokens. {headline(totals)}",
     )
     if not turns:
         return head
     legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
-    for mark, word in zip(STYLES, ("shown", "excerpt", "omitted", "used", "missed"), strict=True):
+    for mark, word in zip(STYLES, WORDS, strict=True):
         legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
     seen = _seen(view["results"], turns)
     out = min(turns[-1]["results"], len(view["results"]["positions"])) - len(seen)
@@ -89,7 +106,7 @@ def draw(view: Json, session: str) -> RenderableType:
     return Group(head, legend, *lines)
 
 
-def draw_call(view: Json, session: str) -> RenderableType:
+def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
     """One call: its budget, and every message with what was shown of it."""
     call = view["explain"]
     head = Text.assemble(
@@ -117,46 +134,21 @@ def draw_call(view: Json, session: str) -> RenderableType:
             ),
             style="dim" if shown == "omitted" else "",
         )
-    return Group(head, *(plain(warning, "yellow") for warning in call["warnings"]), table)
+    warnings = [plain(warning, "yellow") for warning in call["warnings"]]
+    return Group(head, *warnings, table, *(draw_answer(answer) if answer else ()))
 
 
-def draw_misses(view: Json, session: str) -> RenderableType:
-    """A row for each result that an answer needed and its call did not have in view."""
-    misses = [miss for miss in view["misses"] if not miss["names_only"]]
-    turns = len({miss["turn"] for miss in misses})
-    names = len(view["misses"]) - len(misses)
-    head = Text.assemble(
-        plain(session, "bold"),
-        f"  {turns} of {view['last']} turns needed what was out of view ({len(misses)} results)",
-        f"; not counted: {names} that held names of tools or fields alone" if names else "",
-    )
-    table = table_of("turn", "result", left=("result",))
-    table.add_column("needed", ratio=2)
-    table.add_column("why it was out", ratio=3)
-    for miss in misses:
-        table.add_row(
-            str(miss["turn"]),
-            plain(f"#{miss['position']} {miss['name']}"),
-            plain(_needed(miss), "bold red"),
-            plain(miss["reason"] + room(miss)),
-        )
-    return Group(head, table) if misses else head
-
-
-def room(row: Json) -> str:
-    """What room there was for a result that is left out; `row` is of `explain` or `misses`."""
-    if row["left"] is None:
-        return ""
-    if row["after"] is None:
-        return f"; {row['left']:,} tokens kept free for what comes next"
-    return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
-
-
-def _needed(miss: Json) -> str:
-    values = ", ".join(miss["values"][:MOST_VALUES])
-    if len(miss["values"]) > MOST_VALUES:
-        values += f" and {len(miss['values']) - MOST_VALUES} more"
-    return "; ".join(filter(None, ["called again" if miss["again"] else "", values]))
+def draw_answer(answer: Json) -> list[RenderableType]:
+    """Return the answer's text and calls."""
+    lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
+    if answer["text"]:
+        more = answer["length"] - len(answer["text"])
+        lines.append(plain(answer["text"]))
+        lines += [Text(f"… {more:,} more characters", "dim")] if more > 0 else []
+    for call in answer["calls"]:
+        name = plain(call["name"], "bold")
+        lines.append(Text.assemble(("→ ", "dim"), name, " ", plain(call["arguments"])))
+    return lines
 
 
 def _budget(view: Json) -> str:
@@ -197,7 +189,7 @@ def _line(results: Json, turns: list[Json], number: int, wide: int) -> Text:
         if number in turn["missed"]:
             mark = MISSED
         elif number in turn["uses"]:
-            mark = USED
+            mark = ELSEWHERE if mark == OMITTED else USED
         line.append(mark, STYLES[mark])
     return line
 

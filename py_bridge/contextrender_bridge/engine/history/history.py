@@ -5,7 +5,7 @@ is one record: every array grows in the same step.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from sys import intern
@@ -135,6 +135,12 @@ class History:
             self.tracking = Tracking()
         self.tracking.catch_up(self, messages, originals, counter)
         return self.tracking
+
+    def count_uses(self) -> int:
+        """Return how many results answers used, each once per turn."""
+        firsts = self.first_events
+        uses = self.reuse.uses
+        return len({(bisect_right(firsts, use.operation), use.result) for use in uses})
 
     def result_at(self, message: int) -> int:
         """The number of the result that is this message, or -1."""

@@ -24,6 +24,8 @@ class CostCurve:
 
     `full` histories are at most their model's window. `unpriced` calls are of models without a
     price, and not in the costs. `priced_as` names models whose price is another's, and whose.
+    Of the `steps_using`, the calls whose answer used an earlier result, `steps_missing` missed a
+    value; `misses` counts every miss.
     """
 
     steps: Sequence[ReplayedCall]
@@ -36,6 +38,9 @@ class CostCurve:
     full_cost: list[float]
     unpriced: int
     priced_as: dict[str, str]
+    steps_using: int
+    steps_missing: int
+    misses: int
 
 
 def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
@@ -63,6 +68,9 @@ def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> Cos
         list(accumulate(full_costs)),
         sum(known[name] is None for name in models),
         {name: other for name in known if (other := prices.stands_as(name))},
+        sum(bool(step.uses or step.misses) for step in steps),
+        sum(bool(step.misses) for step in steps),
+        sum(step.misses for step in steps),
     )
 
 
@@ -96,7 +104,7 @@ class BilledSession:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Self | None:
-        """From a session's sums (`engine.call.usage_totals`); None where it is in neither group.
+        """Return a session's costs from its `usage_totals`; None where it is in neither group.
 
         A session is held out if any of its calls is; one that was only observed is in no group.
         """

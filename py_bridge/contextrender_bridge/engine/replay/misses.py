@@ -5,24 +5,18 @@ excerpt, retained text or the arguments of a call that stayed (docs/method.md, M
 """
 
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from contextrender_bridge.engine.call.explain import Verdicts
 from contextrender_bridge.engine.call.render_call import Rendered
-from contextrender_bridge.engine.call.settings import RenderSettings
-from contextrender_bridge.engine.parameters import START
-from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.text.values import extract_values
 
 OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"
 FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
 """What stands before a colon or an equals sign: a key of JSON or YAML, a named argument."""
-BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
-"""The budgets that `remedies` tries, besides that of the call itself."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -119,66 +113,6 @@ def misses_of(rendered: Rendered, lacks: Sequence[MissingResult]) -> tuple[Miss,
         for verdict in [verdicts.of(lack.result)]
         for changed in [verdict.shown == "complete"]
     )
-
-
-@dataclass(slots=True, frozen=True)
-class Remedies:
-    """What would have put a miss in view: the smallest budget, and policies at the call's own.
-
-    `complete` tells that there was time to try everything.
-    """
-
-    budget: int | None
-    policies: tuple[str, ...]
-    complete: bool
-
-
-def remedies_of(
-    past: BranchReplay,
-    turn: int,
-    lack: MissingResult,
-    settings: RenderSettings,
-    policies: Sequence[str],
-    deadline: float,
-) -> Remedies:
-    """Tries budgets above the call's own, then other policies, until `deadline` (`monotonic`).
-
-    The policy `full` is not tried: it helps always, and keeps to no budget.
-    """
-    messages = past.messages_before(turn)
-    assert messages is not None
-    history = past.history_before(messages)
-
-    def helps(changed: dict[str, object]) -> bool:
-        pause()
-        rendered = past.render(history, settings.updated(changed))
-        return _settled(past, rendered, lack)
-
-    smallest = None
-    for budget in larger_budgets(settings.budget or START):
-        if time.monotonic() > deadline:
-            return Remedies(None, (), False)
-        if helps({"budget": budget}):
-            smallest = budget
-            break
-    helpful: list[str] = []
-    for policy in policies:
-        if time.monotonic() > deadline:
-            return Remedies(smallest, tuple(helpful), False)
-        if policy not in (settings.policy, "full") and helps({"policy": policy}):
-            helpful.append(policy)
-    return Remedies(smallest, tuple(helpful), True)
-
-
-def larger_budgets(budget: int) -> list[int]:
-    """Those of `BUDGETS` that are above a budget."""
-    return [size for size in BUDGETS if size > budget]
-
-
-def _settled(past: BranchReplay, rendered: Rendered, lack: MissingResult) -> bool:
-    if lack.result in rendered.plan.taken:
-        return True
-    return not lack.again and not unseen_in(past, rendered, set(lack.values))
 
 
 def unseen_in(past: BranchReplay, rendered: Rendered, values: set[str]) -> set[str]:

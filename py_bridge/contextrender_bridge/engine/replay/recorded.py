@@ -83,7 +83,8 @@ class Kept:
 def kept_texts(past: BranchReplay, messages: int, record: CallRecord) -> Kept | None:
     """The texts that a call showed; None if some were cut short.
 
-    Whole oldest turns leave first (`engine.plan.plan`), so their tokens tell which.
+    Whole oldest turns leave first (`contextrender_bridge.engine.plan.plan`), so their tokens tell
+    which.
     """
     whole, totals = past.whole, past.text_totals
     always = frozenset([*range(whole.leading_system), whole.first_user, past.user_before(messages)])
@@ -107,7 +108,8 @@ def noted_step(past: BranchReplay, stated: Stated, turn: int, record: CallRecord
     standing, needed = Standing.noted(record), past.needed_at(turn)
     lacks = _lacks(past, stated, turn, messages, record, standing)
     before, output = past.total_before(turn - 1), past.output_of(turn)
-    return told_step(turn, messages, record, standing, needed, lacks, before, output)
+    uses = len(past.used_at(turn))
+    return told_step(turn, messages, record, standing, needed, lacks, before, output, uses)
 
 
 def told_step(
@@ -119,6 +121,7 @@ def told_step(
     lacks: tuple[MissingResult, ...] = (),
     before: int = 0,
     output: int = 0,
+    uses: int = 0,
 ) -> ReplayedCall:
     """The same where it is known what its answer needed and lacked; or not told."""
     return ReplayedCall(
@@ -139,6 +142,7 @@ def told_step(
         record.budget,
         record.faulted,
         record.model,
+        uses,
     )
 
 

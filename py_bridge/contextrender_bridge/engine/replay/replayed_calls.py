@@ -29,7 +29,8 @@ class ReplayedCall:
     Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
     it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
     What came back is among the replaced. `needed` are the results the turn then repeats a value of,
-    `seen` how many of them it had. `missed` is what it lacked. `budget` is the call's own, in
+    `seen` how many of them it had. `uses` counts the results that the answer used, and `missed`
+    what the call lacked. `budget` is the call's own, in
     tokens, and `faulted` tells that it grew because the turn before had missed something. `model`
     is as far as the call told it.
     """
@@ -51,6 +52,12 @@ class ReplayedCall:
     budget: int = 0
     faulted: bool = False
     model: str = ""
+    uses: int = 0
+
+    @property
+    def misses(self) -> int:
+        """The number of misses: names of tools and fields do not count."""
+        return sum(not lack.names_only for lack in self.missed)
 
 
 @dataclass(slots=True)
@@ -196,6 +203,7 @@ def step_of(
         rendered.budget,
         plan.faulted,
         record.model if (record := past.record_at(turn)) else "",
+        len(past.used_at(turn)),
     )
 
 

@@ -1,0 +1,65 @@
+// A policy and a budget that a session is looked at with, and what they would have changed.
+import { budgetOf, dollars, number, percent, plural } from "./format";
+import type { Options } from "./route";
+import type { SessionData } from "./session";
+import type { PolicyView } from "./types";
+
+/** `budget` is in tokens, or "auto". */
+export interface Setting {
+  policy: string;
+  budget: number | string;
+}
+
+/** Return the setting that an address names; null if it names none. */
+export function settingOf({ policy, budget }: Options, own: Setting): Setting | null {
+  if (!policy && !budget) return null;
+  return { policy: policy || own.policy, budget: /^\d+$/.test(budget ?? "") ? Number(budget) : budget || own.budget };
+}
+
+export const optionsOf = ({ policy, budget }: Setting): Options => ({ policy, budget: String(budget) });
+
+export const isSame = (one: Setting, other: Setting): boolean => one.policy === other.policy && String(one.budget) === String(other.budget);
+
+export const nameOf = ({ policy, budget }: Setting): string =>
+  policy === "full" ? "full history" : `${policy} with ${budget === "auto" ? "the automatic budget" : `${budgetOf(budget, number)} tokens`}`;
+
+/** The line for the environment, as the proxy and `wrap` read it. */
+export const configurationOf = ({ policy, budget }: Setting): string => `CONTEXTRENDER_POLICY=${policy} CONTEXTRENDER_BUDGET=${budget}`;
+
+/** The headline: the share of steps, answers that used an earlier result, that had every value they used. */
+export function headlineOf({ steps, steps_with_misses }: Pick<PolicyView, "steps" | "steps_with_misses">): string {
+  if (steps === 0) return "No answer used an earlier result.";
+  const all = `${percent(1 - steps_with_misses / steps)} of ${plural(steps, "step")} had every value they used`;
+  return `${all}; ${steps_with_misses ? `${number(steps_with_misses)} missed one` : "none missed any"}.`;
+}
+
+/** A miss of a session, by its turn and its result. */
+export interface Missed {
+  turn: number;
+  position: number;
+}
+
+export interface Verdict {
+  avoided: Missed[];
+  added: Missed[];
+}
+
+/** Compare the misses of a session with those under another setting, both completely loaded. */
+export function verdictOf(own: SessionData, tried: SessionData): Verdict {
+  const [before, after] = [missesOf(own), missesOf(tried)];
+  const only = (one: Map<string, Missed>, other: Map<string, Missed>) => [...one].filter(([key]) => !other.has(key)).map(([, miss]) => miss);
+  return { avoided: only(before, after), added: only(after, before) };
+}
+
+function missesOf(data: SessionData): Map<string, Missed> {
+  const misses = data.turns.flatMap((turn) => turn.missed.map((result) => ({ turn: turn.turn, position: data.results[result]?.position ?? -1 })));
+  return new Map(misses.map((miss) => [`${miss.turn} ${miss.position}`, miss]));
+}
+
+/** A verdict in one sentence: `more` is the difference in dollars, null if a price is missing. */
+export function sentenceOf({ avoided, added }: Verdict, more: number | null): string {
+  const misses = [avoided.length && `${plural(avoided.length, "miss", "misses")} would be gone`, added.length && `${plural(added.length, "miss", "misses")} would be new`];
+  const change = misses.filter(Boolean).join(" and ") || "The same values would be missed";
+  const cost = more === null ? "the model has no price" : Math.abs(more) < 0.00005 ? "for the same cost" : `for ${dollars(Math.abs(more))} ${more > 0 ? "more" : "less"}`;
+  return `${change}, ${cost}.`;
+}

@@ -1,0 +1,125 @@
+"""Which of several replayed settings to use: the cheapest that misses little, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+
+MAX_MISS_SHARE: Final = 0.05
+"""The share of the steps that may miss a value under a recommended setting."""
+MIN_SAVING: Final = 0.02
+"""The share of the full history's cost that a recommended setting must save."""
+BUDGETS: Final[tuple[int, ...]] = (6_000, 12_000, 24_000, 48_000, 96_000)
+"""The budgets in tokens that a policy is replayed with, besides the one in use."""
+FULL: Final = "full"
+PAPER: Final = "contextrender"
+
+Choice = tuple[str, int | str]
+"""A policy and a budget."""
+
+
+@dataclass(slots=True, frozen=True)
+class Replayed:
+    """A setting and what a session costs under it, in dollars; None if its model has no price.
+
+    Of the `steps`, `steps_with_misses` miss a value that they use.
+    """
+
+    policy: str
+    budget: int | str
+    cost: float | None
+    full_cost: float | None
+    steps: int
+    steps_with_misses: int
+
+    @property
+    def name(self) -> str:
+        """The setting in words."""
+        if self.policy == FULL:
+            return "The full history"
+        if isinstance(self.budget, int):
+            return f"{self.policy} with a budget of {self.budget:,} tokens"
+        return f"{self.policy} with the automatic budget"
+
+    @property
+    def miss_share(self) -> float:
+        """The share of the steps with a miss."""
+        return self.steps_with_misses / self.steps if self.steps else 0.0
+
+    @property
+    def is_default(self) -> bool:
+        """Whether a live agent gets this setting by default."""
+        return self.policy == LIVE_POLICY and self.budget == LIVE_BUDGET
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether it misses little and saves enough."""
+        return (
+            self.policy != FULL
+            and self.cost is not None
+            and self.full_cost is not None
+            and self.miss_share <= MAX_MISS_SHARE
+            and self.cost <= (1 - MIN_SAVING) * self.full_cost
+        )
+
+    @property
+    def outcome(self) -> str:
+        """The cost and the share of steps with all values, in words."""
+        return f"${self.cost or 0:,.2f} and {1 - self.miss_share:.0%} of the steps with all values"
+
+
+def choices(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
+    """Yield the settings to compare with the one in use, each once.
+
+    They are the budgets below the tokens of the `longest` history under its policy, the default of
+    live agents, the paper's policy, and full history.
+    """
+    varied = LIVE_POLICY if policy == FULL else policy
+    candidates: list[Choice] = [
+        (policy, budget),
+        (LIVE_POLICY, LIVE_BUDGET),
+        *((varied, size) for size in BUDGETS if size < longest),
+        (PAPER, budget),
+        (FULL, budget),
+    ]
+    found: set[Choice] = set()
+    for choice in candidates:
+        key = (FULL, "") if choice[0] == FULL else choice
+        if key not in found:
+            found.add(key)
+            yield choice
+
+
+def recommend(options: Sequence[Replayed]) -> int | None:
+    """Return the number of the recommended option; None if full history is as good.
+
+    The default comes first if it is worth its misses, then the cheapest option that is.
+    """
+    worth = [number for number, option in enumerate(options) if option.is_worth]
+    defaults = (number for number in worth if options[number].is_default)
+    cheapest = min(worth, key=lambda number: options[number].cost or 0.0, default=None)
+    return next(defaults, cheapest)
+
+
+def sentence_on(options: Sequence[Replayed], best: int | None, own: int | None) -> str:
+    """Return the recommendation in words; `own` is the number of the setting in use."""
+    if all(option.cost is None for option in options):
+        return "The session's model has no price, so the settings cannot be compared by cost."
+    current = None if own is None else options[own]
+    if best is None:
+        head = (
+            f"Full history is best for this session: no setting compared saves {MIN_SAVING:.0%} of "
+            f"its cost with a miss in at most {MAX_MISS_SHARE:.0%} of the steps"
+        )
+        is_current = current is not None and current.policy == FULL
+    else:
+        option = options[best]
+        full = f"${option.full_cost or 0:,.2f} for the full history"
+        head = f"{option.name} is recommended: {option.outcome}, instead of {full}"
+        is_current = best == own
+    if is_current:
+        return f"{head}. It is the setting in use."
+    return f"{head}. The setting in use: {current.outcome}." if current else f"{head}."

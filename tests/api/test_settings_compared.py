@@ -1,0 +1,44 @@
+"""A session under other settings: its totals, its timeline and its misses agree."""
+
+from tests.api.client import Api
+from tests.support.transcripts import agent_run, called
+
+RUN = agent_run(30)
+
+
+def missed(view: list[dict[str, object]]) -> int:
+    return sum(not miss["names_only"] for miss in view)
+
+
+def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
+    called(api, "s", RUN, budget=700)
+    while not (compared := api("compare_policies", session="s", budgets=[500, 700]))["complete"]:
+        pass
+    own = compared["options"][compared["own"]]
+    assert (own["policy"], own["budget"]) == ("contextrender", 700)
+    assert api("savings", session="s")["totals"] == own
+    for option in compared["options"]:
+        setting = {"policy": option["policy"], "budget": option["budget"]}
+        recorded = {} if option == own else setting
+        turns = api("timeline", session="s", **recorded)["turns"]
+        steps = [turn for turn in turns if turn["uses"] or turn["missed"]]
+        assert option["steps"] == len(steps) > 0
+        assert option["steps_with_misses"] == sum(bool(turn["missed"]) for turn in steps)
+        assert option["misses"] == sum(len(turn["missed"]) for turn in steps)
+        assert option["misses"] == missed(api("misses", session="s", **recorded)["misses"])
+    assert any(option["misses"] for option in compared["options"])
+
+
+def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
+    called(api, "s", RUN, budget=700)
+    view = api("compare_policies", session="s")
+    names = {(option["policy"], option["budget"]) for option in view["options"]}
+    assert {("contextrender", 700), ("contextrender_frozen", "auto"), ("full", 700)} <= names
+    assert view["sentence"] and view["complete"] and view["own"] == 0
+
+
+def test_a_setting_that_does_not_exist_is_refused(api: Api) -> None:
+    called(api, "s", RUN[:4])
+    for walker in ("timeline", "misses"):
+        api.refused(walker, 422, "invalid_request", session="s", policy="nothing")
+        api.refused(walker, 422, "invalid_request", session="s", budget=1)

@@ -1,0 +1,49 @@
+"""Which setting is recommended, and the sentence that says so."""
+
+from contextrender_bridge.engine.replay.recommendation import (
+    Replayed,
+    choices,
+    recommend,
+    sentence_on,
+)
+
+FULL = Replayed("full", "auto", 1.0, 1.0, 100, 0)
+
+
+def option(policy: str, budget: int | str, cost: float | None, missing: int) -> Replayed:
+    return Replayed(policy, budget, cost, 1.0, 100, missing)
+
+
+def test_the_default_of_live_agents_comes_first_if_it_is_worth_its_misses() -> None:
+    default = option("contextrender_frozen", "auto", 0.7, 4)
+    cheaper = option("contextrender_frozen", 6000, 0.4, 5)
+    assert recommend([FULL, cheaper, default]) == 2
+    misses_more = option("contextrender_frozen", "auto", 0.7, 6)
+    assert recommend([FULL, cheaper, misses_more]) == 1
+
+
+def test_a_setting_that_saves_little_or_misses_much_is_not_recommended() -> None:
+    options = [FULL, option("a", 6000, 0.99, 0), option("b", 6000, 0.1, 6), option("c", 1, None, 0)]
+    assert recommend(options) is None
+    assert "Full history is best" in sentence_on(options, None, 1)
+    assert sentence_on(options, None, 0).endswith("It is the setting in use.")
+
+
+def test_the_sentence_says_when_the_recommended_setting_is_in_use() -> None:
+    options = [option("a", 6000, 0.25, 3), option("b", 12000, 0.5, 10)]
+    assert sentence_on(options, 0, 0) == (
+        "a with a budget of 6,000 tokens is recommended: $0.25 and 97% of the steps with all "
+        "values, instead of $1.00 for the full history. It is the setting in use."
+    )
+    assert sentence_on(options, 0, 1).endswith(
+        "in use: $0.50 and 90% of the steps with all values."
+    )
+    assert "no price" in sentence_on([option("a", 1, None, 0)], None, 0)
+
+
+def test_the_settings_that_matter_are_each_compared_once() -> None:
+    found = list(choices("contextrender", 12_000, 20_000))
+    assert found[0] == ("contextrender", 12_000) and len(found) == len(set(found))
+    budgets = [budget for policy, budget in found if policy == "contextrender"]
+    assert budgets == [12_000, 6_000]
+    assert [policy for policy, _ in choices("full", "auto", 1)].count("full") == 1
