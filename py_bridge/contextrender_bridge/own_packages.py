@@ -1,7 +1,7 @@
 """The app's packages, in any program: its `nodes` is no other's, and no other's is ours.
 
 In our own programs the app's folder is on the path, and its packages have their plain names. A host
-program may have an `graph` or `nodes` of its own, imported before or after ours: there the app's
+program may have a `graph` or `nodes` of its own, imported before or after ours: there the app's
 folder stays off the path, and its packages are loaded as `contextrender_app.nodes` and so on.
 Sources keep their plain names. Python asks the `__import__` among a module's builtins for what the
 module imports, at its top and in its functions: each module of ours is given one that looks there.

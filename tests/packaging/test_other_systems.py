@@ -14,7 +14,7 @@ load_app(app_dir())
 from contextrender_bridge.server.process.loading import warm_up
 warm_up()
 import litellm, mcp, psycopg, asyncio.unix_events, subprocess, multiprocessing.util
-ours = ("contextrender_bridge", "engine", "evaluation", "graph")
+ours = ("contextrender_bridge", "graph")
 for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
     del sys.modules[name]
 system = sys.argv[1]

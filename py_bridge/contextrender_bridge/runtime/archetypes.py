@@ -21,8 +21,8 @@ from contextrender_bridge.store.base import NodeRow
 from contextrender_bridge.store.kinds import Name, TypeNumbers
 from contextrender_bridge.store.writes import End
 
-# In a host program our modules have a parent (contextrender_bridge/own_packages.py); rows never do.
-PARENT: Final = __name__.removesuffix("contextrender_bridge.runtime.archetypes")
+# In a host program the app has this parent package (own_packages.py); rows never name it.
+PARENT: Final = "contextrender_app."
 _TYPES: Final[dict[Name, type]] = {}
 
 NEW: Final = 0
