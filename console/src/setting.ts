@@ -1,7 +1,6 @@
 // A policy and a budget that a session is looked at with, and what they would have changed.
 import { budgetOf, dollars, number, percent, plural } from "./format";
 import type { Options } from "./route";
-import type { SessionData } from "./session";
 import type { PolicyView } from "./types";
 
 /** `budget` is in tokens, or "auto". */
@@ -39,19 +38,25 @@ export interface Missed {
   position: number;
 }
 
+/** The misses of a session as they are loaded: `missed` holds indices of `results`. */
+interface LoadedMisses {
+  readonly turns: readonly { turn: number; missed: readonly number[] }[];
+  readonly results: readonly { position: number }[];
+}
+
 export interface Verdict {
   avoided: Missed[];
   added: Missed[];
 }
 
 /** Compare the misses of a session with those under another setting, both completely loaded. */
-export function verdictOf(own: SessionData, tried: SessionData): Verdict {
+export function verdictOf(own: LoadedMisses, tried: LoadedMisses): Verdict {
   const [before, after] = [missesOf(own), missesOf(tried)];
   const only = (one: Map<string, Missed>, other: Map<string, Missed>) => [...one].filter(([key]) => !other.has(key)).map(([, miss]) => miss);
   return { avoided: only(before, after), added: only(after, before) };
 }
 
-function missesOf(data: SessionData): Map<string, Missed> {
+function missesOf(data: LoadedMisses): Map<string, Missed> {
   const misses = data.turns.flatMap((turn) => turn.missed.map((result) => ({ turn: turn.turn, position: data.results[result]?.position ?? -1 })));
   return new Map(misses.map((miss) => [`${miss.turn} ${miss.position}`, miss]));
 }
