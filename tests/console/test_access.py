@@ -16,12 +16,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "images"
 HERE = f"session/{ORDERS}"
 VIEWS = {
     "misses": (f"{HERE}/misses", ".misses tbody tr"),
-    "timeline": (f"{HERE}/timeline", ".grid canvas"),
+    "timeline": (f"{HERE}/timeline", ".settings .verdict"),
     "call": (f"{HERE}/call/40", ".scores table"),
     "graph": (f"{HERE}/graph", "canvas[data-drawn]"),
     "result": (f"{HERE}/result/3", ".blocks"),
     "tools": (f"{HERE}/tools", ".tools tbody tr:nth-child(3)"),
-    "savings": (f"{HERE}/savings", ".savings tbody tr:nth-child(7)"),
+    "savings": (f"{HERE}/savings", ".savings .verdict"),
     "sessions": ("", "table.sessions tbody tr"),
     "search": ("search?text=ORD_", "ol.found > li"),
     "overall": ("overall", "tbody tr"),
@@ -38,7 +38,7 @@ def arrive(console: Console, view: str) -> None:
     where, waited = VIEWS[view]
     console.page.evaluate("where => { location.hash = where }", f"#/{where}")
     expect(console.page.locator(waited).first).to_be_visible()
-    expect(console.page.locator(".progress, .savings [role=status]")).to_have_count(0)
+    expect(console.page.locator(".progress, .loading")).to_have_count(0)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1000)])
