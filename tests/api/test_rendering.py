@@ -2,7 +2,6 @@
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.engine.models.summaries import MODEL_POLICIES
 from contextrender_bridge.engine.policies import POLICIES as ALL_POLICIES
 
 from tests.api.checks import orphans, rebuilt, tokens_inside
@@ -11,7 +10,7 @@ from tests.support.transcripts import UNUSUAL, agent_run, assistant, call, user
 
 RUN = agent_run(14, lines=5)
 MIXED = [*UNUSUAL, *RUN[1:], assistant(None, call("late", "wait")), user("Still there?")]
-POLICIES = sorted(set(ALL_POLICIES) - set(MODEL_POLICIES))
+POLICIES = sorted(name for name, policy in ALL_POLICIES.items() if not policy.needs_model)
 BUDGETS = [64, 1200]
 
 

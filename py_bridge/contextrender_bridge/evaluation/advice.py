@@ -8,8 +8,8 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.models.embeddings import Embedder, NoEmbedder
-from contextrender_bridge.engine.models.summaries import MODEL_POLICIES
 from contextrender_bridge.engine.parameters import budget_name
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.in_process import replay_run
@@ -86,7 +86,7 @@ def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> 
     if len(named) * len(sizes) > MOST_CASES:
         raise InvalidRequest(f"policies and budgets may make {MOST_CASES} cases at most")
     for name in named:
-        if name in MODEL_POLICIES:
+        if policy_named(name).needs_model:
             raise InvalidRequest(f"policy {name!r} needs a model, and advice asks none")
         for size in sizes:
             RenderSettings().updated({"policy": name, "budget": budget_name(size)})

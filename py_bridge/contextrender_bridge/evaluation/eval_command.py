@@ -9,7 +9,6 @@ from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
-from contextrender_bridge.engine.models.summaries import MODEL_POLICIES
 from contextrender_bridge.engine.policies import POLICIES
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.replay_command import add_replay_arguments, replayed
@@ -23,7 +22,7 @@ TITLE = "What each policy showed, and what it cost"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender eval`."""
-    policies = ",".join(name for name in POLICIES if name not in MODEL_POLICIES)
+    policies = ",".join(name for name, policy in POLICIES.items() if not policy.needs_model)
     add_replay_arguments(parser, policies, BUDGETS)
     parser.set_defaults(closed_loop=True)
     parser.add_argument(

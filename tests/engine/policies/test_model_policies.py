@@ -9,12 +9,12 @@ from contextrender_bridge.engine.call.explain import explain_results
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.summaries import (
     GUIDELINE,
-    MODEL_POLICIES,
     SummariesInMemory,
     SummaryModel,
     load_guideline,
     summaries_for,
 )
+from contextrender_bridge.engine.policies import POLICIES
 from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ from tests.support.strategies import (
 )
 from tests.support.transcripts import assistant, call, result, user
 
-NAMES = sorted(MODEL_POLICIES)
+NAMES = sorted(name for name, policy in POLICIES.items() if policy.needs_model)
 each_policy = pytest.mark.parametrize("policy", NAMES)
 any_policy = st.sampled_from(NAMES)
 

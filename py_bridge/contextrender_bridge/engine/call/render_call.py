@@ -16,7 +16,7 @@ from contextrender_bridge.engine.plan.plan import Plan, RenderedMessage, shown_i
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.truncated_calls import with_arguments
-from contextrender_bridge.engine.policies import SELF_SIZING, plan_for, policy_named
+from contextrender_bridge.engine.policies import plan_for, policy_named
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
@@ -126,8 +126,7 @@ def render_call(
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     chosen = policy_named(policy)
-    sizes_itself = chosen in SELF_SIZING
-    most, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
+    most, start = limits_of(budget, model_window) if chosen.sizes_itself else (budget or START, 0)
     view = PolicyInput(
         history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
     )

@@ -1,13 +1,14 @@
-"""The policies by name: each maps a `PolicyInput` to a `Plan`.
+"""The policies by name: each makes a `Plan` of a `PolicyInput`.
 
-A new policy is a file and a line here.
+A new policy is a file and a line of the table here.
 
 The method's own policy and its ablations by weights stand here (`docs/method.md`, Selection).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def contextrender(view: PolicyInput) -> Plan:
 
 
 def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Plan]:
-    """The same policy with other weights: an ablation."""
+    """Return the method's policy with other weights: an ablation."""
 
     def ablation(view: PolicyInput) -> Plan:
         parameters = replace(
@@ -75,69 +76,64 @@ def weighted(recency: float, reuse: float, relevance: float) -> Callable[[Policy
     return ablation
 
 
-Policy = Callable[[PolicyInput], Plan]
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A way to select what a prompt shows.
+
+    `choose` makes the plan. A policy that `tracks` ranks by the texts it has tracked
+    (`engine.plan.call_context`): it reads every text of a history before it renders it, and makes
+    room for pinned results itself. For one that `sizes_itself` a budget is a most, within which
+    each call's finds itself. One that `needs_model` shows texts that a model writes.
+    """
+
+    choose: Callable[[PolicyInput], Plan]
+    tracks: bool = False
+    sizes_itself: bool = False
+    needs_model: bool = False
+
+    @property
+    def reads_reuse(self) -> bool:
+        """Whether it can only render a history whose reuse is traced."""
+        return not self.sizes_itself
+
 
 DEFAULT_POLICY = "contextrender"
 
+FULL: Final = Policy(everything)
+
 POLICIES: Mapping[str, Policy] = {
-    "contextrender": contextrender,
-    "recency": weighted(1, 0, 0),
-    "reuse": weighted(0, 1, 0),
-    "relevance": weighted(0, 0, 1),
-    "recency_relevance": weighted(1, 0, 1),
-    "prune": prune,
-    "full": everything,
-    "semantic_retrieval": semantic_retrieval,
-    "reuse_density": reuse_density,
-    "contextrender_plus": contextrender_plus,
-    "contextrender_frozen": contextrender_frozen,
-    "compact": compact,
-    "recency_summary": recency_summary,
-    "acon": acon,
+    "contextrender": Policy(contextrender),
+    "recency": Policy(weighted(1, 0, 0)),
+    "reuse": Policy(weighted(0, 1, 0)),
+    "relevance": Policy(weighted(0, 0, 1)),
+    "recency_relevance": Policy(weighted(1, 0, 1)),
+    "prune": Policy(prune),
+    "full": FULL,
+    "semantic_retrieval": Policy(semantic_retrieval),
+    "reuse_density": Policy(reuse_density, tracks=True),
+    "contextrender_plus": Policy(contextrender_plus, tracks=True),
+    "contextrender_frozen": Policy(contextrender_frozen, tracks=True, sizes_itself=True),
+    "compact": Policy(compact, needs_model=True),
+    "recency_summary": Policy(recency_summary, needs_model=True),
+    "acon": Policy(acon, needs_model=True),
 }
-
-TRACKING = (reuse_density, contextrender_plus, contextrender_frozen)
-"""Policies that rank by tracked texts (`engine.plan.call_context`): they read every text of a
-history before they render it, and make room for pinned results themselves."""
-
-SELF_SIZING = (contextrender_frozen,)
-"""Policies whose budget is a most, within which each call's finds itself."""
-
-WITHOUT_REUSE = (contextrender_frozen,)
-"""Policies that neither rank by c nor show excerpts around the values that were used."""
 
 
 def policy_named(name: str) -> Policy:
-    """The policy of that name. Raises InvalidRequest naming those there are."""
+    """Return the policy of that name. Raises InvalidRequest naming those there are."""
     if name not in POLICIES:
         raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
     return POLICIES[name]
 
 
-def tracks_texts(name: str) -> bool:
-    """Whether the policy of that name reads every text of a history. Raises InvalidRequest."""
-    return policy_named(name) in TRACKING
-
-
-def sizes_itself(name: str) -> bool:
-    """Whether a budget is a most for the policy of that name. Raises InvalidRequest."""
-    return policy_named(name) in SELF_SIZING
-
-
-def reads_reuse(name: str) -> bool:
-    """Whether the policy of that name can only render what has been traced. Raises
-    InvalidRequest."""
-    return policy_named(name) not in WITHOUT_REUSE
-
-
 def plan_for(view: PolicyInput, policy: Policy, live: bool = False) -> Plan:
-    """The policy's plan, or everything when the whole history is within the budget.
+    """Return the policy's plan, or everything when the whole history is within the budget.
 
     What is pinned is in it under any policy, and for a `live` agent the newest results.
     """
-    if policy is everything or (view.fits and policy not in SELF_SIZING):
+    if policy is FULL or (view.fits and not policy.sizes_itself):
         return everything(view)
-    plan, pinned = policy(view), policy not in TRACKING and bool(view.pins)
+    plan, pinned = policy.choose(view), not policy.tracks and bool(view.pins)
     if not (live or pinned):
         return plan
     moment = present(view)
@@ -150,12 +146,8 @@ def plan_for(view: PolicyInput, policy: Policy, live: bool = False) -> Plan:
 __all__ = [
     "DEFAULT_POLICY",
     "POLICIES",
-    "SELF_SIZING",
     "Parameters",
     "Policy",
     "plan_for",
     "policy_named",
-    "reads_reuse",
-    "sizes_itself",
-    "tracks_texts",
 ]

@@ -14,7 +14,7 @@ from itertools import batched
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine.call.call_record import CallRecord, Standing, numbers_in, runs
 from contextrender_bridge.engine.plan.excerpt_text import MARKED
-from contextrender_bridge.engine.policies import sizes_itself
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.policies.contextrender_frozen import START_EVERY
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
@@ -178,7 +178,7 @@ def _had_all(past: BranchReplay, turn: int, record: CallRecord) -> bool:
         after is not None
         and messages is not None
         and past.text_totals[messages] == record.outside + record.retained
-        and sizes_itself(record.settings.policy)
+        and policy_named(record.settings.policy).sizes_itself
         and after.settings == record.settings
         and not (record.whole or after.whole or after.faulted)
         and (turn + 1) % START_EVERY != 0

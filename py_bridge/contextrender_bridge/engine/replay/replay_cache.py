@@ -7,8 +7,7 @@ from contextrender_bridge.base.usage import NOTHING_USED
 from contextrender_bridge.engine.call.call_record import CallRecord, numbers_in
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
-from contextrender_bridge.engine.models.summaries import MODEL_POLICIES
-from contextrender_bridge.engine.policies import POLICIES, sizes_itself, tracks_texts
+from contextrender_bridge.engine.policies import POLICIES, policy_named
 from contextrender_bridge.engine.policies.by_density import IN_PART
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
@@ -63,7 +62,7 @@ class CachedReplay(BranchReplay):
         What such a call and full history used is not told.
         """
         settings = by_turn.at(turn)
-        if self.record_at(turn) is not None or tracks_texts(settings.policy):
+        if self.record_at(turn) is not None or policy_named(settings.policy).tracks:
             return self.call_before(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
@@ -80,7 +79,7 @@ class CachedReplay(BranchReplay):
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
             record = self.record_at(step.turn)
-            if record and sizes_itself(record.settings.policy):
+            if record and policy_named(record.settings.policy).sizes_itself:
                 self._misses[step.turn] = self._misses_noted(step, record)
             else:
                 settings = record.settings if record else by_turn.at(step.turn)
@@ -143,4 +142,4 @@ def left_out(turn: int | None) -> str:
 
 def policies_without_model(own: str) -> list[str]:
     """The policies a past can be looked at under: those that need no model, and a session's own."""
-    return [name for name in POLICIES if name not in MODEL_POLICIES or name == own]
+    return [name for name, policy in POLICIES.items() if not policy.needs_model or name == own]
