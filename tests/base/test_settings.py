@@ -41,12 +41,12 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
 def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = configure('threads = 8\nmodel = "in/file"\nrecall = true\n')
+    path = configure('threads = 8\nmodel = "in/file"\none_processor = false\n')
     monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
     found = {row.name: (row.value, row.source) for row in in_force()}
     assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
     assert found["threads"] == (8, f"threads in {path}")
-    assert found["recall"] == (True, f"recall in {path}")
+    assert found["one_processor"] == (False, f"one_processor in {path}")
     assert found["max_body_mb"] == (64, "default")
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "own/name")
     assert current_settings().model == "own/name"

@@ -42,7 +42,7 @@ def test_it_is_sent_whole(setup: Setup, kind: type[Agent], item: Json, reply: Re
     assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
     setup.model.script = [reply]
     agent.items.append(item)
-    got = agent.post(x_contextrender_recall="on")
+    got = agent.post()
     assert got.content == reply.body
     assert got.headers["x-contextrender-whole"] == "compaction"
     assert setup.model.asked[-1].json == agent.body

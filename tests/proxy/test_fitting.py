@@ -10,9 +10,9 @@ import pytest
 from contextrender_bridge.dialects import OBSERVATIONS, MessagePlan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 
-from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent, TextAgent, finding
+from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import call, chat, whole
+from tests.support.scripted_model import whole
 from tests.support.transcripts import assistant, user
 from tests.support.waiting import until
 
@@ -147,15 +147,6 @@ def test_a_history_kept_by_the_provider_is_left_alone(setup: Setup) -> None:
     got = setup.post("/v1/responses", body)
     assert setup.model.asked[0].json == body
     assert "x-contextrender-fail-open" not in got.headers
-
-
-def test_the_model_recalls_results_that_are_text(setup: Setup, session: str) -> None:
-    agent = TextAgent(setup, session).grown(10)
-    asked = call("r1", "contextrender_recall", query="host_1_X")
-    setup.model.script = [whole(chat(None, [asked])), whole(chat("It was 0ms."))]
-    got = agent.post(x_contextrender_recall="on")
-    assert got.json()["choices"] == chat("It was 0ms.")["choices"]
-    assert finding(0) in setup.model.asked[-1].json["messages"][-1]["content"]
 
 
 def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import Credentials
-from contextrender_bridge.proxy.recall.turns import NAME
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,19 +16,8 @@ from tests.dialects.test_odd_values import BODIES
 from tests.proxy import test_mcp
 from tests.proxy.conftest import Setup
 from tests.support.fuzzing import JSON, fuzz, raw, spoilt
-from tests.support.scripted_model import (
-    call,
-    chat,
-    chat_events,
-    response,
-    response_events,
-    said,
-    said_events,
-    stream,
-    whole,
-)
+from tests.support.scripted_model import whole
 
-USES = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "host_A1"}}
 DIALECTS: dict[str, Any] = {
     "/v1/chat/completions": {"model": "m", **BODIES["chat"]},
     "/v1/messages": {"model": "m", "max_tokens": 9, **BODIES["messages"]},
@@ -63,32 +51,6 @@ def test_a_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataOb
         passed = json.loads(sent)
         kept = [{k: v for k, v in one.items() if k not in HISTORY} for one in (passed, given)]
         assert json.dumps(kept[0], sort_keys=True) == json.dumps(kept[1], sort_keys=True)
-
-
-QUERY = {"query": "host_A1"}
-CALLS = [call("r1", NAME, **QUERY), call("c2", "look")]
-BLOCKS = [USES | {"id": "r1", "name": NAME, "input": QUERY}, USES]
-ITEMS = [{"type": "function_call", "call_id": "r1", "name": NAME, "arguments": "{}"}]
-TURNS: dict[str, tuple[Any, list[Any]]] = {
-    "/v1/chat/completions": (chat("So.", CALLS), chat_events("So.", CALLS)[:-1]),
-    "/v1/messages": (said(BLOCKS, "tool_use"), said_events(BLOCKS, "tool_use")),
-    "/v1/responses": (response(ITEMS), response_events(ITEMS)),
-}
-
-
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("path", TURNS)
-@fuzz
-@given(data=st.data())
-def test_an_odd_reply_to_recall_comes_to_its_end(
-    setup: Setup, path: str, streams: bool, data: st.DataObject
-) -> None:
-    odd = data.draw(spoilt(TURNS[path][streams]))
-    events = odd if isinstance(odd, list) else [odd]
-    setup.model.answer = lambda _: stream(events) if streams else whole(odd)
-    body = {**DIALECTS[path], "store": False, "stream": streams}
-    got = setup.post(path, body, x_contextrender_recall="on")
-    assert got.status_code == 200
 
 
 @pytest.mark.slow

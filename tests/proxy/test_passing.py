@@ -208,8 +208,7 @@ def test_a_path_without_a_version_stays_below_the_providers_address(start: Start
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recall", ["off", "on"])
-def test_a_far_too_large_event_arrives_whole(setup: Setup, recall: str) -> None:
+def test_a_far_too_large_event_arrives_whole(setup: Setup) -> None:
     """In pieces as they come over a network."""
     delta = {"index": 0, "delta": {"content": "a" * LARGE}, "finish_reason": None}
     reply = stream([{"id": "c", "choices": [delta]}, "[DONE]"])
@@ -218,7 +217,7 @@ def test_a_far_too_large_event_arrives_whole(setup: Setup, recall: str) -> None:
     setup.model.script = [reply]
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     body = {**HELLO, "stream": True, "tools": [tool]}
-    got = setup.post("/v1/chat/completions", body, x_contextrender_recall=recall)
+    got = setup.post("/v1/chat/completions", body)
     assert got.status_code == 200
     event = json.loads(got.content.partition(b"data: ")[2].partition(b"\n\n")[0])
     assert len(event["choices"][0]["delta"]["content"]) == LARGE

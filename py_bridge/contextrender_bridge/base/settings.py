@@ -174,7 +174,6 @@ class Settings:
         as_policy,
     )
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", one_of(MODES))
-    recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
     bypass_tools: frozenset[str] = _row(
         frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
     )

@@ -154,9 +154,8 @@ class Core(Connection):
             bypass = _listed("bypass_tools", bypass_tools) or ()
             fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
             send = self._send("render", key, now, transcript.messages, fields, until, transcript)
-            left = fitted(
-                body, transcript, cast(RenderView, (yield from send)), (), bypass, recalls=recalls
-            )
+            reply = cast(RenderView, (yield from send))
+            left = fitted(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
             return left
         except Exception as failure:

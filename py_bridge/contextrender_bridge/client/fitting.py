@@ -110,15 +110,14 @@ def fitted(
     body: Body,
     transcript: Transcript,
     reply: RenderView,
-    also: Sequence[int] = (),
     bypass: Collection[str] = (),
     *,
     recalls: bool = False,
 ) -> RenderedRequest:
-    """What a render reply with a plan makes of a request; results `also` are shown as well.
+    """Return what a render reply with a plan makes of a request.
 
-    But not where a summary of the whole history stands in a result's place. Results of the tools
-    `bypass` (names, globs) are complete in any case: with a summary in their place all stays.
+    Results of the tools `bypass` (names, globs) are complete in any case. If a summary of the
+    history has replaced one of them, the whole request stays.
     Unless the model `recalls`, by a tool, excerpts say to call the result's own tool again.
     """
     shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
@@ -127,9 +126,6 @@ def fitted(
         shown = [_without_recall(item) if item["message"] in cut else item for item in shown]
     plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
-    for result in also:
-        if result not in summaries:
-            plan.show_result(result)
     beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
     if summaries.intersection(beyond):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)

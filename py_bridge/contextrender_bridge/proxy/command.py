@@ -68,9 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", metavar="N", help="processes that share the port (CONTEXTRENDER_WORKERS)"
     )
-    parser.add_argument(
-        "--recall", action="store_true", help="offer the model a tool that recalls results"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
         **history_options(args),
         "mode": args.mode,
         "workers": args.workers and checked(as_whole, args.workers, "--workers"),
-        "recall": args.recall or None,
         "upstream": _base("--upstream", args.upstream),
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }

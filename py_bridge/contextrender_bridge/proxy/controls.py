@@ -54,7 +54,6 @@ class Controls:
     mode: str
     budget: int | str | None
     policy: str | None
-    recall: bool
     token: str | None = field(repr=False)
     trusted: bool = False
     whole: bool = False
@@ -85,8 +84,7 @@ class Controls:
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
             policy=policy,
-            recall=_switch(given, "recall", settings.recall),
-            whole=_switch(given, "compaction", False),
+            whole=_switch(given, "compaction"),
             token=given.get("x-contextrender-token") or None,
             trusted=trusted,
             bypass_tools=_names(given, "bypass-tools", settings.bypass_tools),
@@ -109,7 +107,7 @@ class Controls:
             sent, reason = "whole", "compaction"
         else:
             return self
-        return replace(self, mode="observe", recall=False, whole=whole, sent=sent, whole_for=reason)
+        return replace(self, mode="observe", whole=whole, sent=sent, whole_for=reason)
 
 
 def _budget(text: str) -> int | str:
@@ -124,9 +122,8 @@ def _by_name(headers: Headers) -> dict[str, str]:
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
-def _switch(given: Mapping[str, str], name: str, default: bool) -> bool:
-    text = given.get(f"x-contextrender-{name}", "").lower()
-    return text in ("1", "true", "yes", "on") if text else default
+def _switch(given: Mapping[str, str], name: str) -> bool:
+    return given.get(f"x-contextrender-{name}", "").lower() in ("1", "true", "yes", "on")
 
 
 def _names(given: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:

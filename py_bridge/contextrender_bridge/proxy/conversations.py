@@ -10,12 +10,9 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest
-from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
 
 MEDIA_TOKENS = 800
-KEPT_TURNS = 4
-"""For how many model calls a recalled result is shown whatever the plan says."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,7 @@ class Conversation:
     """What the proxy remembers of one history.
 
     `system` is the system prompt as first recorded: one that changes with every call would
-    otherwise make every call a branch of its own. `recalled` maps a result (its position and its
-    call's id) to the last turn it is still shown in, and the most tokens it takes with its call.
+    otherwise make every call a branch of its own.
     `refused`: the provider took the history only whole; `room` is the most tokens of it that it
     takes, where it has said that a rendering was too long. `calls` and `failed` count the model
     calls, and those sent unchanged for a failure. `used` is what the service has not been told yet
@@ -54,9 +50,7 @@ class Conversation:
     """
 
     system: list[Json] = field(default_factory=list)
-    recalled: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     branch: int | None = None
-    turn: int = 0
     size: Size = field(default_factory=Size)
     refused: bool = False
     room: int | None = None
@@ -95,31 +89,6 @@ class ProxiedCall:
         if seconds:
             await asyncio.wait({self.later}, timeout=seconds)
         return self.later.result() if self.later.done() else self.fit
-
-
-def remember_recalled(call: ProxiedCall, results: Mapping[int, int]) -> None:
-    """These results, of so many tokens, stay in view for some calls."""
-    if call.fit.transcript is None:
-        return
-    last = call.conversation.turn + KEPT_TURNS
-    for result, tokens in results.items():
-        call_id = call.fit.transcript.messages[result]["tool_call_id"]
-        call.conversation.recalled[(result, call_id)] = (last, tokens)
-
-
-def still_recalled(conversation: Conversation, transcript: Transcript) -> dict[int, int]:
-    """The results to be shown whatever the plan says, and their tokens; forgets those whose time is
-    over.
-    """
-    messages = transcript.messages
-    conversation.recalled = {
-        (result, call_id): (last, tokens)
-        for (result, call_id), (last, tokens) in conversation.recalled.items()
-        if last >= conversation.turn
-        and result < len(messages)
-        and messages[result].get("tool_call_id") == call_id
-    }
-    return {result: tokens for (result, _), (_, tokens) in sorted(conversation.recalled.items())}
 
 
 def _media_tokens(message: Json) -> int:

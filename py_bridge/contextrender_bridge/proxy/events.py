@@ -1,4 +1,4 @@
-"""Server-sent events: split into their raw bytes, read, and written anew where one must change."""
+"""Server-sent events: split into their raw bytes, and read."""
 
 from __future__ import annotations
 
@@ -34,12 +34,6 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
         searched = max(0, len(pending) - _LONGEST_END)
     if pending:
         yield Event(bytes(pending), _data(bytes(pending)))
-
-
-def rewritten(event: Event, data: dict[str, Any]) -> bytes:
-    """The event with other data; its other lines stay."""
-    lines = [line for line in event.raw.splitlines() if line and not line.startswith(b"data:")]
-    return b"\n".join([*lines, b"data: " + wire.dumps(data)]) + b"\n\n"
 
 
 def _data(raw: bytes) -> dict[str, Any] | None:

@@ -21,11 +21,10 @@ from contextrender_bridge.client.fitting import (
     fitted,
     reason_of,
 )
-from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
-from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size, still_recalled
+from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
 from contextrender_bridge.proxy.routing import Headers
 from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
@@ -103,9 +102,7 @@ class Histories:
                 token=asked.token,
                 line=line,
             )
-            if asked.mode == "observe" or (
-                not asked.recall and size.fits(transcript.messages, recorded, budget)
-            ):
+            if asked.mode == "observe" or size.fits(transcript.messages, recorded, budget):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
@@ -150,45 +147,31 @@ class Histories:
         asked, conversation, body = call.asked, call.conversation, call.fit.body
         model = body.get("model")
 
-        async def render(budget: int | str | None) -> RenderView:
-            used = conversation.used
-            reply = await self.client.render(
-                call.session,
-                transcript.messages,
-                budget=budget,
-                policy=asked.policy,
-                parameters={"cache_minutes": transcript.cache_minutes},
-                keep_tools=sorted(asked.keep_tools) or None,
-                keep=sorted(asked.keep) or None,
-                model=model if isinstance(model, str) else None,
-                want="plan",
-                early=True,
-                live=True,
-                token=asked.token,
-                line=line,
-                sent=asked.sent,
-                client=client_of(headers),
-                used=used,
-            )
-            if conversation.used is used:
-                conversation.used = None
-            return reply
-
-        reply = await render(budget)
-        conversation.branch, conversation.turn = reply["branch"], reply["turn"]
+        used = conversation.used
+        reply = await self.client.render(
+            call.session,
+            transcript.messages,
+            budget=budget,
+            policy=asked.policy,
+            parameters={"cache_minutes": transcript.cache_minutes},
+            keep_tools=sorted(asked.keep_tools) or None,
+            keep=sorted(asked.keep) or None,
+            model=model if isinstance(model, str) else None,
+            want="plan",
+            early=True,
+            live=True,
+            token=asked.token,
+            line=line,
+            sent=asked.sent,
+            client=client_of(headers),
+            used=used,
+        )
+        if conversation.used is used:
+            conversation.used = None
+        conversation.branch = reply["branch"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         conversation.size = Size(len(transcript.messages), tokens, reply["budget"])
-        kept = still_recalled(conversation, transcript)
-        missing = [result for result in kept if result not in reply["visible"]]
-        room = reply["budget"] - sum(kept[result] for result in missing)
-        # Where they fit beside what is shown, they are put there: selecting anew within what they
-        # leave would change all of the prompt, which the provider has in its cache.
-        if missing and reply["tokens"]["after"] > room > 0:
-            reply = await render(room)
-        recalls = self._recalls or asked.recall
-        return fitted(
-            body, transcript, reply, also=missing, bypass=asked.bypass_tools, recalls=recalls
-        )
+        return fitted(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
 
     def _conversation(self, key: Hashable, transcript: Transcript) -> Conversation:
         """The history's conversation, and its first system prompt in place of what came now."""

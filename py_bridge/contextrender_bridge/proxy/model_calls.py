@@ -15,7 +15,6 @@ from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import (
     Headers,
     Request,
@@ -83,9 +82,7 @@ class ModelCalls:
         url, onward = request.url, request.onward
         controls = call.asked
         renders = controls.mode == "render"
-        recalls = renders and controls.recall and call.fit.reply is not None
-        recalls = recalls and FORMATS[request.dialect].offers(call.fit.body)
-        if not recalls and not (renders and call.fit.changed):
+        if not (renders and call.fit.changed):
             patience = self._settings.deadline if controls.mode == "observe" else 0
             await self._send_whole(call, request, raw, send, lambda: call.told(patience))
             return "whole" if call.fit.failure else controls.sent
@@ -100,10 +97,6 @@ class ModelCalls:
 
         async def shortened(*, last: bool) -> bool:
             ours = report(call, call.fit)
-            if recalls:
-                form = FORMATS[request.dialect]
-                recalling = Recalling(self._http, self._histories.client, call, form, send)
-                return await recalling.run(url, onward, dict(call.fit.body), ours, last=last)
             content = wire.dumps(call.fit.body)
             async with self._http.answer("POST", url, onward, content) as response:
                 said = await read_reply(response) if response.status_code == REFUSED else None

@@ -78,7 +78,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     own = current_settings()
     live = {"budget": own.budget or LIVE_BUDGET, "policy": own.policy or LIVE_POLICY}
     mode = "observe" if args.observe else "render"
-    return replace(own, mode=mode, recall=False, **{**live, **history_options(args)})
+    return replace(own, mode=mode, **{**live, **history_options(args)})
 
 
 def _agent(name: str, variables: list[str]) -> Agent:

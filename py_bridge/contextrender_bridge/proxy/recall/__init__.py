@@ -1,1 +1,0 @@
-"""Recall for the model: a tool that the proxy offers and answers, unseen by the agent."""
