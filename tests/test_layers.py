@@ -17,7 +17,7 @@ BASE, ENGINE, EVALUATION = f"{BRIDGE}.base", f"{BRIDGE}.engine", f"{BRIDGE}.eval
 STORED = {f"{BRIDGE}.runtime", f"{BRIDGE}.sessions", f"{BRIDGE}.store"}
 MAY = {
     "contextrender.jac": {"walkers"},
-    "nodes": {"nodes"},
+    "nodes": {"nodes", ENGINE},
     "views": {"views", ENGINE, f"{EVALUATION}.verdict"},
     "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORED},
     "walkers": {"graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", BASE, *STORED},
