@@ -75,7 +75,7 @@ def observations_body(messages: list[Json]) -> Json:
 STRANGE: dict[str, list[Any]] = {
     "chat": [
         {"role": "function", "name": "old", "content": "x"},
-        {"role": "tool", "content": "no id"},
+        {"role": "tool", "content": 7},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "", "function": {}}]},
         {"role": "user", "content": [{"type": "text", "text": "marked", "cache_control": MARK}]},
         {"role": "user", "content": "cut \ud83d"},

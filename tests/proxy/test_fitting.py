@@ -7,7 +7,8 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import OBSERVATIONS, MessagePlan
+from contextrender_bridge.dialects import OBSERVATIONS
+from contextrender_bridge.dialects.message_plan import LEFT_OUT
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 
 from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent
@@ -181,7 +182,7 @@ def test_a_request_does_not_end_with_the_assistants_words() -> None:
     for number, words in enumerate(("I look.", "Again.")):
         messages += [assistant(words), user(f"Observation: {number}")]
     transcript = OBSERVATIONS.read({"messages": messages})
-    plan = MessagePlan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
+    plan = transcript.plan({"message": n, "calls": []} for n in (0, 1, 3))
     *before, last = transcript.apply(plan)["messages"]
-    assert before == [messages[0], assistant("I look.\n\nAgain.")]
+    assert before == [*messages[:2], user(NOT_SHOWN), messages[3]]
     assert last == user(NOT_SHOWN)

@@ -124,7 +124,7 @@ def fitted(
     if not recalls and not has_recall_tool(body):
         cut = {replaced["position"] for replaced in reply["replaced"]}
         shown = [_without_recall(item) if item["message"] in cut else item for item in shown]
-    plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
+    plan = transcript.plan(shown, breakpoints)
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
     if summaries.intersection(beyond):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,8 +25,11 @@ DAY_MINUTES = 1_000.0
 class Transcript(ABC):
     """One request's history. `messages` are the canonical ones, in order.
 
-    The first `carried` of them are an earlier request's, and were not read again.
+    The first `carried` of them are an earlier request's, and were not read again. `alternates`:
+    many providers of the dialect refuse two messages of the model's in a row.
     """
+
+    alternates = True
 
     def __init__(
         self, body: Body, key: str, before: Transcript | None, head: object = None
@@ -73,6 +76,36 @@ class Transcript(ABC):
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
         if stays:
             self._stays.append(index)
+
+    @property
+    def newest_answer(self) -> range:
+        """The canonical messages of the model's newest item: it is sent as it came."""
+        end = len(self.messages)
+        while end and self.messages[end - 1]["role"] != "assistant":
+            end -= 1
+        start = max(end - 1, 0)
+        while start and end and self._belongs_to_answer(start - 1, end - 1):
+            start -= 1
+        return range(start, end)
+
+    def _belongs_to_answer(self, message: int, last: int) -> bool:
+        """Return whether a message comes from the same item as the model's `last` message."""
+        return self._item_of[message] == self._item_of[last] != NO_ITEM
+
+    def plan(
+        self, shown: Iterable[Mapping[str, Any]], breakpoints: Iterable[int] = ()
+    ) -> MessagePlan:
+        """Return the plan of a render reply, with the model's newest message as it came."""
+        plan = MessagePlan(self.messages, shown, breakpoints, self.pairs)
+        plan.show_newest(self.newest_answer, alternates=self.alternates)
+        return plan
+
+    def _apart(self, places: Sequence[int | None]) -> set[int]:
+        """Return the items that nothing is joined to: those not understood, and the newest
+        answer."""
+        newest = self.newest_answer
+        apart = {index for index, place in enumerate(places) if place is None}
+        return apart | {self._item_of[message] for message in newest}
 
     def _staying(self, plan: MessagePlan) -> list[int]:
         """The items of which anything may stay, in order: of a long history few."""
@@ -142,17 +175,20 @@ class Dialect:
     read: Callable[..., Transcript]
 
 
-def merged(items: Iterable[Placed], join: Callable[[Json, Json], Json | None]) -> list[Any]:
-    """The items, those merged that `join` can; it gives None for two that stay apart.
+def merged(
+    items: Iterable[Placed], join: Callable[[Json, Json], Json | None], apart: Collection[int]
+) -> list[Any]:
+    """Return the items, those merged that `join` can; it returns None for two that stay apart.
 
-    Messages of the model's may come to stand side by side where a result between them has left. The
-    agent never sent them so: some providers and chat templates refuse two in a row. Those that it
-    sent side by side itself stay as they are.
+    Two messages of the model's are neighbours after a result between them was omitted. The agent
+    never sent them so: some providers and chat templates refuse two in a row. Those that the agent
+    sent side by side stay as they are, and so do the items `apart`.
     """
     left: list[Any] = []
     last = -1
     for place, item in items:
         near = left and place > last + 1 and _is_models(left[-1]) and _is_models(item)
+        near = near and place not in apart and last not in apart
         one = join(left[-1], item) if near else None
         if one is None:
             left.append(item)
@@ -163,7 +199,10 @@ def merged(items: Iterable[Placed], join: Callable[[Json, Json], Json | None]) -
 
 
 def join_chat(before: Json, after: Json) -> Json | None:
-    """Two chat messages as one, whose calls are those of the latter."""
+    """Return two chat messages as one: the latter's, with both texts.
+
+    What else the former has is of a step that was omitted: its reasoning, and signatures of that.
+    """
     if before.get("tool_calls") or before.get("function_call"):
         return None
     first, second = before.get("content"), after.get("content")
@@ -171,7 +210,7 @@ def join_chat(before: Json, after: Json) -> Json | None:
         content: Any = [*_parts(first), *_parts(second)]
     else:
         content = "\n\n".join(text for text in (first, second) if text) or None
-    return {**before, **after, "content": content}
+    return {**after, "content": content}
 
 
 def join_blocks(before: Json, after: Json) -> Json | None:

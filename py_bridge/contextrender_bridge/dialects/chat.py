@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,14 +16,17 @@ from contextrender_bridge.dialects.base import (
     merged,
     usable,
 )
+from contextrender_bridge.dialects.call_pairing import MADE, answered_id, ids_of_step, made_id
 from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan, Part
+from contextrender_bridge.dialects.signatures import point_reasoning, sign_first
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
+_RESULT_ROLES = ("tool", "function")
 _SPOKEN = frozenset({"role", "content", "name"})
 _ANSWER = frozenset({*_SPOKEN, "tool_calls"})
 # Of a result without its tool's name, which some runtimes lose when they resume a session.
@@ -42,7 +46,7 @@ class ChatTranscript(Transcript):
         self.places: list[int | None] = past.places[: self._known] if past else []
         """The canonical message that each item is, if it is one."""
         for index, item in enumerate(self._fresh, self._known):
-            canonical = canonical_message(item)
+            canonical = self._canonical(index, item)
             if canonical is None:
                 self.places.append(None)
             else:
@@ -63,7 +67,33 @@ class ChatTranscript(Transcript):
             left = item if place is None else _applied(item, parts[place])
             if left is not None or place is None:
                 kept.append((index, left))
-        return {**self._body, "messages": merged(kept, join_chat)}
+        return {**self._body, "messages": merged(kept, join_chat, self._apart(self.places))}
+
+    def _canonical(self, index: int, item: Any) -> Json | None:
+        """Return the message as it is recorded, with ids for calls and results that have none."""
+        if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
+            if self._asks_order(item):
+                later = ids_of_step(self._items[index + 1 : self._end], ("tool_call_id",))
+                tool = item.get("tool_name") or item.get("name")
+                answered = answered_id(self.messages, item.get("tool_call_id"), tool, later)
+                if not answered:
+                    return None
+                item = {**item, "role": "tool", "tool_call_id": answered}
+            return canonical_message(item)
+        return canonical_message(item, len(self.messages))
+
+    def _asks_order(self, item: Json) -> bool:
+        """Return whether a result is paired by order: it has no id, or calls before it have
+        none."""
+        given = item.get("tool_call_id")
+        if not (isinstance(given, str) and given):
+            return True
+        for message in reversed(self.messages):
+            if message.get("tool_calls"):
+                return any(call["id"].startswith(MADE) for call in message["tool_calls"])
+            if message["role"] != "tool":
+                return False
+        return False
 
     def result(self, message: int) -> Any:
         """The content of the tool message."""
@@ -73,8 +103,8 @@ class ChatTranscript(Transcript):
 CHAT = Dialect("messages", ChatTranscript)
 
 
-def canonical_message(item: Any) -> Json | None:
-    """The message as it is recorded; None when it is not a chat message."""
+def canonical_message(item: Any, position: int = 0) -> Json | None:
+    """Return the message as it is recorded at this position; None if it is not a chat message."""
     if not isinstance(item, dict):
         return None
     if _is_plain(item):
@@ -84,18 +114,26 @@ def canonical_message(item: Any) -> Json | None:
         return None
     if role == "tool" and not (item.get("tool_call_id") and isinstance(item["tool_call_id"], str)):
         return None
-    calls = item.get("tool_calls") if role == "assistant" else None
+    calls = _calls_of(item) if role == "assistant" else None
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
         message["tool_call_id"] = clean_text(item["tool_call_id"])
     if isinstance(item.get("name"), str) and role != "tool":
         message["name"] = clean_text(item["name"])
     if calls:
-        canonical = _canonical_calls(calls)
+        canonical = _canonical_calls(calls, position)
         if canonical is None:
             return None
         message["tool_calls"] = canonical
     return message
+
+
+def _calls_of(item: Mapping[str, Any]) -> Any:
+    """Return a message's calls; older chat completions have one, in a field of its own."""
+    if item.get("tool_calls"):
+        return item["tool_calls"]
+    called = item.get("function_call")
+    return [{"type": "function", "function": called}] if isinstance(called, Mapping) else None
 
 
 def _applied(item: Json, part: Part) -> Json | None:
@@ -107,10 +145,7 @@ def _applied(item: Json, part: Part) -> Json | None:
         return item
     left = dict(item)
     if cut or len(staying) < calls:
-        if staying:
-            left["tool_calls"] = [_shown_call(item["tool_calls"][n], staying[n]) for n in staying]
-        else:
-            del left["tool_calls"]
+        left = _with_calls(left, staying)
     if not shown or text is not None:
         before, content = item.get("content"), text or ""
         content = with_text(before, content) if isinstance(before, list) else content
@@ -118,12 +153,35 @@ def _applied(item: Json, part: Part) -> Json | None:
     return left
 
 
+def _with_calls(item: Json, staying: Mapping[int, str | None]) -> Json:
+    """Return the message with the calls that stay, by number, and their arguments."""
+    if not item.get("tool_calls"):
+        called = {**item, "function_call": _with_arguments(item["function_call"], staying.get(0))}
+        return called if staying else {k: called[k] for k in called if k != "function_call"}
+    calls = item["tool_calls"]
+    shown = {n: _shown_call(calls[n], arguments) for n, arguments in staying.items()}
+    signed = sign_first(calls, shown)
+    omitted = [call.get("id") for n, call in enumerate(calls) if n not in staying]
+    first = signed[min(signed)].get("id") if signed else None
+    left = point_reasoning({**item, "tool_calls": list(signed.values())}, omitted, first)
+    return left if signed else {k: left[k] for k in left if k != "tool_calls"}
+
+
 def _shown_call(call: Json, arguments: str | None) -> Json:
-    """The call, with these arguments if there are any."""
+    """Return the call, with these arguments if there are any."""
     if arguments is None:
         return call
-    body, key = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
-    return {**call, body: {**call[body], key: arguments}}
+    body = "custom" if call.get("type") == "custom" else "function"
+    return {**call, body: _with_arguments(call[body], arguments)}
+
+
+def _with_arguments(body: Json, arguments: str | None) -> Json:
+    """Return a call's function with these arguments, as a text or an object as they were."""
+    if arguments is None:
+        return body
+    key = "input" if "input" in body else "arguments"
+    is_object = isinstance(body.get(key), Mapping)
+    return {**body, key: json.loads(arguments) if is_object else arguments}
 
 
 def _is_plain(item: Json) -> bool:
@@ -164,26 +222,29 @@ def _is_ascii(value: object) -> bool:
     return isinstance(value, str) and value.isascii()
 
 
-def _canonical_calls(calls: Any) -> list[Json] | None:
+def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
     if not isinstance(calls, list):
         return None
-    found = [_canonical_call(call) for call in calls]
+    found = [_canonical_call(call, made_id(position, n)) for n, call in enumerate(calls)]
     return None if None in found else [call for call in found if call is not None]
 
 
-def _canonical_call(call: Any) -> Json | None:
-    """A call with its id, name and arguments alone; None when it lacks one of them."""
-    if not isinstance(call, Mapping) or not (call.get("id") and isinstance(call["id"], str)):
+def _canonical_call(call: Any, made: str) -> Json | None:
+    """Return a call with its id, name and arguments alone; None if it has no name.
+
+    A call without an id gets the one that was `made` for it.
+    """
+    if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), (str, type(None))):
         return None
     kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
     body = call.get(kind)
     if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
         return None
     arguments = body.get(argument)
-    if arguments is None or isinstance(arguments, str):
-        arguments = clean_text(arguments or "")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
     return {
-        "id": clean_text(call["id"]),
+        "id": clean_text(call.get("id") or made),
         "type": kind,
-        kind: {"name": clean_text(body["name"]), argument: arguments},
+        kind: {"name": clean_text(body["name"]), argument: clean_text(arguments or "")},
     }

@@ -1,7 +1,8 @@
-"""Which of a transcript's messages, calls and results are shown, and in whose place a text stands.
+"""Which of a transcript's messages, calls and results are shown, and which texts replace others.
 
 Calls without a result and results without a call are always kept: the agent sent them so, and a
-provider may know the other half.
+provider may know the other half. The model's newest message is sent as it came: some providers
+refuse it otherwise.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+LEFT_OUT = "[left out: it does not fit]"
+"""The text of a result that is only there because its call is."""
+LONGEST_STUB = 400
+"""Characters of arguments that stay of a call whose result is left out."""
 Message = Mapping[str, Any]
 Call = tuple[int, int]
 Part = tuple[bool, str | None, int, dict[int, str | None]]
@@ -42,6 +47,7 @@ class MessagePlan:
         }
         self._texts: dict[int, str | None] = {}
         self._calls: set[Call] = set()
+        self._stubs: set[int] = set()
         self._arguments: dict[Call, str] = {}
         for item in shown:
             position = item["message"]
@@ -117,7 +123,53 @@ class MessagePlan:
             # Only the call comes back: of a message that left, the text stays left out.
             self._texts[call[0]] = ""
         self._texts[message] = None
+        self._stubs.discard(message)
         return True
+
+    def show_newest(self, newest: range, *, alternates: bool) -> None:
+        """Show the model's newest message, the canonical messages `newest`, as it came.
+
+        Its results that the plan omits are shown as a line. If the message `alternates` with
+        others, the omitted step before it is shown as its text, one call and such a line: its text
+        cannot be joined to the newest message.
+        """
+        if not newest:
+            return
+        for message in newest:
+            self._texts[message] = None
+            for number in range(len(self._messages[message].get("tool_calls") or ())):
+                self._arguments.pop((message, number), None)
+                self._calls.add((message, number))
+        self._stub(newest, newest.stop)
+        before = max((m for m in self.staying() if m < newest.start), default=-1)
+        if not alternates or before < 0 or self._texts.get(before) == "":
+            return
+        answered = [c for c in self._answers(before, newest.start).values() if c[0] == before]
+        if not answered or any(call in self._calls for call in answered):
+            return
+        call = min(answered)
+        self._calls.add(call)
+        if (size := len(self._body(call))) > LONGEST_STUB:
+            self._arguments[call] = f'{{"left_out": "{size} characters"}}'
+        self._stub(range(before, before + 1), before + 1)
+
+    def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
+        """Return the calls that the results in this part of the history answer, by result."""
+        places = range(start, len(self._messages) if end is None else end)
+        return {result: self._calls_of[result] for result in places if result in self._calls_of}
+
+    def _stub(self, callers: range, start: int) -> None:
+        """Show the omitted results of these messages' calls, behind `start`, as a line."""
+        for result, call in self._answers(start).items():
+            if call[0] in callers and call in self._calls and result not in self._texts:
+                self._texts[result] = LEFT_OUT
+                self._stubs.add(result)
+
+    def _body(self, place: Call) -> str:
+        """Return a call's arguments."""
+        call = self._messages[place[0]]["tool_calls"][place[1]]
+        body = call[call["type"]]
+        return str(body.get("arguments", body.get("input")) or "")
 
     def replace(self, message: int, text: str) -> None:
         """Puts a text in place of a message's own."""
@@ -139,7 +191,7 @@ class MessagePlan:
 
     def hidden(self) -> list[int]:
         """The results not shown at all, by position."""
-        return sorted(result for result in self._calls_of if result not in self._texts)
+        return sorted(r for r in self._calls_of if r not in self._texts or r in self._stubs)
 
 
 class Pairs:

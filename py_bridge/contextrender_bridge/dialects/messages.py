@@ -22,6 +22,7 @@ from contextrender_bridge.dialects.base import (
     usable,
 )
 from contextrender_bridge.dialects.cache_marks import Block, cache_minutes, marked, marks_in
+from contextrender_bridge.dialects.call_pairing import answered_id, made_id
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
@@ -34,6 +35,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.signatures import sign_first
 
 # Not sets, here and in the other dialects: what a caller writes for a type may have no hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -102,7 +104,7 @@ class MessagesTranscript(Transcript):
         if len(kept) < len(self._items):
             end = history_end([item for _, item in kept])
             kept[:end] = _in_place(kept[:end])
-        return {**self._body, "messages": merged(kept, join_blocks)}
+        return {**self._body, "messages": merged(kept, join_blocks, self._apart(()))}
 
     def result(self, message: int) -> Any:
         """The content of the `tool_result` block; of a tool that the provider ran, as text."""
@@ -140,7 +142,7 @@ class MessagesTranscript(Transcript):
                 self._served.add(result)
             elif kind == "call":
                 parts.append(_Part("call", place, len(calls)))
-                calls.append(_call(block))
+                calls.append(_call(block, made_id(place, len(calls))))
             else:
                 parts.append(_Part(kind, place))
                 if kind != "thinking":
@@ -160,16 +162,21 @@ class MessagesTranscript(Transcript):
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
         parts: list[_Part] = []
         spoken: list[Any] = []
-        for block in blocks:
+        for number, block in enumerate(blocks):
             kind = _kind(block)
             if kind == "result":
                 self._finish_user(role, spoken)
-                result = self._add_result(block, block["tool_use_id"], block.get("content"))
-                parts.append(_Part("result", result))
-            else:
-                # A call in a user's message is nobody's: it stays as it was sent.
-                parts.append(_Part("other" if kind == "call" else kind, len(self.messages)))
-                spoken.append(block)
+                answered = answered_id(
+                    self.messages, block.get("tool_use_id"), None, _ids_in(blocks[number + 1 :])
+                )
+                if answered:
+                    result = self._add_result(block, answered, block.get("content"))
+                    parts.append(_Part("result", result))
+                    continue
+            # A call in a user's message is nobody's, and this result is no call's: they stay.
+            stays = kind in ("call", "result")
+            parts.append(_Part("other" if stays else kind, len(self.messages)))
+            spoken.append(block)
         self._finish_user(role, spoken)
         return parts
 
@@ -224,6 +231,7 @@ def _applied(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | No
             kept.append(left)
     if len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True)):
         return item
+    kept = _signed(kept, content)
     if all(_kind(block) == "thinking" for block in kept):
         return None
     return {**item, "content": kept}
@@ -297,10 +305,13 @@ def _kind(block: Any) -> str:
     if not isinstance(block, Mapping):
         return "other"
     kind = block.get("type")
-    if kind in _CALLS and _is_id(block.get("id")) and isinstance(block.get("name"), str):
-        return "call"
+    if kind in _CALLS and isinstance(block.get("name"), str):
+        is_unnamed = kind == "tool_use" and not block.get("id")
+        return "call" if is_unnamed or _is_id(block.get("id")) else "other"
+    if kind == "tool_result":
+        return "result"
     if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
-        return "result" if kind == "tool_result" else "served"
+        return "served"
     if kind in _THINKING:
         return "thinking"
     if holds_text(block):
@@ -308,10 +319,31 @@ def _kind(block: Any) -> str:
     return "media" if isinstance(kind, str) and kind in MEDIA else "other"
 
 
-def _call(block: Mapping[str, Any]) -> Json:
+def _signed(kept: list[Any], content: Sequence[Any]) -> list[Any]:
+    """Return the blocks that stay of a message; its first call is signed as it was."""
+    calls = [block for block in content if _kind(block) == "call"]
+    places = [place for place, block in enumerate(kept) if _kind(block) == "call"]
+    numbers = [n for n, call in enumerate(calls) if any(_is_same(call, kept[p]) for p in places)]
+    signed = sign_first(calls, dict(zip(numbers, (kept[p] for p in places), strict=False)))
+    for place, number in zip(places, numbers, strict=False):
+        kept[place] = signed[number]
+    return kept
+
+
+def _is_same(call: Json, other: Json) -> bool:
+    """Return whether a block is this call, perhaps with other arguments."""
+    return call is other or (_is_id(call.get("id")) and call.get("id") == other.get("id"))
+
+
+def _ids_in(blocks: Sequence[Any]) -> list[object]:
+    """Return the ids of the results among these blocks."""
+    return [block.get("tool_use_id") for block in blocks if isinstance(block, Mapping)]
+
+
+def _call(block: Mapping[str, Any], made: str) -> Json:
     arguments = json.dumps(block.get("input"), ensure_ascii=False)
     function = {"name": clean_text(block["name"]), "arguments": clean_text(arguments)}
-    return {"id": clean_text(block["id"]), "type": "function", "function": function}
+    return {"id": clean_text(block.get("id") or made), "type": "function", "function": function}
 
 
 def _is_id(value: object) -> bool:

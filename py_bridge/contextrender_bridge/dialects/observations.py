@@ -27,7 +27,7 @@ from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
-from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.message_plan import LEFT_OUT, MessagePlan
 
 _OBSERVATION = re.compile(
     r"""\s*(?:
@@ -40,7 +40,7 @@ _OBSERVATION = re.compile(
 _RESULT_ROLE = "tool-response"
 _CALLING_ROLES = ("assistant", "tool-call")
 CALL_NAME = "act"
-NOT_SHOWN = "Output: [left out: it does not fit]"
+NOT_SHOWN = f"Output: {LEFT_OUT}"
 """In place of the last result: a request that ends with the assistant's words is no question."""
 
 
@@ -89,6 +89,7 @@ class ObservationTranscript(Transcript):
                 kept.append((index, item))
                 continue
             text = plan.text(place)
+            text = NOT_SHOWN if text is LEFT_OUT else text
             if not plan.shows(place):
                 text = NOT_SHOWN if place == last else ""
                 if self.messages[place]["role"] != "tool":
@@ -97,7 +98,7 @@ class ObservationTranscript(Transcript):
                 kept.append((index, item))
             elif text:
                 kept.append((index, {**item, "content": with_text(item.get("content"), text)}))
-        return {**self._body, "messages": merged(kept, join_chat)}
+        return {**self._body, "messages": merged(kept, join_chat, self._apart(self.places))}
 
     def result(self, message: int) -> Any:
         """The content of the observation."""

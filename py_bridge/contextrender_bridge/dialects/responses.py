@@ -18,6 +18,7 @@ from contextrender_bridge.dialects.base import (
     is_volatile,
     usable,
 )
+from contextrender_bridge.dialects.call_pairing import answered_id, ids_of_step, made_id
 from contextrender_bridge.dialects.contents import (
     GONE,
     canonical_content,
@@ -26,6 +27,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.signatures import signature_of, with_signature
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
@@ -51,6 +53,8 @@ class _Part(NamedTuple):
 class ResponsesTranscript(Transcript):
     """A run of model items is one assistant message; each output and input message is its own."""
 
+    alternates = False
+
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
         spoken = [
             {"role": role, "content": clean_text(text)}
@@ -70,8 +74,10 @@ class ResponsesTranscript(Transcript):
         # The reasoning of each group, and the groups that led to anything.
         self._reasons: dict[int, list[int]] = dict(past._reasons) if past else {}
         self._led: set[int] = set(past._led) if past else set()
+        # The first call of each message that a provider signed, by message.
+        self._signed: dict[int, tuple[int, Any]] = dict(past._signed) if past else {}
         for index, item in enumerate(self._fresh, self._known):
-            part = self._read(item)
+            part = self._read(item, index)
             self._parts.append(part)
             self._read_item(index, stays=part.kind == "other")
             if part.kind == "reasoning":
@@ -98,7 +104,27 @@ class ResponsesTranscript(Transcript):
                 groups.add(part.group)
         for index in (one for group in groups for one in self._reasons.get(group, ())):
             kept[index] = self._items[index]
+        self._sign(kept)
         return {**self._body, "input": [kept[index] for index in sorted(kept)]}
+
+    def _sign(self, kept: dict[int, Any]) -> None:
+        """Give the first call that stays of each message the signature that the first one had."""
+        seen: set[int] = set()
+        for index in sorted(kept) if self._signed else ():
+            part = self._parts[index]
+            if part.kind != "call" or part.message in seen:
+                continue
+            seen.add(part.message)
+            number, found = self._signed.get(part.message, (part.call, None))
+            if number < part.call and not signature_of(kept[index]):
+                kept[index] = with_signature(kept[index], *found)
+
+    def _belongs_to_answer(self, message: int, last: int) -> bool:
+        """Return whether a message comes from the same run of the model's items as the next one."""
+        said = self.messages[message]
+        if said["role"] == "tool":
+            return self._results[message]["type"] in _SERVED
+        return bool(said["role"] == "assistant")
 
     def result(self, message: int) -> Any:
         """The `output` of the item; of a tool that the provider ran, as text."""
@@ -108,7 +134,7 @@ class ResponsesTranscript(Transcript):
         output = item.get("output")
         return whole_text(output) if item["type"] == "shell_call_output" else output
 
-    def _read(self, item: Any) -> _Part:
+    def _read(self, item: Any, index: int) -> _Part:
         # It stays behind the user's latest message while calls and outputs follow.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
@@ -125,14 +151,22 @@ class ResponsesTranscript(Transcript):
             return _Part(kind, place, group=self._group)
         if kind == "call":
             calls = self.messages[self._place()].setdefault("tool_calls", [])
-            calls.append(_call(item))
+            calls.append(_call(item, made_id(self._place(), len(calls))))
+            if found := signature_of(item):
+                self._signed.setdefault(self._place(), (len(calls) - 1, found))
             return _Part(kind, self._place(), len(calls) - 1, self._group)
         if kind == "served":
             return self._read_served(item)
+        answered: str | None = ""
+        if kind == "result":
+            later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
+            answered = answered_id(self.messages, _call_id(item), item.get("name"), later)
+            if not answered:
+                return _Part("other", group=self._group)
         self._run = None
         self._group += 1
-        if kind == "result":
-            return _Part(kind, self._add_result(item, _call_id(item), item.get("output")))
+        if answered:
+            return _Part(kind, self._add_result(item, answered, item.get("output")))
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
         return _Part(kind, len(self.messages) - 1)
@@ -203,7 +237,7 @@ def _kind(item: Any) -> str:
     if kind in _SERVED:
         served = _is_text(item.get("id")) and item.get(_SERVED[kind]) is not None
         return "served" if served else "other"
-    if not _is_text(_call_id(item)):
+    if not isinstance(_call_id(item), (str, type(None))):
         return "other"
     if kind in _OUTPUTS:
         return "result"
@@ -232,11 +266,12 @@ def _output_with(item: Mapping[str, Any], text: str) -> Any:
     return [{**first, "stdout": text, "stderr": ""}]
 
 
-def _call(item: Mapping[str, Any]) -> Json:
+def _call(item: Mapping[str, Any], made: str) -> Json:
+    name = clean_text(_call_id(item) or made)
     if item["type"] in _SHELLS:
         asked = clean_text(json.dumps(item[_SHELLS[item["type"]]]))
         body = {"name": item["type"].removesuffix("_call"), "arguments": asked}
-        return {"id": clean_text(item["call_id"]), "type": "function", "function": body}
+        return {"id": name, "type": "function", "function": body}
     kind, argument = _CALLS[item["type"]]
     body = {"name": clean_text(item["name"]), argument: clean_text(item[argument])}
-    return {"id": clean_text(item["call_id"]), "type": kind, kind: body}
+    return {"id": name, "type": kind, kind: body}

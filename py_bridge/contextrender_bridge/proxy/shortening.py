@@ -82,7 +82,7 @@ class Measured:
             elif result == newest:
                 cut, room = max(room - weights[result] + self._sizes[result], LEAST_BYTES), 0
                 shown.add(result)
-        plan = MessagePlan(messages, _shown(messages, kept, shown, calls_of))
+        plan = self.transcript.plan(_shown(messages, kept, shown, calls_of))
         if cut:
             cuts[newest] = cut
         for place, size in cuts.items():

@@ -1,0 +1,320 @@
+"""Steps of which some calls are omitted stay valid for providers that check a step as a whole."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import dialect_of
+from contextrender_bridge.dialects import DIALECTS, MessagePlan, Transcript
+from contextrender_bridge.dialects.message_plan import LEFT_OUT
+
+from tests.support.provider_rules import SIGNATURE, faults, newest, signature, unsigned
+
+ASK: Json = {"role": "user", "content": "Find the fault."}
+Signed = Callable[[Json, str], Json]
+
+
+def google(call: Json, value: str) -> Json:
+    return {**call, "extra_content": {"google": {SIGNATURE: value}, "own": 1}}
+
+
+def litellm(call: Json, value: str) -> Json:
+    return {**call, "provider_specific_fields": {SIGNATURE: value}}
+
+
+def gateway(call: Json, value: str) -> Json:
+    return {**call, SIGNATURE: value}
+
+
+def sdk(call: Json, value: str) -> Json:
+    return {**call, "provider_data": {SIGNATURE: value}}
+
+
+def chat_call(name: str) -> Json:
+    return {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def chat_step(calls: list[Json], said: str | None = None) -> list[Json]:
+    answers = [{"role": "tool", "tool_call_id": call["id"], "content": "x"} for call in calls]
+    return [{"role": "assistant", "content": said, "tool_calls": calls}, *answers]
+
+
+def use(name: str) -> Json:
+    return {"type": "tool_use", "id": name, "name": "look", "input": {}}
+
+
+def blocks_step(calls: list[Json], *said: Json) -> list[Json]:
+    answers = [{"type": "tool_result", "tool_use_id": c["id"], "content": "x"} for c in calls]
+    return [
+        {"role": "assistant", "content": [*said, *calls]},
+        {"role": "user", "content": answers},
+    ]
+
+
+def item_call(name: str) -> Json:
+    return {"type": "function_call", "call_id": name, "name": "look", "arguments": "{}"}
+
+
+def items_step(calls: list[Json]) -> list[Json]:
+    outputs = [{"type": "function_call_output", "call_id": c["call_id"]} for c in calls]
+    return [*calls, *({**output, "output": "x"} for output in outputs)]
+
+
+STEPS: dict[str, Any] = {
+    "chat": ("messages", chat_call, chat_step),
+    "messages": ("messages", use, blocks_step),
+    "responses": ("input", item_call, items_step),
+}
+
+
+def read(dialect: str, body: Json) -> Transcript:
+    return dialect_of(dialect, body).read(body)
+
+
+def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
+    """What is sent where the plan omits these results with their calls."""
+    gone = {transcript.pairs.answered[result] for result in results}
+    shown: list[Json] = [
+        {
+            "message": place,
+            "calls": [n for n in range(len(m.get("tool_calls") or ())) if (place, n) not in gone],
+            "text": None,
+        }
+        for place, m in enumerate(transcript.messages)
+        if place not in results
+    ]
+    shown = [s for s in shown if s["calls"] or transcript.messages[s["message"]]["content"]]
+    return transcript.apply(transcript.plan(shown))
+
+
+def results_of(transcript: Transcript) -> list[int]:
+    return [n for n, m in enumerate(transcript.messages) if m["role"] == "tool"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sign"),
+    [
+        ("chat", google),
+        ("chat", litellm),
+        ("chat", gateway),
+        ("messages", gateway),
+        ("responses", sdk),
+        ("responses", google),
+    ],
+)
+def test_the_first_call_that_stays_is_signed(dialect: str, sign: Signed) -> None:
+    key, call, step = STEPS[dialect]
+    steps = [step([sign(call(f"a{n}"), f"SIG{n}"), call(f"b{n}"), call(f"c{n}")]) for n in range(3)]
+    body = {"model": "m", key: [ASK, *(item for one in steps for item in one)]}
+    transcript = read(dialect, body)
+    results = results_of(transcript)
+    before = copy.deepcopy(body)
+    # The first call of one step, and the first two of another.
+    left = without(transcript, results[0], results[3], results[4])
+    assert body == before
+    assert not faults(dialect, left)
+    assert not unsigned(dialect, left)
+    text = str(left)
+    assert all(f"SIG{n}" in text for n in range(3))
+    # Without any of its calls there is nothing to sign.
+    assert "SIG1" not in str(without(transcript, *results[3:6]))
+
+
+def test_a_signature_in_an_id_is_given_in_a_field() -> None:
+    """LiteLLM writes it so, and reads either."""
+    calls = [chat_call("call_1__thought__SIG"), chat_call("call_2")]
+    body = {"messages": [ASK, *chat_step(calls), *chat_step([chat_call("call_3")])]}
+    transcript = read("chat", body)
+    left = without(transcript, 2)
+    assert signature(left["messages"][1]["tool_calls"][0]) == "SIG"
+
+
+def test_reasoning_names_a_call_that_stays() -> None:
+    """OpenRouter's, of Gemini: its encrypted reasoning has the id of the first call."""
+    first = chat_step([chat_call("a"), chat_call("b")])
+    detail = {"type": "reasoning.encrypted", "data": "SIG", "id": "a", "format": "google-gemini-v1"}
+    first[0]["reasoning_details"] = [{"type": "reasoning.text", "text": "hm"}, detail]
+    transcript = read("chat", {"messages": [ASK, *first, *chat_step([chat_call("c")])]})
+    (_, said, *_) = without(transcript, 2)["messages"]
+    assert said["reasoning_details"] == [
+        {"type": "reasoning.text", "text": "hm"},
+        {**detail, "id": "b"},
+    ]
+
+
+SAID: list[Any] = [
+    ("chat", lambda n: chat_step([chat_call(f"a{n}")], f"Step {n}.")),
+    (
+        "messages",
+        lambda n: blocks_step(
+            [use(f"a{n}")],
+            {"type": "thinking", "thinking": f"t{n}", "signature": f"SIG{n}"},
+            {"type": "text", "text": f"Step {n}."},
+        ),
+    ),
+    ("messages", lambda n: blocks_step([use(f"a{n}")], {"type": "text", "text": f"Step {n}."})),
+    (
+        "responses",
+        lambda n: [
+            {"type": "reasoning", "id": f"rs_{n}", "summary": [], "encrypted_content": f"e{n}"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": f"Step {n}."}]},
+            *items_step([item_call(f"a{n}")]),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "step"), SAID)
+def test_the_newest_message_goes_as_it_came(dialect: str, step: Any) -> None:
+    key = STEPS[dialect][0]
+    body = {"model": "m", key: [ASK, *(item for n in range(5) for item in step(n))]}
+    transcript = read(dialect, body)
+    results = results_of(transcript)
+    for omitted in (results[:4], results[3:4], results[1:4], results):
+        left = without(transcript, *omitted)
+        came, sent = newest(dialect, body), newest(dialect, left)
+        assert (sent[-len(came) :] if dialect == "responses" else sent) == came
+        assert not faults(dialect, left)
+        text = str(left)
+        assert all(f"Step {n}." in text for n in range(5))  # what the agent said is all there
+    assert LEFT_OUT in str(left)
+
+
+def test_parallel_calls_of_the_newest_message_all_stay() -> None:
+    calls = [google(chat_call("a"), "SIG"), chat_call("b"), chat_call("c")]
+    body = {"messages": [ASK, *chat_step(calls)]}
+    transcript = read("chat", body)
+    left = without(transcript, 2, 3)["messages"]
+    assert left[1] == body["messages"][1]
+    assert [item["content"] for item in left[2:]] == [LEFT_OUT, LEFT_OUT, "x"]
+    plan = transcript.plan([{"message": n, "calls": [], "text": None} for n in (0, 4)])
+    assert plan.hidden() == [2, 3]
+
+
+def test_long_arguments_of_the_step_before_are_not_sent() -> None:
+    long = {
+        **chat_call("a0"),
+        "function": {"name": "write", "arguments": '{"a": "' + "x" * 9000 + '"}'},
+    }
+    body = {"messages": [ASK, *chat_step([long], "I write."), *chat_step([chat_call("a1")])]}
+    left = without(read("chat", body), 2)["messages"]
+    assert len(str(left)) < 2000
+    assert left[1]["content"] == "I write."
+    assert left[3:] == body["messages"][3:]
+
+
+def no_ids(item: Json) -> Json:
+    """As Ollama has it."""
+    if item["role"] == "tool":
+        return {"role": "tool", "tool_name": "look", "content": item["content"]}
+    calls = [{"function": {"name": "look", "arguments": {"at": 1}}} for _ in item["tool_calls"]]
+    return {**item, "content": "", "tool_calls": calls}
+
+
+def empty_ids(item: Json) -> Json:
+    if item["role"] == "tool":
+        return {**item, "tool_call_id": ""}
+    return {**item, "tool_calls": [{**call, "id": ""} for call in item["tool_calls"]]}
+
+
+def null_ids(item: Json) -> Json:
+    if item["role"] == "tool":
+        return {**item, "tool_call_id": None}
+    return {**item, "tool_calls": [{**call, "id": None} for call in item["tool_calls"]]}
+
+
+def own_ids(item: Json) -> Json:
+    """The provider gives none, and the agent makes some for results."""
+    if item["role"] == "tool":
+        return {**item, "tool_call_id": "tool-" + item["tool_call_id"]}
+    return {**item, "tool_calls": [{**call, "id": ""} for call in item["tool_calls"]]}
+
+
+def named_results(item: Json) -> Json:
+    """Calls have ids, results name their tool alone."""
+    if item["role"] == "tool":
+        return {"role": "tool", "name": "look", "content": item["content"]}
+    return item
+
+
+def same_ids(item: Json) -> Json:
+    """Every step begins with the same id again."""
+    if item["role"] == "tool":
+        return {**item, "tool_call_id": item["tool_call_id"][0]}
+    return {**item, "tool_calls": [{**call, "id": call["id"][0]} for call in item["tool_calls"]]}
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("change", [no_ids, empty_ids, null_ids, own_ids, named_results, same_ids])
+def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -> None:
+    steps = [chat_step([chat_call(f"{c}{n}") for c in "abc"[:width]]) for n in range(4)]
+    for n, step in enumerate(steps):
+        for at, item in enumerate(step[1:]):
+            item["content"] = f"result {n} {at}"
+    body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
+    transcript = read("chat", body)
+    assert len(transcript.pairs.answered) == 4 * width
+    assert not transcript.pairs.strays
+    left = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
+    assert left == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
+    # Read again behind what is known, it is the same.
+    again = DIALECTS["chat"].read(body, read("chat", {"messages": body["messages"][: 2 + width]}))
+    assert again.carried
+    assert again.messages == transcript.messages
+
+
+def test_older_chat_completions_are_paired() -> None:
+    def step(n: int) -> list[Json]:
+        called = {"name": "look", "arguments": "{}"}
+        return [
+            {"role": "assistant", "content": f"Step {n}.", "function_call": called},
+            {"role": "function", "name": "look", "content": f"result {n}"},
+        ]
+
+    body = {"messages": [ASK, *step(0), *step(1), *step(2)]}
+    transcript = read("chat", body)
+    assert len(transcript.pairs.answered) == 3
+    left = without(transcript, 2)["messages"]
+    assert "function_call" not in left[1] or left[1] != body["messages"][1]
+    assert "result 0" not in str(left)
+    assert left[-2:] == body["messages"][-2:]
+
+
+@pytest.mark.parametrize("dialect", ["messages", "responses"])
+def test_other_dialects_are_paired_by_order_too(dialect: str) -> None:
+    key, call, step = STEPS[dialect]
+    steps = [step([call(f"a{n}"), call(f"b{n}")]) for n in range(3)]
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, list):
+            return [bare(one) for one in value]
+        if isinstance(value, dict):
+            return {
+                k: bare(v) for k, v in value.items() if k not in ("id", "call_id", "tool_use_id")
+            }
+        return value
+
+    body = {key: [ASK, *(bare(item) for one in steps for item in one)]}
+    transcript = read(dialect, body)
+    assert len(transcript.pairs.answered) == 6
+    left = without(transcript, *results_of(transcript)[:4])
+    assert left[key] == [ASK, *body[key][-len(steps[0]) :]]
+
+
+def test_a_result_does_not_take_the_call_of_a_later_one() -> None:
+    step = chat_step([chat_call("a"), chat_call("b")])
+    step[1] = {"role": "tool", "content": "of b, without an id"}
+    step[2]["tool_call_id"] = "a"
+    transcript = read("chat", {"messages": [ASK, *step]})
+    assert transcript.pairs.answered == {2: (1, 1), 3: (1, 0)}
+
+
+def test_what_is_not_understood_is_joined_to_nothing() -> None:
+    odd = {"role": "assistant", "content": None, "tool_calls": [{"id": "", "function": {}}]}
+    step = chat_step([chat_call("a")], "Step.")
+    body = {"messages": [ASK, *step, odd, ASK]}
+    transcript = read("chat", body)
+    plan = MessagePlan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
+    assert odd in transcript.apply(plan)["messages"]

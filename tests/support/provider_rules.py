@@ -1,0 +1,125 @@
+"""A labelled double: what strict providers ask of a request, written apart from the product.
+
+`faults` lists what they would refuse. Each rule is of a provider's own documentation.
+"""
+
+from typing import Any
+
+from contextrender_bridge.base.wire import Json
+
+SIGNATURE = "thought_signature"
+
+
+def faults(dialect: str, body: Json) -> list[str]:
+    """What a strict provider of that dialect would refuse in a request."""
+    return {"chat": _chat, "messages": _messages, "responses": _responses}[dialect](body)
+
+
+def signature(call: Json) -> Any:
+    """Where Gemini's chat completions have it, or a gateway's copy of it."""
+    google = (call.get("extra_content") or {}).get("google") or {}
+    fields = call.get("provider_specific_fields") or call.get("provider_data") or {}
+    return google.get(SIGNATURE) or fields.get(SIGNATURE) or call.get(SIGNATURE)
+
+
+def unsigned(dialect: str, body: Json) -> list[int]:
+    """The steps, by item, of which the first call is not signed, as Gemini asks of each."""
+    if dialect == "chat":
+        steps = {n: i["tool_calls"] for n, i in enumerate(body["messages"]) if i.get("tool_calls")}
+    elif dialect == "messages":
+        steps = {
+            n: [block for block in item["content"] if block["type"] == "tool_use"]
+            for n, item in enumerate(body["messages"])
+            if item["role"] == "assistant" and isinstance(item["content"], list)
+        }
+    else:
+        steps, last = {}, ""
+        for n, item in enumerate(body["input"]):
+            if item.get("type") == "function_call" and last != "function_call":
+                steps[n] = [item]
+            last = item.get("type", "")
+    return [n for n, calls in steps.items() if calls and not signature(calls[0])]
+
+
+def newest(dialect: str, body: Json) -> Any:
+    """The model's newest message; of Responses, its newest items in a row."""
+    if dialect != "responses":
+        return next((i for i in reversed(body["messages"]) if i["role"] == "assistant"), None)
+    items: list[Any] = []
+    for item in reversed(body["input"]):
+        if _is_models(item):
+            items.insert(0, item)
+        elif items:
+            break
+    return items
+
+
+def _is_models(item: Json) -> bool:
+    kinds = ("reasoning", "function_call", "custom_tool_call")
+    return item.get("type") in kinds or item.get("role") == "assistant"
+
+
+def _chat(body: Json) -> list[str]:
+    found: list[str] = []
+    waiting: list[str] = []
+    before = ""
+    for number, item in enumerate(body["messages"]):
+        role = item["role"]
+        if role in ("tool", "function"):
+            name = item.get("tool_call_id") or ""
+            if name in waiting:
+                waiting.remove(name)
+            else:
+                found.append(f"{number}: a result without its call")
+        else:
+            if waiting:
+                found.append(f"{number}: {len(waiting)} calls without a result")
+            old = [""] if item.get("function_call") else []
+            waiting = [call.get("id") or "" for call in item.get("tool_calls") or ()] + old
+            if role == before == "assistant":
+                found.append(f"{number}: two of the model's messages in a row")
+        before = role
+    return found + (["the newest calls have no result"] if waiting else [])
+
+
+def _messages(body: Json) -> list[str]:
+    found: list[str] = []
+    waiting: list[str] = []
+    before = ""
+    for number, item in enumerate(body["messages"]):
+        blocks = item["content"] if isinstance(item["content"], list) else []
+        answered = [b.get("tool_use_id") or "" for b in blocks if b["type"] == "tool_result"]
+        if sorted(answered) != sorted(waiting):
+            found.append(f"{number}: results and calls differ")
+        waiting = [b.get("id") or "" for b in blocks if b["type"] == "tool_use"]
+        if item["role"] == before:
+            found.append(f"{number}: roles do not alternate")
+        if not item["content"]:
+            found.append(f"{number}: no content")
+        before = item["role"]
+        kinds = [b["type"] for b in blocks]
+        if "thinking" in kinds and kinds[0] != "thinking" and item["role"] == "assistant":
+            found.append(f"{number}: does not begin with thinking")
+        if kinds and set(kinds) == {"thinking"}:
+            found.append(f"{number}: thinking alone")
+    return found
+
+
+def _responses(body: Json) -> list[str]:
+    found: list[str] = []
+    waiting: list[str] = []
+    for number, item in enumerate(body["input"]):
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            waiting.append(item.get("call_id") or "")
+        elif kind == "function_call_output":
+            name = item.get("call_id") or ""
+            if name in waiting:
+                waiting.remove(name)
+            else:
+                found.append(f"{number}: an output without its call")
+        elif kind == "reasoning":
+            behind = body["input"][number + 1 : number + 2]
+            if not behind or not _is_models(behind[0]):
+                found.append(f"{number}: reasoning without what it led to")
+    return found + [f"no output for {name}" for name in waiting]
