@@ -38,8 +38,6 @@ export class SessionData {
   policy = "";
   policies: string[] = [];
   complete = false;
-  /** Whether only the parts for a first picture are loaded. */
-  rough = true;
   /** How many turns are loaded. */
   loaded = 0;
   error: ApiError | null = null;
@@ -127,16 +125,9 @@ export class SessionData {
   }
 
   private async catchUp(): Promise<void> {
-    if (this.last === 0 && !this.setting) await this.loadRecentCalls();
     const newest = this.waiting ? this.last : this.last + 1;
-    await this.load(this.rough ? (this.setting ? 1 : 1 - FIRST_PAGE) : newest, PAGE);
+    await this.load(this.last ? newest : this.setting ? 1 : 1 - FIRST_PAGE, PAGE);
     for (let gap = this.gap(); gap; gap = this.gap()) await this.load(...gap);
-  }
-
-  /** Load the newest turns, at once however long the session is. */
-  private async loadRecentCalls(): Promise<void> {
-    const page = await request<TimelineView>("glimpse", { ...this.branch, limit: FIRST_PAGE }, this.stop.signal);
-    if (page.turns.length > 0) this.add(page);
   }
 
   private async load(start: number, limit: number): Promise<void> {
@@ -164,8 +155,7 @@ export class SessionData {
   private add(page: TimelineView): void {
     const isSettled = this.complete && page.last === this.last && page.waiting === this.waiting;
     const isSame = isSettled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
-    if (page.last < this.last || (this.rough && !page.rough)) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
-    this.rough = page.rough;
+    if (page.last < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
     this.last = page.last;
     this.waiting = page.waiting;
     if (isSame) return;
@@ -191,7 +181,7 @@ export class SessionData {
       for (const result of turn.uses) addTurn((this.usedAt[result] ??= []), turn.turn);
       for (const result of turn.missed) addTurn((this.missedAt[result] ??= []), turn.turn);
     }
-    this.complete = !this.rough && this.loaded >= this.last;
+    this.complete = this.loaded >= this.last;
     this.announce();
   }
 

@@ -83,82 +83,6 @@ export interface LinksView {
   links: LinkView[];
 }
 
-export interface ResultColumns {
-  first: number;
-  tools: string[];
-  names: number[];
-  positions: number[];
-  turns: number[];
-  tokens: number[];
-}
-
-export interface TurnView {
-  turn: number;
-  results: number;
-  before: number;
-  after: number;
-  outside: number;
-  retained: number;
-  complete: number[];
-  replaced: number[];
-  uses: number[];
-  needed: number[];
-  seen: number;
-  missed: number[];
-  noted: boolean;
-  sent: string;
-  model: string;
-  billed: number[] | null;
-  budget: number;
-  faulted: boolean;
-}
-
-export interface TimelineView {
-  session: string;
-  branch: number;
-  last: number;
-  waiting: boolean;
-  rough: boolean;
-  budget: number | string;
-  policy: string;
-  policies: string[];
-  results: ResultColumns;
-  turns: TurnView[];
-  next: number | null;
-}
-
-export interface CallLine {
-  name: string;
-  tokens: number;
-  text: string;
-  whole: boolean;
-  result: number | null;
-  shown: boolean;
-}
-
-export interface MessageLine {
-  position: number;
-  role: string;
-  name: string;
-  turn: number;
-  tokens: number;
-  shown: string;
-  outside: boolean;
-  text: string;
-  whole: boolean;
-  calls: CallLine[];
-}
-
-export interface CallView {
-  explain: ExplainView;
-  parameters: Record<string, number>;
-  last: number;
-  rough: boolean;
-  before: number;
-  got: number | null;
-  messages: MessageLine[];
-}
-
 export interface FieldView {
   name: string;
   kind: string;
@@ -255,6 +179,15 @@ export interface ContentView {
   drawn: DrawnView[];
 }
 
+export interface ResultColumns {
+  first: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
 export interface ReuseView {
   operation: number;
   result: number;
@@ -312,6 +245,71 @@ export interface SearchView {
   sessions: number;
   events: number;
   next: string | null;
+}
+
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  whole: boolean;
+  result: number | null;
+  shown: boolean;
+}
+
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  shown: string;
+  outside: boolean;
+  text: string;
+  whole: boolean;
+  calls: CallLine[];
+}
+
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  last: number;
+  before: number;
+  got: number;
+  messages: MessageLine[];
+}
+
+export interface TurnView {
+  turn: number;
+  results: number;
+  before: number;
+  after: number;
+  outside: number;
+  retained: number;
+  complete: number[];
+  replaced: number[];
+  uses: number[];
+  needed: number[];
+  seen: number;
+  missed: number[];
+  noted: boolean;
+  sent: string;
+  model: string;
+  billed: number[] | null;
+  budget: number;
+  faulted: boolean;
+}
+
+export interface TimelineView {
+  session: string;
+  branch: number;
+  last: number;
+  waiting: boolean;
+  budget: number | string;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
 }
 
 export interface SavedRow {

@@ -72,8 +72,6 @@ REFUSED: dict[str, list[Json]] = {
     "advise": [*WISHES, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
     "advise_all": [*WISHES, {"sessions": 0}, {"sessions": 101}, {"calls": 0}, {"calls": 401}],
     "compare_policies": [{"policies": ["contextrender", "nothing"]}],
-    "glimpse": [{"limit": 0}, {"limit": 201}],
-    "glimpse_call": [{"window": 0}, {"window": 401}],
     "list_sessions": [
         *({"limit": limit} for limit in (0, 201, 10**40)),
         *({"cursor": "x"}, {"cursor": "1"}, {"sort": "size"}, {"sort": "cost", "cursor": "x/y"}),

@@ -231,7 +231,7 @@ def test_what_cannot_be_read_stays_until_somebody_asks(alice: User, service: Ser
     before = stored(alice, row)
     WORKING_SET.clear()
     for api in (visitor, alice.api):
-        for walker in ("glimpse", "timeline", "inspect_session"):
+        for walker in ("timeline", "inspect_session"):
             assert api.post(walker, session="s").status_code in (200, 422)
     refused = alice.api.refused("sync", 422, "damaged", session="s", messages=RUN)
     assert "check --repair" in refused["message"]

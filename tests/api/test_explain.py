@@ -196,3 +196,10 @@ def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
         assert (page["before"], page["got"]) == (len(LONG), len(seen))
     assert paged("show_call", session="s", window=0)["messages"] == []
+
+
+def test_the_newest_calls_that_were_only_recorded_come_first(alice: User) -> None:
+    alice.api("sync", session="s", messages=LONG, settings={"budget": 900})
+    newest = alice.api("timeline", session="s", start=-4)["turns"]
+    assert newest and newest == alice.api("timeline", session="s")["turns"][-5:][: len(newest)]
+    assert not newest[0]["noted"] and newest[0]["complete"]

@@ -193,7 +193,7 @@ def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, bil
     calls = billed["branches"][0]["calls"]
     assert [call.get("billed") for call in calls] == [BILL] * 5 + [None] * 7
     assert imported(bob, billed) == billed
-    for walker in ("timeline", "misses", "glimpse", "savings"):
+    for walker in ("timeline", "misses", "savings"):
         assert bob.api(walker, session="s") == alice.api(walker, session="s")
     assert bob.api("explain", session="s", turn=9) == alice.api("explain", session="s", turn=9)
     rows = [who.api("total_savings")["rows"] for who in (alice, bob)]

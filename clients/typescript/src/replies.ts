@@ -60,7 +60,7 @@ export interface ResultView {
  * the reasons are recomputed; `sent` is what went to the model: "rendered", or "whole" or "held_out": then
  * the whole history stood in view, and the reasons tell what its rendering would have left out. There were
  * `count` results, of which `complete` and `replaced` are runs of numbers (first, length, ...), `whole_tokens`
- * those of the complete ones, their calls apart (`call_tokens`; None where that is not told); `results` are all
+ * those of the complete ones, their calls apart (`call_tokens`); `results` are all
  * of them or the page that was asked for.
  */
 export interface ExplainView {
@@ -78,8 +78,8 @@ export interface ExplainView {
   count: number;
   complete: number[];
   replaced: number[];
-  whole_tokens: number | null;
-  call_tokens: number | null;
+  whole_tokens: number;
+  call_tokens: number;
   results: ResultView[];
 }
 

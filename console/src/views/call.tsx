@@ -34,12 +34,7 @@ export function Call({ place, data }: ViewProps) {
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
-  // What was noted comes at once; why it was so takes longer the longer the session is.
-  const noted = (data.turns[turn - 1] ?? data.turns[last - 1])?.noted ?? false;
-  const early = useReport<CallView>("glimpse_call", known && noted ? base : null);
-  const whole = useReport<CallView>("show_call", known && !(noted && early.busy) ? fields : null);
-  const value = [whole.value, early.value].find((view) => view?.explain.turn === turn) ?? whole.value ?? early.value;
-  const own = { ...whole, value, busy: value?.explain.turn !== turn };
+  const own = useReport<CallView>("show_call", known ? fields : null);
   const other = useReport<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
   const missing = { ...data.branch, start: turn, limit: 1 };
   const isAnswered = known && !(data.waiting && turn === last);

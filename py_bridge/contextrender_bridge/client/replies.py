@@ -72,8 +72,7 @@ class ExplainView(TypedDict):
     "whole" or "held_out": then the whole history stood in view, and the reasons tell what its
     rendering would have left out. There were `count` results, of which `complete` and `replaced`
     are runs of numbers (first, length, ...), `whole_tokens` those of the complete ones, their
-    calls apart (`call_tokens`; None where that is not told); `results` are all of them or the
-    page that was asked for.
+    calls apart (`call_tokens`); `results` are all of them or the page that was asked for.
     """
 
     session: str
@@ -90,8 +89,8 @@ class ExplainView(TypedDict):
     count: int
     complete: list[int]
     replaced: list[int]
-    whole_tokens: int | None
-    call_tokens: int | None
+    whole_tokens: int
+    call_tokens: int
     results: list[ResultView]
 
 

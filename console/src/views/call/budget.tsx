@@ -20,8 +20,8 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
-  const whole = view.explain.whole_tokens ?? sumOf(taken);
-  const calls = view.explain.call_tokens ?? 0;
+  const whole = view.explain.whole_tokens;
+  const calls = view.explain.call_tokens;
   const rest = Math.max(0, tokens.after - retained - calls - whole);
   const parts: Part[] = [
     { name: "User and assistant text", label: "Text", tokens: retained, kind: "text" },
@@ -33,8 +33,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
       colour: colourOf(row.name),
     })),
   ];
-  if (rest > 0 && view.rough) parts.push({ name: "Calls, and excerpts with theirs", label: "Calls", tokens: rest, kind: "calls" });
-  else if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
+  if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
   const free = budget - tokens.after;
   if (free > 0) parts.push({ name: "Free", label: "Free", tokens: free, kind: "free" });
   const total = Math.max(budget, tokens.after);

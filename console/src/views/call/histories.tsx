@@ -33,12 +33,12 @@ export async function readWhole({ branch }: SessionData, position: number): Prom
 }
 
 export function Histories({ view, data, window, onMore }: Props) {
-  const { messages, before, got, rough } = view;
+  const { messages, before, got } = view;
   const shown = messages.filter(isShown);
   const last = messages.filter((line) => line.position >= before - window);
   // The newest are what a reader looks for first: older ones wait behind a button.
   const more = (there: number, whole: number) =>
-    !rough && there < whole && (
+    there < whole && (
       <button class="wide" onClick={() => onMore(MORE)}>
         Show {number(Math.min(MORE, whole - there))} earlier of {number(whole - there)}
       </button>
@@ -47,9 +47,9 @@ export function Histories({ view, data, window, onMore }: Props) {
     <section class="histories" aria-label="Histories">
       <div>
         <h2>
-          What the model got {got !== null && <small>{plural(got, "message")}</small>}
+          What the model got <small>{plural(got, "message")}</small>
         </h2>
-        <List data={data} lines={shown} label="What the model got" more={more(shown.length, got ?? 0)} />
+        <List data={data} lines={shown} label="What the model got" more={more(shown.length, got)} />
       </div>
       <div>
         <h2>

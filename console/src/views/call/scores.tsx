@@ -1,7 +1,6 @@
 // Why each result was shown or not: a table to sort.
 import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
-import { Loading } from "../../parts/notes";
 import { ResultLink } from "../../parts/links";
 import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
@@ -70,7 +69,6 @@ export function Scores({ view, page, onPage, data, difference }: Props) {
   const [open, setOpen] = useState<number | null>(null);
   const { results: rows, count } = view.explain;
   if (count === 0) return null;
-  if (view.rough) return <Loading what="Working out why…" />;
   const columns = columnsOf(data, open, setOpen);
   const change = ({ position }: ResultView) => (difference?.added.includes(position) ? "added" : difference?.removed.includes(position) ? "removed" : "");
   return (
