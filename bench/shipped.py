@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import tiktoken
 import zstandard
+from contextrender_bridge.base.rates import FACTORS as FACTORS_FIELD
 from contextrender_bridge.base.shipped import ENCODINGS
 
 DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"
@@ -32,6 +33,9 @@ FIELDS = (
     "cache_creation_input_token_cost_above_1hr",
     "max_input_tokens",
 )
+RATES = re.compile(rf"({'|'.join(FIELDS[:5])})(_above_[0-9]+k_tokens)?(_priority|_flex|_batches)?")
+"""Columns with the price of long prompts and of service tiers."""
+FACTORS = "provider_specific_entry"
 TABLE = "model_prices_and_context_window_backup.json"
 LEVEL = 22
 CALLED = ("chat", "responses")
@@ -88,13 +92,21 @@ def installed(source: Path) -> tuple[str, str, dict[str, Any]]:
 def prices(source: str, day: str, rows: dict[str, Any]) -> str:
     """Dollars for a token and the window, a model a line, of those called and priced by tokens."""
     kept = {
-        model: {field: row[field] for field in FIELDS if row.get(field)}
+        model: kept_of(row)
         for model, row in sorted(rows.items())
         if row.get("mode") in CALLED and row.get("input_cost_per_token")
     }
     lines = ",\n".join(f"{json.dumps(model)}: {json.dumps(row)}" for model, row in kept.items())
     head = f'"source": {json.dumps(source)},\n"date": {json.dumps(day)}'
     return f'{{\n{head},\n"models": {{\n{lines}\n}}\n}}\n'
+
+
+def kept_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A model's prices, those of its rates included."""
+    fields = {name: row[name] for name in FIELDS if row.get(name)}
+    rates = {name: row[name] for name in sorted(row) if RATES.fullmatch(name) and row[name]}
+    factors = {FACTORS_FIELD: row[FACTORS]} if row.get(FACTORS) else {}
+    return {**fields, **rates, **factors}
 
 
 if __name__ == "__main__":

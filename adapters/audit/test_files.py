@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.files import read_files
-from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.usage import read_usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
@@ -50,7 +50,7 @@ def check_read(file: Path, model: str) -> None:
     found = AuditInput()
     read_files(file, found)
     assert not found.counts["damaged lines"], found.counts
-    (recorded,) = found.runs
+    (recorded,) = found.settle().runs
     roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
     # Of a streamed answer the log has the usage alone.
     last = [] if model.startswith("claude") else ["assistant"]

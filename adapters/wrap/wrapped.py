@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.run_reader import AuditInput
+from contextrender_bridge.audit.audit_input import AuditInput
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -78,7 +78,7 @@ def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None
     found = AuditInput()
     read(home, found)
     assert not found.counts["damaged lines"] and not found.counts["unknown lines"], found.counts
-    (run,) = found.runs
+    (run,) = found.settle().runs
     answered = [message for message in run.messages if message["role"] == "assistant"]
     assert len(answered) == len(hosts.steps())
     results = [str(message["content"]) for message in run.messages if message["role"] == "tool"]

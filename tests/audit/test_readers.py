@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.run_costs import bills_of
-from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -46,7 +46,7 @@ def result(id: str) -> Json:
 def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) -> AuditInput:
     found = AuditInput()
     reader(place, found)
-    return found
+    return found.settle()
 
 
 def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.run_costs import bills_of
-from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -47,7 +47,7 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
         store.commit()
     found = AuditInput()
     read_hermes(home, found)
-    return found
+    return found.settle()
 
 
 def roles(found: AuditInput) -> list[list[str]]:
@@ -103,7 +103,7 @@ def openclaw(home: Path, *events: object) -> AuditInput:
         store.commit()
     found = AuditInput()
     read_openclaw(home, found)
-    return found
+    return found.settle()
 
 
 def test_openclaws_compaction_begins_anew_with_what_it_kept(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping
+from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.run_reader import Recorded, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.usage import usage_of
+from contextrender_bridge.base.usage import Usage, usage_of
 from contextrender_bridge.base.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
@@ -43,8 +45,9 @@ def _read(path: Path, found: AuditInput) -> None:
     found.counts["files"] += 1
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error):
-        found.counts["unreadable files"] += 1
+    except (OSError, EOFError, zlib.error) as error:
+        is_missing = isinstance(error, OSError) and error.strerror
+        found.cannot_read(path, error if is_missing else "damaged archive")
         return
     traces = Traces(path.name)
     runs: list[_Read] = []
@@ -59,18 +62,23 @@ def _read(path: Path, found: AuditInput) -> None:
             found.unknown()
         else:
             _continue(runs, read)
-            _bill(read.run, value, found)
     for read in runs:
+        for usage in read.usage:
+            found.bill(read.run, "", usage)
         found.keep(read.run)
     traces.end(found)
 
 
 @dataclass
 class _Read:
-    """A run, and how many of its messages the last request had: the answer is behind them."""
+    """A run, and how many of its messages the last request had: the answer is behind them.
+
+    `usage` is that of its calls.
+    """
 
     run: Recorded
     asked: int
+    usage: list[Usage]
 
 
 def _continue(runs: list[_Read], read: _Read) -> None:
@@ -78,16 +86,24 @@ def _continue(runs: list[_Read], read: _Read) -> None:
     asked = read.run.messages[: read.asked]
     for earlier in reversed(runs[-SIDE_BY_SIDE:]):
         if asked[: earlier.asked] == earlier.run.messages[: earlier.asked]:
-            read.run.usage = earlier.run.usage
+            read.usage = [*earlier.usage, *read.usage]
             runs.remove(earlier)
             break
     runs.append(read)
 
 
+def _whole_value(raw: bytes) -> Any:
+    """Return the file as one JSON value. A byte that is no UTF-8 is replaced."""
+    try:
+        return json.loads(raw)
+    except UnicodeDecodeError:
+        return json.loads(raw.decode("utf-8", "replace").lstrip("\ufeff"))
+
+
 def _objects(raw: bytes, found: AuditInput) -> Iterator[Json]:
     """The whole file as one value, or its lines."""
     try:
-        value = json.loads(raw)
+        value = _whole_value(raw)
     except (ValueError, RecursionError):
         for line in raw.splitlines():
             if line.strip():
@@ -119,7 +135,9 @@ def _run(value: Json, name: str) -> _Read | None:
         return None
     asked = len(run.messages)
     _add_response(run, mapping(value.get("response")))
-    return _Read(run, asked)
+    told = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
+    usage = usage_of(run.model, told)
+    return _Read(run, asked, [usage] if usage else [])
 
 
 def _add_messages(run: Recorded, request: Json) -> None:
@@ -140,11 +158,6 @@ def _add_response(run: Recorded, response: Mapping[str, object]) -> None:
         run.add("responses", item)
     if response.get("role") == "assistant":
         run.add("messages", {"role": "assistant", "content": response.get("content")})
-
-
-def _bill(run: Recorded, value: Json, found: AuditInput) -> None:
-    told = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
-    found.bill(run, "", usage_of(run.model, told))
 
 
 def _is_message(value: object) -> bool:

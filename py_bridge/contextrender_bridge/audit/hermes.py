@@ -14,7 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping, tool_call
+from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.run_reader import Recorded, items, mapping, tool_call, whole
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -30,43 +31,58 @@ select session_id, model, sum(api_call_count) as calls, sum(input_tokens) as fre
     sum(cache_read_tokens) as read, sum(cache_write_tokens) as written, sum(output_tokens) as output
 from session_model_usage group by session_id, model having sum(api_call_count) > 0
 """
+EARLIER_USAGE = """
+select id as session_id, model, 1 as calls, input_tokens as fresh, cache_read_tokens as read,
+    cache_write_tokens as written, output_tokens as output
+from sessions where input_tokens > 0 or output_tokens > 0
+"""
+"""Of releases that kept the sums with the session, without the number of calls."""
 ENCODED = "\0json:"
 """How a content begins that is a list of parts."""
 
 
 def read_hermes(home: Path, found: AuditInput) -> None:
-    """Every session in `home`'s store."""
-    path = home / "state.db"
-    if not path.exists():
+    """Read every session in `home`'s store, and in those of its profiles."""
+    for path in (home / "state.db", *sorted(home.glob("profiles/*/state.db"))):
+        if path.exists():
+            found.counts["files"] += 1
+            _read_store(path, found)
+
+
+def _read_store(path: Path, found: AuditInput) -> None:
+    tables = found.tables(path)
+    if not tables:
         return
-    with found.store(path) as store:
-        store.row_factory = sqlite3.Row
-        used = _usage(store)
-        for run in _runs(store, found):
-            # What was put away shares its bill with what came after it.
-            for usage in used.pop(run.task, ()):
-                found.bill(run, "", usage)
-            found.keep(run)
+    if not {"messages", "sessions"} <= tables:
+        found.cannot_read(path, "a format of Hermes' that is not supported")
+        return
+    used = _usage(path, USAGE if "session_model_usage" in tables else EARLIER_USAGE, found)
+    runs = {run.id: run for run in _runs(path, found)}
+    for run in runs.values():
+        # What was put away shares its bill with what came after it.
+        for usage in used.pop(run.task, ()):
+            found.bill(run, f"hermes {run.task} {usage}", usage)
+        found.keep(run)
+    for session, rest in used.items():  # its messages are gone, its bill is not
+        run = Recorded(f"{session}#1", SOURCE, session)
+        for usage in rest:
+            found.bill(run, f"hermes {session} {usage}", usage)
+        found.keep(run)
 
 
-def _usage(store: sqlite3.Connection) -> dict[str, list[Usage]]:
-    """By session, the sums of each model's calls."""
-    found: dict[str, list[Usage]] = {}
-    for row in store.execute(USAGE):
-        usage = Usage(
-            str(row["model"]),
-            row["fresh"],
-            row["read"],
-            row["written"],
-            output=row["output"],
-            calls=row["calls"],
-        )
-        found.setdefault(row["session_id"], []).append(usage)
-    return found
+def _usage(path: Path, query: str, found: AuditInput) -> dict[str, list[Usage]]:
+    """Return by session the sums of each model's calls."""
+    sums: dict[str, list[Usage]] = {}
+    for row in found.rows(path, query):
+        names = ("fresh", "read", "written", "output", "calls")
+        fresh, read, written, output, calls = (whole(row[name]) for name in names)
+        usage = Usage(str(row["model"] or ""), fresh, read, written, output=output, calls=calls)
+        sums.setdefault(row["session_id"], []).append(usage)
+    return sums
 
 
-def _runs(store: sqlite3.Connection, found: AuditInput) -> Iterator[Recorded]:
-    rows = store.execute(MESSAGES)
+def _runs(path: Path, found: AuditInput) -> Iterator[Recorded]:
+    rows = found.rows(path, MESSAGES)
     for (session, away), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
         run = Recorded(f"{session}#{1 - away}", SOURCE, session)
         for row in group:

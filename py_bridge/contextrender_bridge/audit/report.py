@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.replay import Replayed
 from contextrender_bridge.audit.run_costs import CAUSES, Bill, CacheRewrites
-from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.evaluation.compactions import AGAIN, ALL, SUMMARY, CompactionScore, within
 from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent
@@ -19,7 +19,7 @@ from contextrender_bridge.printing import printable
 COSTS = "What they cost, as the providers counted"
 TITLES = ("model", "calls", "prompt", "from cache", "written to it", "output", "dollars")
 OPTION_TITLES = ("budget", "of the bill", "steps that lack something", "dollars a run")
-LOST = ("damaged lines", "unknown lines", "unreadable files")
+LOST = ("damaged lines", "unknown lines")
 NOT_SEEN = (
     "Not in what agents record, and so not in the replay: system prompts, tools' schemas, and "
     "calls for titles and summaries."
@@ -47,7 +47,7 @@ class Audit:
         lost = [f"{counts[name]:,} {name}" for name in LOST if counts[name]]
         if lost:
             said.append(f"Of {counts['lines']:,} lines read, left out: {', '.join(lost)}.")
-        return said
+        return said + self.found.sentences
 
     @property
     def costs(self) -> Rows:
@@ -132,6 +132,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
     return {
         "runs": len(audit.found.runs),
         "read": dict(audit.found.counts),
+        "unreadable": audit.found.unreadable,
         "bills": [asdict(bill) for bill in audit.bills],
         "pauses": audit.anew.shares,
         "replayed": {

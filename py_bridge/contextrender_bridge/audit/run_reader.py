@@ -1,15 +1,12 @@
-"""What the readers find: runs with their usage, and how much could not be read."""
+"""A run as the readers of agents' sessions make it, and what they share to read values."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import sqlite3
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.usage import Usage
@@ -24,7 +21,9 @@ class Recorded:
     `messages` are canonical chat messages and `times` the second of each, 0 where it is not
     known. A session that was compacted is several of them with one `task`; each `continues` the one
     before, whose summary it begins with. `billed_at` is the second of each of `usage`, by its
-    number, where it is known; before those in `resumed` the session was taken up again.
+    number, where it is known; before those in `resumed` the session was taken up again. Of a
+    compaction that `hides_summary`, the file has no summary in words; of one that `has_estimate`,
+    it does not have the files that were put back beside the summary.
     """
 
     id: str
@@ -35,6 +34,8 @@ class Recorded:
     times: list[float] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
     continues: str = ""
+    hides_summary: bool = False
+    has_estimate: bool = False
     billed_at: dict[int, float] = field(default_factory=dict)
     resumed: set[int] = field(default_factory=set)
 
@@ -74,81 +75,16 @@ def _join(answer: Json, more: Json) -> None:
         answer["tool_calls"] = calls
 
 
-@dataclass
-class AuditInput:
-    """All runs, and counts of what was read: files, lines, damaged and unknown ones."""
-
-    runs: list[Recorded] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    seen: set[str] = field(default_factory=set)
-    """Ids of billed answers: a fork of a session copies them."""
-
-    @contextmanager
-    def store(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """A program's SQLite store, for reading; one unreadable, or not to its end, is counted."""
-        self.counts["files"] += 1
-        try:
-            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
-                yield store
-        except sqlite3.Error:
-            self.counts["unreadable files"] += 1
-
-    def lines(self, path: Path) -> Iterator[Json]:
-        """The JSON objects of a file's lines; others are counted as damaged."""
-        self.counts["files"] += 1
-        try:
-            with path.open("rb") as lines:
-                for line in lines:
-                    if line.strip():
-                        yield from self.parsed(line)
-        except OSError:
-            self.counts["unreadable files"] += 1
-
-    def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """The JSON object that a text is, if it is one."""
-        self.counts["lines"] += 1
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            yield value
-        else:
-            self.counts["damaged lines"] += 1
-
-    def unknown(self) -> None:
-        """A line of a kind that the reader does not know."""
-        self.counts["unknown lines"] += 1
-
-    def bill(self, run: Recorded, id: str, usage: Usage | None, time: float = 0.0) -> None:
-        """A call's usage, once over all files."""
-        if usage is None:
-            return
-        if id and id in self.seen:
-            run.resumed.add(len(run.usage))
-            return
-        self.seen.add(id)
-        if time:
-            run.billed_at[len(run.usage)] = time
-        run.usage.append(usage)
-        run.model = run.model or usage.model
-
-    def keep(self, run: Recorded) -> None:
-        """A run, if a model was called in it."""
-        if run.calls or run.usage:
-            self.runs.append(run)
-
-
 def second_of(stamp: object) -> float:
     """A time stamp as seconds; 0 if it is none."""
-    if isinstance(stamp, (int, float)):
-        return float(stamp) / (1000 if stamp > 1e11 else 1)
-    if not isinstance(stamp, str):
-        return 0.0
     try:
-        return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return 0.0
+        if isinstance(stamp, (int, float)):
+            return float(stamp) / (1000 if stamp > 1e11 else 1)
+        if isinstance(stamp, str):
+            return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    return 0.0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -162,8 +98,16 @@ def items(value: object) -> Sequence[Any]:
 
 
 def whole(value: object) -> int:
-    """A count, whatever number it is written as; 0 if it is none."""
-    return int(value) if isinstance(value, (int, float)) else 0
+    """Return a count, whatever number it is written as; 0 if it is none."""
+    try:
+        return max(int(float(value)), 0) if isinstance(value, (int, float, str)) else 0
+    except (ValueError, OverflowError):
+        return 0
+
+
+def digest(*values: object) -> str:
+    """Return a short text that equal values have in common."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def chat(role: object, texts: Iterable[object], calls: Sequence[Json]) -> Json:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
-    AuditInput,
     Recorded,
     chat,
     items,

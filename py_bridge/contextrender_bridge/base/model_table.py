@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
+from contextrender_bridge.base.rates import (
+    is_prompt_rate,
+    join_rates,
+    prompt_rate,
+    split_rates,
+    told_rates,
+)
 from contextrender_bridge.base.shipped import prices
 
 _DATED = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
@@ -26,6 +34,7 @@ Version = tuple[int, ...]
 def known_as(model: str) -> str | None:
     """The model's name in the table, else that of its family's newest; None if it has neither."""
     table = prices()
+    model, _ = split_rates(model)
     bare = model.rpartition("/")[2]
     for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
         if name and name in table:
@@ -36,11 +45,22 @@ def known_as(model: str) -> str | None:
 
 def is_listed(model: str) -> bool:
     """Whether the table has the model itself, also under a provider's or dated name."""
-    name = known_as(model)
+    name, (model, _) = known_as(model), split_rates(model)
     return name is not None and _DATED.sub("", name) in _DATED.sub("", model)
 
 
-def model_row(model: str) -> Mapping[str, float] | None:
+def rated(model: str, prompt: int, told: Mapping[str, Any] | None = None) -> str:
+    """Return the model's name with the rates of a call whose prompt has so many tokens.
+
+    `told` is the call's usage record. Without it, the rates that the name has remain.
+    """
+    name, rates = split_rates(model)
+    row = model_row(name) or {}
+    kept = [rate for rate in rates if not is_prompt_rate(rate)]
+    return join_rates(name, (*kept, *told_rates(told or {}, row), prompt_rate(row, prompt)))
+
+
+def model_row(model: str) -> Mapping[str, Any] | None:
     """Dollars for a token, and the window, of the name that the model is `known_as`."""
     name = known_as(model)
     return prices()[name] if name else None

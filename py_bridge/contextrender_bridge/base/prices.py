@@ -12,6 +12,7 @@ from functools import cache
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.model_table import is_listed, known_as, model_row
+from contextrender_bridge.base.rates import at_rates, is_priced, join_rates, split_rates
 from contextrender_bridge.base.setting_kinds import Unfit, as_prices
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.shipped import price_table
@@ -78,25 +79,33 @@ class Prices:
             return "your own"
         table = price_table()
         listed = f"{table.source}'s list ({table.date})"
-        if other := self.stands_as(model):
+        if (other := self.stands_as(model)) and is_listed(model):
+            return f"that of {other} in {listed}"
+        if other:
             return f"that of {other}, its family's newest in {listed}"
         return listed if known_as(model) else ""
 
     def stands_as(self, model: str) -> str:
-        """The other model whose price is taken for it; empty where it has its own or none."""
-        if self._own_of(model) or is_listed(model):
+        """Return the name whose price is taken for it; empty if it has its own or none."""
+        name, rates = split_rates(model)
+        row = model_row(name)
+        if self._own_of(model) or row is None:
             return ""
-        return known_as(model) or ""
+        other = name if is_listed(name) else known_as(name) or ""
+        told = join_rates(other, tuple(rate for rate in rates if is_priced(row, rate)))
+        return "" if told == model else told
 
     def _own_of(self, model: str) -> Price | None:
+        model, _ = split_rates(model)
         bare = model.rpartition("/")[2]
         return self.own.get(model) or self.own.get(bare) or self.own.get(ANY)
 
 
 @cache
 def _of_table(model: str) -> Price | None:
-    row = model_row(model)
-    return _price(row) if row else None
+    name, rates = split_rates(model)
+    row = model_row(name)
+    return _price(at_rates(row, rates)) if row else None
 
 
 def _price(row: Mapping[str, float]) -> Price:

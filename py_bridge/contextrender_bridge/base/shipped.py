@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 ENCODINGS = ("cl100k_base", "o200k_base")
@@ -20,7 +21,7 @@ class PriceTable:
 
     source: str
     date: str
-    models: Mapping[str, Mapping[str, float]]
+    models: Mapping[str, Mapping[str, Any]]
 
 
 @cache
@@ -29,7 +30,7 @@ def price_table() -> PriceTable:
     return PriceTable(**json.loads((DATA / "prices.json").read_text("utf-8")))
 
 
-def prices() -> Mapping[str, Mapping[str, float]]:
+def prices() -> Mapping[str, Mapping[str, Any]]:
     """Its models."""
     return price_table().models
 

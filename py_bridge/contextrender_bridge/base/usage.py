@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.model_table import rated, window_of
 
 LIFETIME: Final = 300.0
 """Seconds a provider's cache keeps what is not asked for again."""
@@ -64,14 +64,24 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
         if not isinstance(holder, Mapping):
             continue
         model = str(holder.get("model") or model)
+        if tier := holder.get("service_tier"):
+            found["service_tier"] = tier
         usage = holder.get("usage")
         if isinstance(usage, Mapping):
             found.update({name: value for name, value in usage.items() if value is not None})
-    return usage_of(model, found) if found else None
+    return usage_of(model, found)
 
 
 def usage_of(model: str, told: Mapping[str, Any]) -> Usage | None:
-    """From the `usage` of any of the three APIs; None where it has no counts."""
+    """From the `usage` of any of the three APIs; None where it has no counts.
+
+    The model's name gets the call's rates (base.rates).
+    """
+    usage = _counts_of(model, told)
+    return usage and replace(usage, model=rated(model, usage.prompt, told))
+
+
+def _counts_of(model: str, told: Mapping[str, Any]) -> Usage | None:
     if "prompt_tokens" in told:
         cached = _cached(told.get("prompt_tokens_details"))
         return Usage(model, _count(told, "prompt_tokens") - cached, cached, output=_written(told))
@@ -155,13 +165,16 @@ def whole_bill(known: Billed, usage: Usage, left_out: int, pause: float) -> tupl
     writes = known.writes or usage.written + usage.written_long > 0
     caches = known.caches or writes or usage.read > 0
     now = Billed(full, known.away + left_out, caches, writes)
+    model = rated(usage.model, full)
     if not now.away:
         return usage, now
     read = min(known.prompt, full) if now.caches and pause < LIFETIME else 0
     if not now.writes:
         read -= read % BLOCK
-        return replace(usage, fresh=full - read, read=read), now
+        return replace(usage, model=model, fresh=full - read, read=read), now
     fresh = min(usage.fresh, full - read)
     rest = full - read - fresh
     long = rest if usage.written_long > usage.written else 0
-    return replace(usage, fresh=fresh, read=read, written=rest - long, written_long=long), now
+    written = rest - long
+    full_usage = replace(usage, model=model, fresh=fresh, read=read, written=written)
+    return replace(full_usage, written_long=long), now

@@ -7,6 +7,7 @@ measured that drew on values which only results from before hold.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Final
 
 from contextrender_bridge.base.wire import Json
@@ -22,8 +23,8 @@ from contextrender_bridge.evaluation.workers import spread
 
 STEPS: Final = 60
 """Turns after a compaction that are measured."""
-MOST: Final = 10
-"""Compactions that are measured, the last ones."""
+MOST: Final = 24
+"""Compactions that are measured: of more, a random sample."""
 BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
 
@@ -33,7 +34,7 @@ ALL, SUMMARY, AGAIN = "all", "summary", "again"
 
 @dataclass(slots=True)
 class CompactionScore:
-    """Sums over `count` compactions.
+    """Sums over the `measured` ones of `count` compactions.
 
     `steps` counts, of those that drew on values from before, those that had all there, and
     `values` these values: by `ALL`, `SUMMARY`, `AGAIN` and the names of the budgets `shown`, which
@@ -42,6 +43,7 @@ class CompactionScore:
     """
 
     count: int = 0
+    measured: int = 0
     shown: Sequence[str] = ()
     steps: Counter[str] = field(default_factory=Counter)
     values: Counter[str] = field(default_factory=Counter)
@@ -78,6 +80,7 @@ class CompactionScore:
         """Shares are from 0 to 1, of the steps that drew on results from before."""
         return {
             "count": self.count,
+            "measured": self.measured,
             "steps": self.steps[ALL],
             "summary_had_all": self.share(SUMMARY),
             "read_again": self.share(AGAIN),
@@ -98,21 +101,24 @@ def measure(compactions: Sequence[Compaction], cases: Sequence[Case]) -> Compact
     What the agent read again is left out of the history, and of what is shown only what stood
     before the compaction counts. The cases' policies must not embed.
     """
-    score = CompactionScore(len(compactions), [_name(case) for case in cases])
+    score = CompactionScore(len(compactions), len(compactions), [_name(case) for case in cases])
     for compaction in compactions:
         _measure(compaction, cases, score)
     return score
 
 
 def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
-    """The last `MOST` compactions in these runs, under the live default, with a progress bar."""
+    """Measure the compactions in these runs under the live default, with a progress bar.
+
+    Of more than `MOST`, a random sample is measured. The same runs give the same sample.
+    """
     found = compactions_of(runs)
     cases = [Case("contextrender_frozen", budget, live=True) for budget in BUDGETS]
-    last = found[-MOST:]
+    sample = found if len(found) <= MOST else Random(MOST).sample(found, MOST)
     score = measure([], cases)
-    score.count = len(found)
-    sizes = [len(one.before) for one in last]
-    tasks = [([one], cases) for one in last]
+    score.count, score.measured = len(found), len(sample)
+    sizes = [len(one.before) for one in sample]
+    tasks = [([one], cases) for one in sample]
     for more in spread("Following compactions, messages", measure, tasks, sizes, workers):
         score.add(more)
     return score

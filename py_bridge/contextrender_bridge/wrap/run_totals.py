@@ -84,7 +84,7 @@ class Tally:
                 totals.priced_as[usage.model] = other
             totals.priced += 1
             totals.cost += price.of(usage)
-            totals.whole_cost += price.of(whole)
+            totals.whole_cost += (self._prices.of_model(whole.model) or price).of(whole)
 
 
 class Listening(UsageCapture):

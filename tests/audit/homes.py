@@ -1,0 +1,111 @@
+"""Homes as agents leave them, and `contextrender audit` over them."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.command import READERS, homes
+from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.base.wire import Json
+
+CODEX = ".codex/sessions/2026/11/01"
+CLAUDE = ".claude/projects/demo"
+OPENCODE = ".local/share/opencode"
+OWN = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_", "PI_")
+STORE = (
+    "create table message(id text, session_id text, time_created int, data text)",
+    "create table part(id text, message_id text, data text)",
+)
+
+
+def leave(home: Path, files: Mapping[str, Any]) -> Path:
+    """Write files below a home: lists are JSON Lines."""
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif isinstance(content, str):
+            path.write_text(content)
+        else:
+            path.write_text("".join(json.dumps(line) + "\n" for line in content))
+    return home
+
+
+def leave_store(home: Path, name: str, *statements: str) -> Path:
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as store:
+        for statement in statements:
+            store.execute(statement)
+        store.commit()
+    return path
+
+
+def audited(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
+    """Read the home of this user as `contextrender audit` does."""
+    for name in [name for name in os.environ if name.startswith(OWN)]:
+        patch.delenv(name)
+    patch.setenv("HOME", str(home))
+    found = AuditInput()
+    for name, folders in homes().items():
+        for folder in folders:
+            READERS[name](folder, found)
+    return found.settle()
+
+
+def sums(found: AuditInput) -> tuple[int, int]:
+    """Return calls and prompt tokens."""
+    bills = bills_of(found.runs)
+    return sum(bill.calls for bill in bills), sum(bill.prompt for bill in bills)
+
+
+def dollars(found: AuditInput) -> float:
+    return sum(bill.dollars or 0.0 for bill in bills_of(found.runs))
+
+
+def claude(id: str, request: str = "", tokens: int = 1_000, text: str = "ok", **usage: Any) -> Json:
+    message = {
+        "id": id,
+        "role": "assistant",
+        "model": "claude-opus-4-6",
+        "content": [{"type": "text", "text": text}],
+        "usage": {"input_tokens": tokens, "output_tokens": 0, **usage},
+    }
+    return {"type": "assistant", "message": message, **({"requestId": request} if request else {})}
+
+
+def at(minute: int, second: int = 0) -> str:
+    return f"2026-11-01T10:{minute:02}:{second:02}.000Z"
+
+
+def meta(id: str, minute: int = 0, **fields: object) -> list[Json]:
+    return [
+        {"timestamp": at(minute), "type": "session_meta", "payload": {"id": id, **fields}},
+        {"timestamp": at(minute), "type": "turn_context", "payload": {"model": "gpt-5.1"}},
+    ]
+
+
+def count(minute: int, total: int, last: int) -> Json:
+    info = {
+        "total_token_usage": {"input_tokens": total, "output_tokens": 0},
+        "last_token_usage": {"input_tokens": last, "output_tokens": 0},
+    }
+    payload = {"type": "token_count", "info": info}
+    return {"timestamp": at(minute), "type": "event_msg", "payload": payload}
+
+
+def opencode_row(id: str, session: str, created: int, tokens: int) -> str:
+    told = {
+        "role": "assistant",
+        "time": {"created": created},
+        "modelID": "claude-opus-4-6",
+        "tokens": {"input": tokens, "output": 0, "cache": {"read": 0, "write": 0}},
+    }
+    return f"insert into message values('{id}', '{session}', {created}, '{json.dumps(told)}')"

@@ -1,0 +1,313 @@
+"""Each model call counts once, every form of a session is read or named, every rate is priced."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from contextrender_bridge.base.wire import Json
+
+from tests.audit.homes import (
+    CLAUDE,
+    CODEX,
+    OPENCODE,
+    STORE,
+    at,
+    audited,
+    claude,
+    count,
+    dollars,
+    leave,
+    leave_store,
+    meta,
+    opencode_row,
+    sums,
+)
+from tests.support.command import printed
+
+PARENT = [*meta("parent"), count(0, 1000, 1000)]
+FORK = [
+    *meta("fork", 1, forked_from_id="parent"),
+    count(1, 1000, 1000),
+    count(2, 3000, 2000),
+]
+
+
+@pytest.mark.parametrize("names", [*permutations(["rollout-a", "rollout-b"])])
+def test_a_codex_forks_copy_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    files = {f"{CODEX}/{names[0]}.jsonl": PARENT, f"{CODEX}/{names[1]}.jsonl": FORK}
+    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (2, 3000)
+
+
+def test_forks_of_forks_and_of_a_parent_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = [
+        *meta("third", 5, forked_from_id="fork"),
+        count(5, 1000, 1000),
+        count(5, 3000, 2000),
+        count(7, 3500, 500),
+    ]
+    lost = [
+        [*meta(id, 9, forked_from_id="lost"), count(9, 70, 70), count(10 + number, 170, 100)]
+        for number, id in enumerate(("x", "y"))
+    ]
+    files = {
+        f"{CODEX}/rollout-{number}.jsonl": lines
+        for number, lines in enumerate([again, *lost, FORK, PARENT])
+    }
+    # 1000, 2000, 500; of the lost parent 70 once, and of its forks 100 each.
+    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (6, 3770)
+
+
+def test_a_forks_own_call_with_its_parents_figures_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        f"{CODEX}/rollout-a.jsonl": [*PARENT, count(3, 3000, 2000)],
+        f"{CODEX}/rollout-b.jsonl": FORK,
+        f"{CODEX}/rollout-c.jsonl": [*meta("other"), count(0, 1000, 1000)],
+    }
+    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (4, 6000)
+
+
+def test_a_codex_session_in_two_forms_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def packed(lines: list[Json]) -> bytes:
+        return zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+    other = [*meta("b"), count(0, 1000, 1000)]
+    files: dict[str, list[Json] | bytes] = {
+        f"{CODEX}/rollout-a.jsonl": PARENT,
+        ".codex/archived_sessions/rollout-a.jsonl.zst": packed([*PARENT, count(1, 1500, 500)]),
+        f"{CODEX}/rollout-b.jsonl.zst": packed(other),
+        f"{CODEX}/rollout-c.jsonl.zst": packed([*meta("c"), count(0, 9, 9)])[:-9],
+        f"{CODEX}/rollout-d.jsonl.zst": b"no archive",
+    }
+    found = audited(leave(tmp_path, files), monkeypatch)
+    assert sums(found) == (3, 2500)
+    assert [name for name in ("c", "d") if f"rollout-{name}" in found.sentences[0]] == ["c", "d"]
+
+
+@pytest.mark.parametrize("rows", [*permutations(range(3))])
+def test_an_opencode_forks_copy_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...]
+) -> None:
+    told = [
+        opencode_row("msg_1", "ses_b", 1000, 1000),
+        opencode_row("msg_2", "ses_a", 1000, 1000),
+        opencode_row("msg_3", "ses_a", 2000, 2000),
+    ]
+    leave_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(told[row] for row in rows))
+    assert sums(audited(tmp_path, monkeypatch)) == (2, 3000)
+
+
+def test_every_form_of_opencodes_sessions_is_read_or_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = {
+        "type": "assistant",
+        "model": {"id": "claude-opus-4-6"},
+        "tokens": {"input": 1000, "output": 0, "cache": {"read": 0, "write": 0}},
+        "time": {"created": 1000},
+    }
+    leave_store(
+        tmp_path,
+        f"{OPENCODE}/opencode.db",
+        "create table session_v2(id text)",
+        "create table session_message(id text, session_id text, seq int, type text, data text)",
+        f"insert into session_message values('m', 'ses_a', 1, 'assistant', '{json.dumps(new)}')",
+    )
+    leave_store(tmp_path, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
+    earlier = {
+        "role": "assistant",
+        "modelID": "claude-opus-4-6",
+        "time": {"created": 5},
+        "tokens": {"input": 30, "output": 0},
+    }
+    storage = f"{OPENCODE}/storage/message/ses_b"
+    leave(tmp_path, {f"{storage}/msg_1.json": json.dumps(earlier)})
+    found = audited(tmp_path, monkeypatch)
+    assert sums(found) == (2, 1030)
+    assert "opencode-next.db (a format of opencode's" in found.sentences[0]
+
+
+def test_a_session_in_opencodes_files_and_store_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = opencode_row("msg_1", "ses_a", 1000, 1000)
+    leave_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
+    told = row[row.index("{") : row.rindex("}") + 1]
+    leave(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": told})
+    found = audited(tmp_path, monkeypatch)
+    assert sums(found) == (1, 1000) and len(found.runs) == 1
+
+
+def test_links_lead_to_sessions_and_loops_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, {"disk/demo/a.jsonl": [claude("m1", "r1")]})
+    leave(tmp_path, {"disk/b.jsonl": [*meta("b"), count(0, 7, 7)]})
+    for link, target in {
+        CLAUDE: "disk/demo",
+        ".claude/projects/twice": "disk/demo",
+        "disk/demo/loop": "disk",
+        f"{CODEX}/rollout-b.jsonl": "disk/b.jsonl",
+        ".local/share/opencode": "disk/stores",
+    }.items():
+        (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / link).symlink_to(tmp_path / target)
+    leave_store(
+        tmp_path, "disk/stores/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
+    )
+    assert sums(audited(tmp_path, monkeypatch)) == (3, 1037)
+
+
+def test_answers_with_one_id_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"type": "user", "message": {"role": "user", "content": "And now?"}}
+    read = {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result"}]}}
+    files = {
+        f"{CLAUDE}/requests.jsonl": [claude("m", "r1"), claude("m", "r2", text="two")],
+        # Rows of one answer, between them the result of its first call.
+        f"{CLAUDE}/rows.jsonl": [claude("n", "r3"), read, claude("n", "r3", text="two")],
+        f"{CLAUDE}/words.jsonl": [claude("o"), words, claude("o", text="two")],
+        f"{CLAUDE}/prompts.jsonl": [claude("p"), read, claude("p", tokens=2_000, text="two")],
+        f"{CLAUDE}/no-request.jsonl": [claude("q"), read, claude("q", text="two")],
+    }
+    found = audited(leave(tmp_path, files), monkeypatch)
+    assert sums(found) == (8, 9_000)
+    texts = {run.task: [message["content"] for message in run.messages] for run in found.runs}
+    assert texts["requests"] == ["ok", "two"] and texts["rows"][0] == "ok\ntwo"
+
+
+@pytest.mark.parametrize("names", [*permutations(["a", "b"])])
+def test_a_fork_with_zeroed_usage_leaves_the_bill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    files = {
+        f"{CLAUDE}/{names[0]}.jsonl": [claude("m", "r1")],
+        f"{CLAUDE}/{names[1]}.jsonl": [claude("m", "r1", tokens=0), claude("n", "r2")],
+    }
+    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (2, 2_000)
+
+
+def rollout(model: str, tokens: int, tier: str = "") -> dict[str, list[Json]]:
+    lines = [*meta("a"), count(0, tokens, tokens)]
+    lines[1]["payload"] = {"model": model, "service_tier": tier}
+    return {f"{CODEX}/rollout-a.jsonl": lines}
+
+
+def session(model: str, tokens: int, **usage: Any) -> dict[str, list[Json]]:
+    line = claude("m", "r", tokens, **usage)
+    line["message"]["model"] = model
+    return {f"{CLAUDE}/a.jsonl": [line]}
+
+
+HOUR: Json = {
+    "cache_creation_input_tokens": 100_000,
+    "cache_creation": {"ephemeral_1h_input_tokens": 100_000},
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "cost"),
+    [
+        (session("claude-opus-4-6", 100_000, speed="fast"), 3.0),
+        (session("claude-opus-4-6", 100_000, inference_geo="us"), 0.55),
+        (session("claude-opus-4-6", 0, **HOUR), 1.0),
+        (session("claude-opus-4-6", 300_000, **HOUR), 5.0),
+        (session("claude-sonnet-4-5", 300_000), 1.8),
+        (session("claude-sonnet-4-5", 200_000), 0.6),
+        (rollout("gpt-5.1", 100_000, "priority"), 0.25),
+        (rollout("gpt-5.1", 100_000, "fast"), 0.25),
+        (rollout("gpt-5.1", 100_000, "auto"), 0.125),
+        (rollout("gpt-5.4", 300_000), 1.5),
+        (rollout("gpt-5.4", 300_000, "priority"), 3.0),
+        (rollout("gpt-5.4", 100_000, "flex"), 0.125),
+    ],
+)
+def test_every_rate_has_its_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], cost: float
+) -> None:
+    assert dollars(audited(leave(tmp_path, files), monkeypatch)) == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (
+            session("claude-opus-4-6", 9, server_tool_use={"web_search_requests": 2}),
+            "claude-opus-4-6 (web search) is priced as claude-opus-4-6.",
+        ),
+        (rollout("gpt-5.1", 9, "flex"), "gpt-5.1 (flex) is priced as gpt-5.1."),
+        (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
+    ],
+)
+def test_a_rate_without_a_price_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], named: str
+) -> None:
+    audited(leave(tmp_path, files), monkeypatch)
+    assert named in " ".join(printed("audit", "--workers", "1").split())
+
+
+def test_a_damaged_byte_loses_no_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = [json.dumps(claude(f"m{number}", f"r{number}")).encode() for number in range(6)]
+    good[1] = good[1].replace(b'"ok"', b'"o\xff\x01"')
+    good[2] = b"\0\0\0" + good[2]
+    good[3] = b'{"type": "assis' + good[3]
+    good[4] += good[5]
+    lines = b"\xef\xbb\xbf" + b"\r\n".join(good[:5]) + b'\n{"type": "assistant", "mess'
+    leave(tmp_path, {f"{CLAUDE}/a.jsonl": lines})
+    leave_store(
+        tmp_path,
+        f"{OPENCODE}/opencode.db",
+        *STORE,
+        opencode_row("msg_1", "ses_a", 1000, 30),
+        "update message set data = cast(replace(data, '\"role\"', '\"x\": \"' || x'ff' || '\", "
+        '"role"\') as text)',
+    )
+    found = audited(tmp_path, monkeypatch)
+    assert sums(found) == (7, 6_030)
+    assert found.counts["damaged lines"] == 2
+
+
+def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def event(id: str, parent: str, role: str, minute: int, tokens: int = 0) -> Json:
+        usage = {"input": tokens, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+        message: Json = {"role": role, "content": id, "model": "claude-opus-4-6"}
+        if tokens:
+            message["usage"] = usage
+        line = {"type": "message", "id": id, "parentId": parent or None, "timestamp": at(minute)}
+        return {**line, "message": message}
+
+    first = [event("1", "", "user", 1), event("2", "1", "assistant", 2, 100)]
+    main = [*first, event("3", "2", "user", 3), event("4", "3", "assistant", 4, 200)]
+    back = [event("5", "2", "user", 5), event("6", "5", "assistant", 6, 300)]
+    fork = [*first, event("9", "2", "user", 7), event("8", "9", "assistant", 8, 1000)]
+    sessions = ".pi/agent/sessions/--demo--"
+    files = {f"{sessions}/a.jsonl": [*main, *back], f"{sessions}/b.jsonl": fork}
+    # OpenClaw kept the same events in files, also of sessions that were reset.
+    files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
+        event("7", "", "assistant", 9, 5)
+    ]
+    found = audited(leave(tmp_path, files), monkeypatch)
+    assert sums(found) == (5, 1605)
+    texts = [[message["content"] for message in run.messages] for run in found.runs]
+    assert ["1", "2", "5", "6"] in texts and ["1", "2", "3", "4"] in texts
+
+
+def test_what_cannot_be_read_is_named_alone_and_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_store(tmp_path, f"{OPENCODE}/opencode.db", "create table thread(id text)")
+    leave(tmp_path, {".hermes/profiles/work/state.db": "no database" * 99})
+    audited(tmp_path, monkeypatch)
+    alone = printed("audit", status=1)
+    assert "there are no runs" in alone and "opencode.db" in alone and "work/state.db" in alone
+    leave(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    assert "opencode.db" in printed("audit", "--json", "--workers", "1")
