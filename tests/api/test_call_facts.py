@@ -1,5 +1,6 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
+import re
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +14,7 @@ from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
-from tests.support.transcripts import agent_run, called
+from tests.support.transcripts import agent_run, called, user
 
 
 def facts(user: User) -> dict[int, Json]:
@@ -180,3 +181,34 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
     for one, other in zip(*(it["branches"][0]["calls"][:-1] for it in exports), strict=True):
         assert one["sent"] == "whole"
         assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))
+
+
+def test_explain_and_misses_give_one_reason(alice: User) -> None:
+    """On each branch, from the edges at the results."""
+    run = make_run(60, 5)
+    fields: Json = {"policy": "contextrender_frozen", "budget": 1_500}
+    called(alice.api, "run", run, **fields)
+    other = [*run[:60], user("Something else: where is the first order?")]
+    called(alice.api, "run", [*other, *run[60:110]], **fields)
+    told = set()
+    for branch in (0, 1):
+        misses: dict[int, list[Json]] = {}
+        for page in alice.api.pages("misses", session="run", branch=branch):
+            for miss in page["misses"]:
+                misses.setdefault(miss["turn"], []).append(miss)
+        assert misses
+        for turn in alice.api("timeline", session="run", branch=branch)["turns"]:
+            if not turn["noted"]:
+                continue
+            call = alice.api("explain", session="run", branch=branch, turn=turn["turn"])
+            rows = call["results"]
+            shown = {"complete": turn["complete"], "excerpt": turn["replaced"]}
+            for kind, found in shown.items():
+                assert [n for n, row in enumerate(rows) if row["shown"] == kind] == numbers_in(
+                    found
+                )
+            for miss in misses.get(turn["turn"], ()):
+                row = rows[miss["result"]]
+                assert all(row[name] == miss[name] for name in ("shown", "reason", "left", "cost"))
+            told |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
+    assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= told

@@ -41,7 +41,7 @@ def test_a_value_used_out_of_view_is_a_miss() -> None:
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
     (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
+    (why,) = past.misses_at(step, SettingsByTurn(TIGHT), {})
     assert why.lack == miss
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 

@@ -1,10 +1,10 @@
-"""When results left the prompts of calls, and which of their parts stood there, as was noted."""
+"""Which parts of results stood in the prompts of calls, as was noted."""
 
 from bisect import bisect_right
 from collections.abc import Set
 from typing import Final
 
-from contextrender_bridge.engine.call.call_record import Standing, unpacked
+from contextrender_bridge.engine.call.call_record import unpacked
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 
@@ -58,34 +58,3 @@ class Parts:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         return PART_BYTES * sum(map(len, self._noted.values()))
-
-
-class Stays:
-    """The calls at which each result left, the earliest first; it grows with its past."""
-
-    def __init__(self, past: BranchReplay) -> None:
-        self._past = past
-        self._left: dict[int, list[int]] = {}
-        self._standing: frozenset[int] = frozenset()
-        self._turns = 0
-
-    def left_at(self, result: int, turn: int) -> int | None:
-        """The last call up to that of `turn` at which a result left the view."""
-        for number in range(self._turns + 1, len(self._past.invocations) + 1):
-            now = self._in_view(number)
-            for gone in self._standing - now:
-                self._left.setdefault(gone, []).append(number)
-            self._standing = now
-        self._turns = len(self._past.invocations)
-        if turn > self._turns and result in self._standing - self._in_view(turn):
-            return turn
-        known = self._left.get(result, ())
-        place = bisect_right(known, turn)
-        return known[place - 1] if place else None
-
-    def _in_view(self, turn: int) -> frozenset[int]:
-        record = self._past.record_at(turn)
-        if record is None:
-            return self._standing
-        noted = Standing.noted(record)
-        return noted.complete | noted.replaced

@@ -2,17 +2,17 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from contextrender_bridge.base.usage import NOTHING_USED
-from contextrender_bridge.engine.call.call_record import CallRecord, numbers_in
+from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.engine.call.result_life import ResultLife, is_told_by_lives
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import POLICIES, policy_named
-from contextrender_bridge.engine.policies.by_density import IN_PART
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import Miss, misses_of
-from contextrender_bridge.engine.replay.parts import Stays
 from contextrender_bridge.engine.replay.recorded import Stated, noted_step
 from contextrender_bridge.engine.replay.replayed_calls import (
     STEP_BYTES,
@@ -32,7 +32,6 @@ class CachedReplay(BranchReplay):
         super().__init__(embedder, counter)
         self.steps = Steps(self)
         self._stated = Stated(self)
-        self._stays = Stays(self)
         self._noted: dict[int, ReplayedCall] = {}
         self._misses: dict[int, tuple[Miss, ...]] = {}
         self._alone: dict[tuple[int, RenderSettings], ReplayedCall] = {}
@@ -75,29 +74,37 @@ class CachedReplay(BranchReplay):
             self._alone[turn, settings] = step
         return step
 
-    def misses_at(self, step: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
-        """What a call lacked, with the reasons that its rendering gives."""
+    def misses_at(
+        self, step: ReplayedCall, by_turn: SettingsByTurn, lives: Mapping[int, ResultLife]
+    ) -> tuple[Miss, ...]:
+        """Return what a call lacked and why: by its results' lives, or else by its rendering."""
         if step.missed and step.turn not in self._misses:
             record = self.record_at(step.turn)
-            if record and policy_named(record.settings.policy).sizes_itself:
-                self._misses[step.turn] = self._misses_noted(step, record)
+            if record is not None and is_told_by_lives(record):
+                self._misses[step.turn] = self._misses_recorded(step, record, lives)
             else:
                 settings = record.settings if record else by_turn.at(step.turn)
                 rendered = self.render(self.history_before(step.messages), settings)
                 self._misses[step.turn] = misses_of(rendered, step.missed)
         return self._misses.get(step.turn, ())
 
-    def _misses_noted(self, step: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
-        """The same from what was noted: when each result left, and what was kept free."""
-        results, replaced = self.whole.results, set(numbers_in(step.replaced))
-        found = []
-        for lack in step.missed:
-            shown = "excerpt" if lack.result in replaced else "omitted"
-            left = self._stays.left_at(lack.result, step.turn)
-            reason = IN_PART if shown == "excerpt" else left_out(left)
-            cost = results.tokens[lack.result] + results.call_tokens[lack.result]
-            found.append(Miss(lack, shown, cost, reason, record.budget - record.after, None))
-        return tuple(found)
+    def _misses_recorded(
+        self, step: ReplayedCall, record: CallRecord, lives: Mapping[int, ResultLife]
+    ) -> tuple[Miss, ...]:
+        """Return a recorded call's misses with the reasons that `explain` gives."""
+        results = self.whole.results
+        return tuple(
+            Miss(
+                lack,
+                decision.shown,
+                results.tokens[lack.result] + results.call_tokens[lack.result],
+                decision.reason,
+                decision.left,
+                None,
+            )
+            for lack in step.missed
+            for decision in [lives[lack.result].decision(step.turn, record.budget - record.after)]
+        )
 
     @property
     def nbytes(self) -> int:
@@ -133,11 +140,6 @@ class ReplayCache:
     def nbytes(self) -> int:
         """What they hold, in bytes; about so much while they are being used."""
         return sum(past.nbytes for past in list(self._held.values()))
-
-
-def left_out(turn: int | None) -> str:
-    """Why a result was out of view of a call that went on from the one before it."""
-    return f"dropped when the prompt was rebuilt at call {turn}" if turn else "never in view so far"
 
 
 def policies_without_model(own: str) -> list[str]:
