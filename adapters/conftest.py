@@ -88,7 +88,7 @@ def proxying(
         anthropic_upstream=upstream,
         budget=budget,
         policy=policy,
-        deadline=10.0,
+        render_timeout=10.0,
     )
     inner = AsyncContextRender(service.url, service.token, retries=0)
     with serving(Standalone(Proxy(settings, inner))) as address:

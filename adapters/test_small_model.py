@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 CONTEXT = 2048
 STEPS = 12
-POLICY = "contextrender_plus"
+POLICY = "contextrender_excerpts"
 AGENT = Path(__file__).parent / "testing" / "small_agent.py"
 
 

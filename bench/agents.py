@@ -99,7 +99,7 @@ class Agent:
             await self.begin()
         offset, prefix = self._known
         fields: dict[str, Any] = {"session": self.session, "offset": offset, "prefix": prefix}
-        fields |= {"want": "plan", "budget": BUDGET}
+        fields |= {"output": "plan", "budget": BUDGET}
         head = json.dumps(fields)[:-1].encode()
         body = head + b', "messages": ' + self._turns[self._next] + b"}"
         begun = time.perf_counter()

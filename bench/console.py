@@ -25,7 +25,7 @@ from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
 SESSION, OTHER = "bench", "another"
-LIVE = {"policy": "contextrender_frozen", "budget": "auto", "live": True}
+LIVE = {"policy": "contextrender_cache_aware", "budget": "auto", "live": True}
 FRAMES = """() => new Promise(done => {
     const grid = document.querySelector(".grid");
     const gaps = [];
@@ -62,7 +62,7 @@ def main() -> None:
             # Each a server that has nothing of the session in memory.
             with served(data) as server, server.client() as http:
                 service = Service(server, http)
-                for look in ("inspect_session", "timeline", "show_call", "misses"):
+                for look in ("inspect_session", "timeline", "get_call", "misses"):
                     service(look, session=OTHER)
                 look_at(service, said)
 
@@ -74,7 +74,7 @@ def record(service: Service, results: int) -> float:
     run = make_run(results)
     service.render(SESSION, run, **LIVE)
     told = service("sync", session=SESSION, messages=run)
-    fields = {"offset": told["offset"], "prefix": told["digest"], "want": "plan", **LIVE}
+    fields = {"offset": told["offset"], "prefix": told["digest"], "output": "plan", **LIVE}
     again = [
         timed(lambda: service("render", session=SESSION, messages=[], **fields)) for _ in range(20)
     ]

@@ -1,7 +1,7 @@
 """Load without pauses: 32 agents, then a watched console, and what it takes of the machine.
 
     python -m bench.load [--agents 32] [--seconds 15] [--workers 1]
-    python -m bench.load --against CONTEXTRENDER_ONE_PROCESSOR=off
+    python -m bench.load --against CONTEXTRENDER_PIN_CPU=off
 
 Each call of an agent records one tool call with its result of 2 KB and renders within 6,000 tokens.
 Processor time is that of the service's processes; the share of those who ask is shown beside it.

@@ -78,7 +78,7 @@ def ways() -> Iterator[list[Way]]:
     """Every way to the model, the direct one first."""
     with ExitStack() as started:
         upstream = started.enter_context(model())
-        patient = {"CONTEXTRENDER_DEADLINE": "60"}
+        patient = {"CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         to_model = {"CONTEXTRENDER_UPSTREAM": f"{upstream}/v1", **patient}
         service = started.enter_context(running(1, "", **to_model))
         token, bypass = {"x-contextrender-token": service.token}, {"x-contextrender-mode": "bypass"}

@@ -122,8 +122,8 @@ class Walked:
         self._token = token
 
     def all(self) -> Iterator[Way]:
-        for want in ("messages", "plan"):
-            yield Way(f"render, {want}", self._profiled(self._render(want)))
+        for output in ("messages", "plan"):
+            yield Way(f"render, {output}", self._profiled(self._render(output)))
         yield Way("fit", self._profiled(self._fit()))
         yield Way("proxied chat", self._profiled(self._chat()))
         explain = {"session": "render-plan"}
@@ -148,13 +148,13 @@ class Walked:
         report: dict[str, Any] = reply.json()["reports"][0]
         return report
 
-    def _render(self, want: str) -> Callable[[], Any]:
-        sample, session = self._sample(), f"render-{want}"
+    def _render(self, output: str) -> Callable[[], Any]:
+        sample, session = self._sample(), f"render-{output}"
         known = self._post("sync", {"session": session, "messages": sample.run(self._results)})
 
         def request() -> None:
             place = {"offset": known["offset"], "prefix": known["digest"]}
-            fields = {"session": session, "messages": sample.turn(), "want": want, **place}
+            fields = {"session": session, "messages": sample.turn(), "output": output, **place}
             known.update(self._post("render", fields))
 
         return request
@@ -218,7 +218,7 @@ def main() -> int:
     parser.add_argument("--files", action="store_true", help="list each request's files and calls")
     args = parser.parse_args()
     os.environ.setdefault("CONTEXTRENDER_EMBED_MODEL", "wordllama")
-    os.environ["CONTEXTRENDER_DEADLINE"] = "60"
+    os.environ["CONTEXTRENDER_RENDER_TIMEOUT"] = "60"
     logging.disable(logging.WARNING)
 
     longer = False

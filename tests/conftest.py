@@ -67,7 +67,7 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir():
     if room.f_bavail * room.f_frsize > 4 * 2**30 and not room.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 # Several test processes at once: each's services would choose the same processor.
-os.environ["CONTEXTRENDER_ONE_PROCESSOR"] = "off"
+os.environ["CONTEXTRENDER_PIN_CPU"] = "off"
 settings._read_once = settings.read_settings  # type: ignore[assignment]
 # Each client would read the machine's certificates anew, which takes longer than many a test.
 httpx._transports.default.create_ssl_context = lru_cache(httpx.create_ssl_context)  # type: ignore[attr-defined]

@@ -85,7 +85,7 @@ def test_it_goes_on_after_compacting(
     # The last five files that it has read, Claude Code reads again by itself.
     known: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:], Say("All.")]
     script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
-    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
+    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
         first = ask("Find out which of the first six hosts are slow.")
         again = ["--resume", first["session_id"]]
@@ -187,7 +187,7 @@ def test_it_goes_on_from_what_was_cut(
 ) -> None:
     """It asks again for what nothing tells that it is wanted, and then sees it."""
     reader = Reader(loopback.model, folder=tmp_path / "work")
-    with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_frozen") as proxy:
+    with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
         reader.write()
         assert ask("Which port has each of the nine hosts?")["result"] == "All."

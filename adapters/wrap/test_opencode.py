@@ -113,7 +113,7 @@ def test_it_compacts_by_itself(opencode: Wrapped, service: Credentials) -> None:
     file.write_text(json.dumps(config))
     model = opencode.loopback.model
     script = Full(model, [*looks(opencode.work), Say("All.")])
-    with proxying(service, f"{model.url}/v1", policy="contextrender_frozen") as proxy:
+    with proxying(service, f"{model.url}/v1", policy="contextrender_cache_aware") as proxy:
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}

@@ -23,7 +23,7 @@ from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
 
 CACHE = Path("~/.cache/contextrender-bench").expanduser()
-OURS = "contextrender,contextrender_plus,contextrender_frozen,prune"
+OURS = "contextrender,contextrender_excerpts,contextrender_cache_aware,prune"
 FIGURES = ("value_recall", "turns_with_all_values", "openai_prompts", "openai_loop")
 COLUMNS = (
     *("", "values", "turns\nwith all", "prompts,\nOpenAI", "closed\nloop"),

@@ -4,38 +4,6 @@ import type { ExplainView } from "../../clients/typescript/src/replies";
 
 export type * from "../../clients/typescript/src/replies";
 
-export interface AdvisedView {
-  policy: string;
-  budget: number | string;
-  cost: number | null;
-  hidden: number | null;
-  dollars: number;
-  full_dollars: number;
-}
-
-export interface AdviceView {
-  session: string;
-  branch: number;
-  calls: number;
-  last: number;
-  sentence: string;
-  rule: string;
-  best: AdvisedView | null;
-  options: AdvisedView[];
-}
-
-export interface AllAdviceView {
-  sessions: number;
-  weighed: number;
-  calls: number;
-  replayed: number;
-  complete: boolean;
-  sentence: string;
-  rule: string;
-  best: AdvisedView | null;
-  options: AdvisedView[];
-}
-
 export interface PolicyView {
   policy: string;
   budget: number | string;
@@ -54,7 +22,7 @@ export interface PolicyView {
   cost: number | null;
   full_cost: number | null;
   unpriced: number;
-  priced_as: Record<string, string>;
+  price_source: Record<string, string>;
 }
 
 export interface CompareView {
@@ -114,6 +82,64 @@ export interface NodeView {
   degrees: DegreeView[];
   edges: EdgeView[];
   next: number | null;
+}
+
+export interface ResultColumns {
+  first: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
+export interface TurnView {
+  turn: number;
+  results: number;
+  before: number;
+  after: number;
+  outside: number;
+  retained: number;
+  complete: number[];
+  replaced: number[];
+  uses: number[];
+  needed: number[];
+  seen: number;
+  missed: number[];
+  noted: boolean;
+  sent: string;
+  model: string;
+  billed: number[] | null;
+  budget: number;
+  faulted: boolean;
+}
+
+export interface TimelineView {
+  session: string;
+  branch: number;
+  last: number;
+  waiting: boolean;
+  rough: boolean;
+  budget: number | string;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
+}
+
+export interface LinkView {
+  session: string;
+  id: string;
+  label: string;
+  made_at: number;
+  ends_at: number;
+  path: string;
+}
+
+export interface LinksView {
+  session: string;
+  links: LinkView[];
 }
 
 export interface MissView {
@@ -333,7 +359,7 @@ export interface SavedRow {
   full_cost: number | null;
   billed_cost: number | null;
   whole_cost: number | null;
-  priced_as: string;
+  price_source: string;
 }
 
 export interface TotalSavingsView {

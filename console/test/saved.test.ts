@@ -23,7 +23,7 @@ const row = (changed: Partial<SavedRow>): SavedRow => ({
   full_cost: 3,
   billed_cost: null,
   whole_cost: null,
-  priced_as: "",
+  price_source: "",
   ...changed,
 });
 

@@ -115,8 +115,8 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
                 return known
         with telling("starting the service", say, first=0.0):
             log = data / WRAP_LOG
-            linger = str(read_settings().linger)
-            ready(begun(data, log, "--while-used", linger, cwd=data), data, log)
+            linger = str(read_settings().idle_timeout)
+            ready(begun(data, log, "--idle-timeout", linger, cwd=data), data, log)
             return load_credentials(data)
 
 

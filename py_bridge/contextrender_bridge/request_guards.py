@@ -68,7 +68,11 @@ class OwnHosts:
             page = urlsplit(origin.decode("latin-1").lower()).netloc
             foreign = page != host and page not in self._allowed
         if foreign:
-            return 403, "foreign_origin", f"Another site's page asks; {SETTING} lists those it may."
+            return (
+                403,
+                "origin_not_allowed",
+                f"Another site's page asks; {SETTING} lists those it may.",
+            )
         return None
 
     def _is_known(self, host: str) -> bool:
@@ -111,12 +115,12 @@ HEAD_BYTES: Final = 65_536
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's own, that turns away what is too much and drops what is too slow.
 
-    `most` connections at once; `head_seconds` from a connection or a request's first byte until the
-    request's head is there. What comes after the head is under server.admission.
+    `most` connections at once; `header_timeout` from a connection or a request's first byte until
+    the request's headers are there. What comes after the head is under server.admission.
     """
 
     most: ClassVar[int]
-    head_seconds: ClassVar[float]
+    header_timeout: ClassVar[float]
     _head_timer: TimerHandle | None = None
     _head_bytes = 0
 
@@ -166,7 +170,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return bool(address.netloc) and address.netloc.lower() not in map(bytes.lower, hosts)
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
+        self._head_timer = self.loop.call_later(self.header_timeout, self._head_is_late)
 
     def _head_is_there(self) -> None:
         if self._head_timer is not None:
@@ -176,10 +180,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         self._head_timer = None
-        self._refuse(408, "too_slow", "The head of the request did not arrive in time.")
+        self._refuse(408, "request_timeout", "The head of the request did not arrive in time.")
 
     def _refuse_head(self) -> None:
-        self._refuse(431, "head_too_large", f"A head may have up to {HEAD_BYTES} bytes.")
+        self._refuse(431, "headers_too_large", f"A head may have up to {HEAD_BYTES} bytes.")
 
     def _refuse(self, status: int, code: str, sentence: str) -> None:
         if self.transport.is_closing():
@@ -193,6 +197,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(most: int, head_seconds: float) -> type[Any]:
+def guarded(most: int, header_timeout: float) -> type[Any]:
     """The protocol under these limits, for uvicorn's `http`."""
-    return type("Guarded", (GuardedProtocol,), {"most": most, "head_seconds": head_seconds})
+    return type("Guarded", (GuardedProtocol,), {"most": most, "header_timeout": header_timeout})

@@ -8,7 +8,7 @@ from contextrender_bridge.engine.text.tokens import counter_for
 
 
 def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
-    """The rendering, from a caller's own messages and `want="plan"`."""
+    """The rendering, from a caller's own messages and `output="plan"`."""
     messages = []
     for shown in plan:
         message = dict(own[shown["message"]])

@@ -18,7 +18,7 @@ from tests.api.client import Api
 from tests.api.graph import Graph
 from tests.support.scripted_model import serving
 
-SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
+SETTINGS = ("MODEL", "EMBED_MODEL", "SESSION_CACHE_MB")
 
 
 @dataclass
@@ -90,7 +90,7 @@ def api(alice: User) -> Api:
 
 
 NEEDS: dict[str, dict[str, Any]] = {
-    "note_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
+    "record_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
     "recall": {"results": [3]},
     "read_message": {"position": 3},
     "search": {"query": "ORD-1001"},
@@ -113,7 +113,7 @@ def of_a_session(service: Service) -> list[str]:
 
 def example(walker: str, session: str) -> dict[str, Any]:
     """A call that is right, if the session is there."""
-    if walker in ("advise_all", "list_sessions", "holdout", "total_savings"):
+    if walker in ("recommend_all", "list_sessions", "holdout_report", "total_savings"):
         return {}
     if walker in ("sync", "render"):
         return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}

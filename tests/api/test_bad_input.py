@@ -67,17 +67,17 @@ def test_a_call_that_makes_no_sense_is_explained(alice: User) -> None:
 
 
 WISHES: list[Json] = [{"policies": ["acon"]}, {"budgets": [3]}]
-PINS: list[Json] = [{"keep_tools": ["a["]}, {"keep_tools": [""]}, {"keep": ["x"] * 101}]
+PINS: list[Json] = [{"pinned_tools": ["a["]}, {"pinned_tools": [""]}, {"pinned_calls": ["x"] * 101}]
 REFUSED: dict[str, list[Json]] = {
-    "advise": [*WISHES, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
-    "advise_all": [*WISHES, {"sessions": 0}, {"sessions": 101}, {"calls": 0}, {"calls": 401}],
+    "recommend": [*WISHES, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
+    "recommend_all": [*WISHES, {"sessions": 0}, {"sessions": 101}, {"calls": 0}, {"calls": 401}],
     "compare_policies": [{"policies": ["contextrender", "nothing"]}],
     "list_sessions": [
         *({"limit": limit} for limit in (0, 201, 10**40)),
         *({"cursor": "x"}, {"cursor": "1"}, {"sort": "size"}, {"sort": "cost", "cursor": "x/y"}),
     ],
     "misses": [{"start": 0}],
-    "note_usage": [{"used": {"messages": 1, "tokens": "many"}}],
+    "record_usage": [{"used": {"messages": 1, "tokens": "many"}}],
     "read_message": [{"position": 1, "start": -1}, {"position": 1, "characters": 0}],
     "recall": [
         *({"query": "x", "limit": limit} for limit in (0, 51, 10**40)),
@@ -85,7 +85,7 @@ REFUSED: dict[str, list[Json]] = {
     ],
     "render": [
         *({"sent": "by pigeon"}, {"client": "c" * 81}, {"used": {"messages": 1, "tokens": [1]}}),
-        {"want": "all"},
+        {"output": "all"},
         *PINS,
     ],
     "savings": [{"policy": "nothing"}, {"budget": 3}],
@@ -98,7 +98,7 @@ REFUSED: dict[str, list[Json]] = {
         *({"days": days} for days in (0.0, -1.0, 366.0)),
         *({"label": label} for label in ("x" * 101, "a\nb")),
     ],
-    "show_call": [
+    "get_call": [
         *({"first": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"until": -2}),
         {"parameters": {"weight_recency": -1}},
     ],
@@ -110,11 +110,11 @@ NOT_THERE: dict[str, Json] = {
     "read_message": {"position": 99_999},
     "explain": {"turn": 0},
     "reuse_graph": {"turn": 0},
-    "show_call": {"turn": 99_999},
+    "get_call": {"turn": 99_999},
     "timeline": {"branch": 9},
     "trace_value": {"value": "NOT_THERE_1"},
 }
-OF_ALL = ("advise_all", "list_sessions", "total_savings")
+OF_ALL = ("recommend_all", "list_sessions", "total_savings")
 
 
 def test_what_no_endpoint_can_do_is_refused(alice: User) -> None:

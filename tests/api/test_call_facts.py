@@ -47,7 +47,7 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     assert row["prompt"] == sum(size["after"] + size["outside"] for size in sizes)
 
 
-@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
+@pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
 def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) -> None:
     """From call to call they lead to what each was shown."""
     run = agent_run(30)
@@ -93,14 +93,14 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     alice.api("render", session="run", messages=run[:first])
     used = {"messages": first, **bill}
     alice.api("render", session="run", messages=run[:second], used=used)
-    noted = alice.api("note_usage", session="run", used={"messages": second, **bill})
+    noted = alice.api("record_usage", session="run", used={"messages": second, **bill})
     assert noted["noted"]
     alice.api("render", session="run", messages=run[:third], sent="held_out")
     alice.api("sync", session="run", messages=run)
     again = {"messages": third, **bill, "sent": "whole"}
-    assert alice.api("note_usage", session="run", used=again)["noted"]
-    assert alice.api("note_usage", session="run", used=again)["noted"]
-    assert not alice.api("note_usage", session="run", used={**again, "messages": 1})["noted"]
+    assert alice.api("record_usage", session="run", used=again)["noted"]
+    assert alice.api("record_usage", session="run", used=again)["noted"]
+    assert not alice.api("record_usage", session="run", used={**again, "messages": 1})["noted"]
     stored = facts(alice)
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
     assert [stored[p]["sent"] for p in (first, second, third)] == ["", "", "held_out"]
@@ -136,7 +136,7 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
-    replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
+    replies = called(alice.api, "run", run, policy="contextrender_cache_aware", budget=1_500)
     prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}
     missed = {
         (miss["turn"], miss["position"], value)
@@ -152,9 +152,9 @@ def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None
     run = agent_run(12, lines=5)
     called(alice.api, "whole", run, budget=700, sent="held_out")
     called(alice.api, "all", run, budget=90_000)
-    views = [alice.api("show_call", session=name, turn=9) for name in ("whole", "all")]
+    views = [alice.api("get_call", session=name, turn=9) for name in ("whole", "all")]
     one, other = (view["explain"] for view in views)
-    for name in ("tokens", "retained", "complete", "replaced", "left_turns", "warnings"):
+    for name in ("tokens", "retained", "complete", "replaced", "dropped_turns", "warnings"):
         assert one[name] == other[name]
     assert {row["shown"] for row in one["results"]} == {"complete"}
     assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
@@ -173,7 +173,7 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
             before = answers[number - 1] if number else 0
             used = {"used": {"messages": before, "tokens": [], "sent": "whole"}} if before else {}
             if name == "refused" and number % 2 and used:
-                assert alice.api("note_usage", session=name, **used)["noted"]
+                assert alice.api("record_usage", session=name, **used)["noted"]
                 used = {}
             alice.api("render", session=name, messages=run[:answer], budget=budget, **used)
         alice.api("sync", session=name, messages=run)
@@ -186,7 +186,7 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
 def test_explain_and_misses_give_one_reason(alice: User) -> None:
     """On each branch, from the edges at the results."""
     run = make_run(60, 5)
-    fields: Json = {"policy": "contextrender_frozen", "budget": 1_500}
+    fields: Json = {"policy": "contextrender_cache_aware", "budget": 1_500}
     called(alice.api, "run", run, **fields)
     other = [*run[:60], user("Something else: where is the first order?")]
     called(alice.api, "run", [*other, *run[60:110]], **fields)

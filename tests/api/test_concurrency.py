@@ -42,7 +42,7 @@ def lines_of(export: Json) -> list[list[Json]]:
 
 def send_new(api: Api, transcript: list[Json], place: Json) -> Json:
     """Send what is new; all of it when refused, as an adapter does."""
-    shape: Json = {"session": "s", "budget": 300, "want": "plan"}
+    shape: Json = {"session": "s", "budget": 300, "output": "plan"}
     reply = api.post("render", **shape, messages=transcript[place["offset"] :], **place)
     if reply.status_code == 409:
         return dict(api("render", **shape, messages=transcript))

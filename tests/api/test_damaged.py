@@ -45,7 +45,11 @@ def recorded(alice: User) -> None:
     """A session of two branches with all that calls leave behind."""
     for stop in (5, 9, len(RUN)):
         alice.api(
-            "render", session="s", messages=RUN[:stop], policy="contextrender_frozen", budget=300
+            "render",
+            session="s",
+            messages=RUN[:stop],
+            policy="contextrender_cache_aware",
+            budget=300,
         )
     alice.api("render", session="s", messages=OTHER, budget=300)
 
@@ -101,7 +105,7 @@ def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None
             of_branch: dict[str, Any] = {} if branch is None else {"branch": branch}
             reply = api.post(walker, **example(walker, "s"), **of_branch)
             assert reply.status_code in (200, 404, 422), (walker, reply.text)
-            if reply.status_code == 422 and reply.json()["error"]["code"] == "damaged":
+            if reply.status_code == 422 and reply.json()["error"]["code"] == "corrupted":
                 assert len(reply.json()["error"]["message"].split()) > 5
     assert [one["session"] for one in api("list_sessions")["sessions"]] in (["s"], [])
 
@@ -191,7 +195,7 @@ def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> 
     recorded(alice)
     lost_message(alice, 11)
     WORKING_SET.clear()
-    error = alice.api.refused("explain", 422, "damaged", session="s", branch=0)
+    error = alice.api.refused("explain", 422, "corrupted", session="s", branch=0)
     assert "message 11 of branch 0" in error["message"]
     shown = alice.api("explain", session="s", branch=0, turn=3)
     assert shown["results"]
@@ -233,7 +237,7 @@ def test_what_cannot_be_read_stays_until_somebody_asks(alice: User, service: Ser
     for api in (visitor, alice.api):
         for walker in ("timeline", "inspect_session"):
             assert api.post(walker, session="s").status_code in (200, 422)
-    refused = alice.api.refused("sync", 422, "damaged", session="s", messages=RUN)
+    refused = alice.api.refused("sync", 422, "corrupted", session="s", messages=RUN)
     assert "check --repair" in refused["message"]
     assert stored(alice, row) == before
     repair_all(alice)

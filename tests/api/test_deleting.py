@@ -74,7 +74,7 @@ def test_interrupted_it_goes_later(
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", failing)
-        alice.api.refused("delete_session", 503, "storage", session="s")
+        alice.api.refused("delete_session", 503, "storage_unavailable", session="s")
     assert alice.graph().counts["ToolResult"]
     assert alice.api("list_sessions")["sessions"] == []
     alice.api.refused("inspect_session", 404, "not_found", session="s")

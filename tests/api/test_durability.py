@@ -82,7 +82,7 @@ def test_a_failed_commit_leaves_nothing(impatient: NewUser, walker: str, fields:
     explained = alice.api("explain", session="s", budget=300)
     with store_locked(alice.data):
         for _ in range(2):
-            error = alice.api.refused(walker, 503, "storage", **fields)
+            error = alice.api.refused(walker, 503, "storage_unavailable", **fields)
             assert "nothing was written" in error["message"]
         assert alice.api("explain", session="s", budget=300) == explained
     assert alice.graph() == before
@@ -93,14 +93,14 @@ def test_a_failed_commit_leaves_nothing(impatient: NewUser, walker: str, fields:
     assert vectors == [node.fields.get("embedding") for node in bob.graph().of("ToolResult")]
 
 
-@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
+@pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
 def test_an_early_answer_is_the_same_and_is_recorded(service: Service, policy: str) -> None:
     """Of a policy that ranks by what was traced before, and of one that needs it later."""
     alice, bob = service.new_user(), service.new_user()
     early, usual = Conversation(alice.api, "s"), Conversation(bob.api, "s")
     for count in range(5, 20, 2):
-        fields = {"budget": 300, "policy": policy, "want": "plan"}
-        assert early.send("render", RUN[:count], **fields, early=True) == usual.send(
+        fields = {"budget": 300, "policy": policy, "output": "plan"}
+        assert early.send("render", RUN[:count], **fields, answer_before_commit=True) == usual.send(
             "render", RUN[:count], **fields
         )
     asked = {"session": "s", "budget": 300, "policy": policy}
@@ -115,7 +115,7 @@ def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewU
     before = alice.graph()
     fields = {"session": "s", "budget": 300}
     with store_locked(alice.data):
-        told = alice.api("render", messages=RUN[:12], early=True, **fields)
+        told = alice.api("render", messages=RUN[:12], answer_before_commit=True, **fields)
         # Waits until the one before has given up.
         alice.api("explain", **fields)
     assert told == bob.api("render", messages=RUN[:12], **fields)

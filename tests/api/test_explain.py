@@ -121,7 +121,7 @@ def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
     assert api("explain", session="s", turn=len(spoken) + 1) == api("explain", session="s")
 
 
-@pytest.mark.parametrize("look", ["explain", "show_call"])
+@pytest.mark.parametrize("look", ["explain", "get_call"])
 def test_a_session_goes_on_while_somebody_looks_at_a_call(
     alice: User, monkeypatch: pytest.MonkeyPatch, look: str
 ) -> None:
@@ -183,7 +183,7 @@ def test_they_are_in_the_order_of_their_column(paged: Api) -> None:
 
 
 def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
-    whole = paged("show_call", session="s")
+    whole = paged("get_call", session="s")
     lines = whole["messages"]
     seen = [
         line
@@ -192,10 +192,10 @@ def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
     ]
     for until, stop in ((None, len(lines)), (41, 41)):
         earlier = [line for line in seen if line["position"] < stop - 5]
-        page = paged("show_call", session="s", window=5, until=until)
+        page = paged("get_call", session="s", window=5, until=until)
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
         assert (page["before"], page["got"]) == (len(LONG), len(seen))
-    assert paged("show_call", session="s", window=0)["messages"] == []
+    assert paged("get_call", session="s", window=0)["messages"] == []
 
 
 def test_the_newest_calls_that_were_only_recorded_come_first(alice: User) -> None:

@@ -13,9 +13,9 @@ from tests.support.transcripts import agent_run, user
 RUN = agent_run(6, lines=5)
 NAME = "run 1/é"
 OPEN = {
-    *("advise", "compare_policies", "explain", "inspect_session"),
+    *("recommend", "compare_policies", "explain", "inspect_session"),
     *("misses", "read_message", "recall", "reuse_graph", "savings", "search"),
-    *("show_call", "timeline", "trace_value"),
+    *("get_call", "timeline", "trace_value"),
 }
 
 
@@ -55,7 +55,7 @@ def test_it_opens_every_view_of_its_session(visitor: Api, owner: User) -> None:
 def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -> None:
     before = owner.graph()
     others = set(endpoints(service)) - OPEN
-    assert {"render", "import_session", "export_session", "end_links", "list_sessions"} < others
+    assert {"render", "import_session", "export_session", "revoke_links", "list_sessions"} < others
     for walker in others:
         refused(visitor, walker, **example(walker, NAME))
     assert owner.graph() == before
@@ -93,12 +93,12 @@ def test_it_is_taken_back_at_once_and_alone(service: Service, owner: User) -> No
     assert owner.api("list_links", session=NAME)["links"] == sorted(
         [first, second], key=lambda one: (-one["made_at"], one["id"])
     )
-    left = owner.api("end_links", session=NAME, id=first["id"])["links"]
+    left = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
     assert left == [second] == owner.api("list_links", session=NAME)["links"]
     opened(service, first).refused("timeline", 401, "unauthorized", session=NAME)
     assert opened(service, second)("timeline", session=NAME)
-    owner.api.refused("end_links", 404, "not_found", session=NAME, id=first["id"])
-    assert owner.api("end_links", session=NAME)["links"] == []
+    owner.api.refused("revoke_links", 404, "not_found", session=NAME, id=first["id"])
+    assert owner.api("revoke_links", session=NAME)["links"] == []
     opened(service, second).refused("timeline", 401, "unauthorized", session=NAME)
 
 
@@ -143,7 +143,7 @@ def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None
     link = owner.api("share_session", session=NAME)
     bob.api("sync", session=NAME, messages=RUN[:2])
     assert bob.api("list_links", session=NAME)["links"] == []
-    bob.api.refused("end_links", 404, "not_found", session=NAME, id=link["id"])
+    bob.api.refused("revoke_links", 404, "not_found", session=NAME, id=link["id"])
     assert owner.api("list_links", session=NAME)["links"] == [link]
 
 

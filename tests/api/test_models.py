@@ -87,7 +87,7 @@ def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, pol
         server.api(alice.api.token) as other,
     ):
         assert other("render", **fields) == again
-        plan = other("render", **fields, want="plan")["plan"]
+        plan = other("render", **fields, output="plan")["plan"]
     assert rebuilt(RUN, plan) == first["messages"]
     assert len(model.requests) == 1
 

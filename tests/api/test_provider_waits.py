@@ -75,7 +75,7 @@ def test_others_go_on_while_forty_calls_wait(
         try:
             gate.wait_for(Settings().provider_threads)
             own = {"session": "own", "messages": RUN, "budget": 900}
-            assert bob.api("render", **own, policy="contextrender_frozen")["omitted"]
+            assert bob.api("render", **own, policy="contextrender_cache_aware")["omitted"]
             listed = alice.api("list_sessions")["sessions"]
             assert len(listed) >= Settings().provider_threads
             begun = listed[0]["session"]

@@ -25,7 +25,7 @@ def test_a_history_that_fits_comes_back_unchanged(api: Api) -> None:
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_plan_rebuilds_the_same_messages(api: Api, policy: str, budget: int) -> None:
     fields = {"session": "s", "messages": MIXED, "policy": policy, "budget": budget}
-    shown, plan = api("render", **fields), api("render", **fields, want="plan")
+    shown, plan = api("render", **fields), api("render", **fields, output="plan")
     assert plan["messages"] is None
     assert shown["plan"] is None
     assert rebuilt(MIXED, plan["plan"]) == shown["messages"]
@@ -58,11 +58,11 @@ def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> N
 
 
 def test_a_live_agents_next_call_is_explained_as_its_last_one_was_made(api: Api) -> None:
-    made = {"budget": 1200, "policy": "contextrender_frozen", "live": True}
+    made = {"budget": 1200, "policy": "contextrender_cache_aware", "live": True}
     api("render", session="own", messages=RUN, **made)
     api("sync", session="own", messages=[*RUN, assistant("Done.")])
     to_come = api("explain", session="own")
-    assert (to_come["policy"], to_come["budget"]) == ("contextrender_frozen", 1200)
+    assert (to_come["policy"], to_come["budget"]) == ("contextrender_cache_aware", 1200)
 
 
 BAD_SETTINGS: list[tuple[Json, str]] = [

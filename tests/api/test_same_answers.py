@@ -34,7 +34,7 @@ def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
 
     offset, prefix = 0, ""
     for end in range(2, len(RUN), 4):
-        shape = {"budget": 700 + 300 * (end % 3), "want": "plan" if end % 8 else "messages"}
+        shape = {"budget": 700 + 300 * (end % 3), "output": "plan" if end % 8 else "messages"}
         reply = ask("render", messages=RUN[offset:end], offset=offset, prefix=prefix, **shape)
         offset, prefix = reply["offset"], reply["digest"]
     ask("render", messages=REWRITTEN, budget=900)
@@ -61,7 +61,7 @@ def timeless(value: Any) -> Any:
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.fixture(scope="module", params=["contextrender", "contextrender_frozen"])
+@pytest.fixture(scope="module", params=["contextrender", "contextrender_cache_aware"])
 def day(service: Service, request: pytest.FixtureRequest) -> Day:
     api = service.new_user().api
     return request.param, a_days_work(request.param, lambda _: api)

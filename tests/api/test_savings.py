@@ -24,7 +24,7 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
     replies = called(alice.api, "large", agent_run(12), budget=700, model="gpt-5.1")
     for number in range(8):
         messages = [user(f"Task {number}?"), assistant("Done.")]
-        first = alice.api("render", session=f"small-{number}", messages=messages[:1], want="plan")
+        first = alice.api("render", session=f"small-{number}", messages=messages[:1], output="plan")
         new = {"messages": messages[1:], "offset": 1, "prefix": first["digest"]}
         alice.api("sync", session=f"small-{number}", **new)
     view = alice.api("total_savings")
@@ -91,7 +91,13 @@ def row(**changed: Any) -> dict[str, Any]:
     names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
     known: dict[str, Any] = dict.fromkeys(names, 10)
     known |= {"day": "2026-11-22", "model": "m", "client": "", "policy": "p", "sent": "rendered"}
-    known |= {"priced_as": "", "cost": 1.0, "full_cost": 2.0, "billed_cost": 3.0, "whole_cost": 2.5}
+    known |= {
+        "price_source": "",
+        "cost": 1.0,
+        "full_cost": 2.0,
+        "billed_cost": 3.0,
+        "whole_cost": 2.5,
+    }
     return known | changed
 
 

@@ -22,7 +22,7 @@ def branchy(api: Api, session: str) -> None:
     """A session of three branches, the second one written last, and everything kept of it."""
     api("sync", session=session, messages=RUN, settings={"budget": 700, "policy": "recency"})
     api("render", session=session, messages=REWRITTEN)
-    api("render", session=session, messages=AGAIN, policy="contextrender_frozen")
+    api("render", session=session, messages=AGAIN, policy="contextrender_cache_aware")
     api("sync", session=session, messages=[*REWRITTEN, assistant("Done.")])
 
 
@@ -178,7 +178,7 @@ def billed(alice: User) -> Json:
     called(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
     for at in answers[:5]:
-        alice.api("note_usage", session="s", used={"messages": at, "tokens": BILL})
+        alice.api("record_usage", session="s", used={"messages": at, "tokens": BILL})
     told: Json = alice.api("export_session", session="s")
     return told
 

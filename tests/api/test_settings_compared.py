@@ -33,7 +33,7 @@ def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
     called(api, "s", RUN, budget=700)
     view = api("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
-    assert {("contextrender", 700), ("contextrender_frozen", "auto"), ("full", 700)} <= names
+    assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
     assert view["sentence"] and view["complete"] and view["own"] == 0
 
 

@@ -46,7 +46,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     found = {row.name: (row.value, row.source) for row in in_force()}
     assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
     assert found["threads"] == (8, f"threads in {path}")
-    assert found["one_processor"] == (False, f"one_processor in {path}")
+    assert found["pin_cpu"] == (False, f"pin_cpu in {path}")
     assert found["max_body_mb"] == (64, "default")
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "own/name")
     assert current_settings().model == "own/name"
@@ -79,10 +79,10 @@ def test_a_file_that_is_named_must_be_there(
 def test_the_command_shows_what_is_in_force_without_secrets(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = configure("working_set_mb = 99")
+    path = configure("session_cache_mb = 99")
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "hunter2")
     shown = printed("config")
-    assert re.search(rf"^working_set_mb +99 +working_set_mb in {path}$", shown, re.M)
+    assert re.search(rf"^session_cache_mb +99 +session_cache_mb in {path}$", shown, re.M)
     assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
     assert re.search(r"^redact +- +default$", shown, re.M)
     assert "hunter2" not in shown

@@ -94,7 +94,7 @@ def test_it_goes_on_after_settings_that_are_wrong(
     shown = contextrender("config")
     assert shown.returncode == 1
     assert "CONTEXTRENDER_URL is 'foo'" in shown.stderr
-    assert "linger" in shown.stdout
+    assert "idle_timeout" in shown.stdout
 
 
 def test_a_variable_that_is_no_setting_is_told_by_every_command(

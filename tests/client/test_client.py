@@ -204,13 +204,13 @@ def test_a_proxy_does_not_see_local_traffic(
 def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -> None:
     messages = history(12)
     plain = client.fit(session, messages, budget=1_500, fail_open=False)
-    kept = client.fit(session, messages, budget=1_500, keep=["c0"], fail_open=False)
+    kept = client.fit(session, messages, budget=1_500, pinned_calls=["c0"], fail_open=False)
     assert messages[2] not in plain.messages
     assert messages[2] in kept.messages
     assert kept.reply is not None
     assert kept.reply["kept"] == [{"position": 2, "shown": "complete"}]
-    with pytest.raises(InvalidRequest, match="keep_tools"):
-        client.fit(session, messages, keep_tools="get_*")
+    with pytest.raises(InvalidRequest, match="pinned_tools"):
+        client.fit(session, messages, pinned_tools="get_*")
 
 
 def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
@@ -248,7 +248,7 @@ def test_the_line_of_parts_that_came_back_does_too() -> None:
     body = {"messages": history(1)}
     transcript = DIALECTS["chat"].read(body)
     told = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"
-    reply: Any = {"omitted": [], "left_turns": [], "shortened": []}
+    reply: Any = {"omitted": [], "dropped_turns": [], "shortened": []}
     reply["replaced"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
     reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
     reply["plan"] += [{"message": 2, "calls": [], "text": told, "arguments": None}]

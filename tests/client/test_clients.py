@@ -122,7 +122,7 @@ def test_fit_says_what_cannot_be(
 def test_fit_renders_for_a_live_agent_unless_told(client: ContextRender, session: str) -> None:
     made = client.fit(session, history(3))
     assert made.reply is not None
-    assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
+    assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_cache_aware", 24_000)
     client.sync(session, history(3), settings={"budget": 900})
     own = client.fit(session, history(3)).reply
     assert own is not None and own["budget"] == 900

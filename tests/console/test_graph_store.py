@@ -13,11 +13,11 @@ pytestmark = pytest.mark.slow
 
 
 def look(service: Service, **fields: Any) -> Any:
-    return service("look_at_node", **fields)
+    return service("get_node", **fields)
 
 
 def edges(service: Service, id: str) -> Iterator[Any]:
-    for page in service.pages("look_at_node", id=id):
+    for page in service.pages("get_node", id=id):
         yield from page["edges"]
 
 
@@ -69,10 +69,10 @@ def event_before_a_result(service: Service) -> Any:
 def test_anothers_node_is_not_there(service: Service, other: str) -> None:
     system = "00000000-0000-0000-0000-000000000000"
     for id in (look(service, session=ORDERS)["id"], look(service)["id"], system):
-        service.of(other).refused("look_at_node", 404, "not_found", id=id)
-    service.of(other).refused("look_at_node", 404, "not_found", session=ORDERS)
+        service.of(other).refused("get_node", 404, "not_found", id=id)
+    service.of(other).refused("get_node", 404, "not_found", session=ORDERS)
     for wrong in ({"id": "x"}, {"start": -1}):
-        service.refused("look_at_node", 422, "invalid_request", **wrong)
+        service.refused("get_node", 422, "invalid_request", **wrong)
 
 
 def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:

@@ -66,7 +66,7 @@ def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> Non
 
 
 def test_one_call_is_shown_message_by_message(service: Service) -> None:
-    told = service("show_call", session=ORDERS, turn=30)
+    told = service("get_call", session=ORDERS, turn=30)
     shown = run(service, "show", ORDERS, "--turn", "30")
     assert f"{told['explain']['tokens']['after']} of 6000 tokens" in shown
     assert all(f"\n{line['position']:>2}  " in shown for line in told["messages"][:60])
@@ -94,7 +94,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
     few = json.loads(run(service, "explain", *named, "--rows", "3", "--json"))
     assert len(few["results"]) == 3 and few["count"] == told["count"]
 
-    last = service("show_call", session=ORDERS, turn=30)["messages"][-2:]
+    last = service("get_call", session=ORDERS, turn=30)["messages"][-2:]
     shown = run(service, "show", *named, "--messages", "2")
     assert all(f"\n{line['position']:>2}  " in shown for line in last)
     assert " earlier" in shown

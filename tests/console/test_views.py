@@ -35,7 +35,7 @@ def state(turn: dict[str, Any], result: int) -> str:
 
 
 def test_the_timeline_says_when_something_had_to_leave(console: Console, service: Service) -> None:
-    service.render("live", make_run(60, 3), policy="contextrender_frozen", budget=3000)
+    service.render("live", make_run(60, 3), policy="contextrender_cache_aware", budget=3000)
     shown: set[int] = set()
     dropped = []
     for turn in service.timeline("live"):
@@ -125,7 +125,7 @@ def test_a_call_shows_what_the_model_got_beside_all_there_was(
     console: Console, service: Service
 ) -> None:
     turn = 40
-    view = service("show_call", session=ORDERS, turn=turn)
+    view = service("get_call", session=ORDERS, turn=turn)
     told = {row["position"]: row["shown"] for row in view["explain"]["results"]}
     for line in view["messages"]:
         if line["position"] in told:
@@ -219,7 +219,7 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     console.page.keyboard.press("Enter")
     expect(console.page).to_have_url(re.compile("with=12"))
     expect(status).to_contain_text("messages differ")
-    views = [service("show_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
+    views = [service("get_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
     shown = [{line["position"] for line in view if line["shown"] == "whole"} for view in views]
     (came,) = sorted(shown[1] - shown[0])[-1:]
     row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")

@@ -126,4 +126,4 @@ def test_what_is_marked_or_cannot_be_is_not_marked() -> None:
     ],
 )
 def test_a_cache_lives_as_long_as_a_request_asks(dialect: str, body: Json, minutes: int) -> None:
-    assert DIALECTS[dialect].read(body).cache_minutes == minutes
+    assert DIALECTS[dialect].read(body).cache_ttl_minutes == minutes

@@ -15,7 +15,7 @@ from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
 from tests.support.transcripts import step
 
-SKILL = Pins(keep_tools=("load_*",))
+SKILL = Pins(pinned_tools=("load_*",))
 
 
 def loaded(number: int, words: int) -> list[Json]:
@@ -33,7 +33,7 @@ def run(*sizes: int) -> list[Json]:
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
     live = len(policy) % 2 == 0  # for about half of them
-    pins = SKILL if live else Pins(keep=("s0",))
+    pins = SKILL if live else Pins(pinned_calls=("s0",))
     messages = run(300)
     without, _ = render(messages, 3_000, policy, live=live)
     assert not without.kept
@@ -69,7 +69,7 @@ def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last() -> None:
     same = calls = 0
     for size in turns_of(messages)[3:]:
         history.extend(messages[len(history) : size], COUNTER)
-        frozen = ("contextrender_frozen", Parameters(), history)
+        frozen = ("contextrender_cache_aware", Parameters(), history)
         rendered, shown = render(messages[:size], 5_000, *frozen, pins=SKILL)
         assert rendered.kept == {2: "complete", 4: "complete"}
         assert rendered.tokens_after <= 5_000
@@ -82,7 +82,7 @@ def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last() -> None:
 @given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
 def test_whatever_is_pinned_a_budget_holds(messages: list[Json], budget: int, policy: str) -> None:
-    everything = Pins(keep_tools=("*",))
+    everything = Pins(pinned_tools=("*",))
     rendered, _ = render(messages, budget, policy, pins=everything)
     asked = [call for call in rendered.view.history.results.call_event if call >= 0]
     assert len(rendered.kept) == len(asked)

@@ -231,7 +231,7 @@ def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
     size = sizes_of(messages)[-1]
     messages = [*messages[:size], assistant("Done.")]
     pauses = [
-        last_prompt("contextrender_frozen", messages, [0.0] * (size - 2) + 3 * [pause])
+        last_prompt("contextrender_cache_aware", messages, [0.0] * (size - 2) + 3 * [pause])
         for pause in (0.0, 60.0, 7_200.0)
     ]
     assert pauses[0] == pauses[1] != pauses[2]
@@ -248,7 +248,7 @@ def test_the_demo_replays_its_run_and_explains_a_call(
     assert "Replaying model calls: 192 of 192" in done.stderr
     for words in (
         "checkout-latency",
-        "contextrender_frozen is for live agents",
+        "contextrender_cache_aware is for live agents",
         "prune",
         "full",
         "One call explained: call ",

@@ -1,4 +1,4 @@
-"""The verdict: what is advised, in which words, by `contextrender advise` and on eval's page."""
+"""The verdict: what is advised, in which words, by `contextrender recommend` and on eval's page."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.evaluation import scores
-from contextrender_bridge.evaluation.advice import BUDGETS, advise, advise_on_session
+from contextrender_bridge.evaluation.advice import BUDGETS, recommend, recommend_for_session
 from contextrender_bridge.evaluation.bootstrap import Estimate
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.prices import rule_of
@@ -33,7 +33,7 @@ def figures(
 
 
 def verdict(*rows: tuple[int, dict[str, Estimate]], tasks: int = 9) -> Verdict:
-    known = [(Case("contextrender_frozen", budget), found) for budget, found in rows]
+    known = [(Case("contextrender_cache_aware", budget), found) for budget, found in rows]
     return verdict_on(known, "openai", tasks)
 
 
@@ -59,9 +59,9 @@ def test_the_live_default_is_advised_where_it_is_among_them() -> None:
 
 def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(1)
-    whole = advise([run], cases_of("contextrender_frozen", "auto")).options[0]
+    whole = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
     monkeypatch.setattr(scores, "window_of", lambda _: 9_000)
-    capped = advise([run], cases_of("contextrender_frozen", "auto")).options[0]
+    capped = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
     assert capped.full_dollars < 0.8 * whole.full_dollars
 
 
@@ -88,7 +88,7 @@ def test_where_no_step_draws_on_a_result_nothing_needed_is_hidden() -> None:
 
 
 def test_it_says_from_what_length_on_it_pays() -> None:
-    case = Case("contextrender_frozen", 6000)
+    case = Case("contextrender_cache_aware", 6000)
     runs = [RunLength(4_000, {case: 1.0}), RunLength(9_000, {case: 0.9}), RunLength(50_000, {})]
     found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
     assert found.pays_from == 9_000 and found.that_long == 2
@@ -96,7 +96,7 @@ def test_it_says_from_what_length_on_it_pays() -> None:
 
 
 def test_runs_that_are_too_short_are_told() -> None:
-    case = Case("contextrender_frozen", 6000)
+    case = Case("contextrender_cache_aware", 6000)
     found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
     assert found.sentence == (
         "No history of these runs exceeds 5,100 tokens: there is nothing to leave out within 6,000."
@@ -106,9 +106,9 @@ def test_runs_that_are_too_short_are_told() -> None:
 def test_the_sentence_says_all_of_it() -> None:
     sure = verdict((12000, figures(0.45, 0.96, loop=0.5)))
     assert sure.sentence == (
-        "contextrender_frozen with a budget of 12,000 tokens would save 50.0% [48.0,52.0] of the "
-        "bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched again "
-        "included), and hide something needed in 4.0% [2.0,6.0] of the steps that use earlier "
+        "contextrender_cache_aware with a budget of 12,000 tokens would save 50.0% [48.0,52.0] "
+        "of the bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched "
+        "again included), and hide something needed in 4.0% [2.0,6.0] of the steps that use earlier "
         "results; in brackets, 95% intervals over 9 tasks."
     )
     unsure = verdict((12000, figures(0.5, 0.96, spread=None)), tasks=1).sentence
@@ -132,8 +132,8 @@ def test_a_session_is_advised_on_as_a_file_of_that_session_is(tmp_path: Path) ->
     run = a_run(1)
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
-    told = json.loads(printed("advise", path, "--json"))
-    assert told == advise_on_session(run.messages, run.model).to_json()
+    told = json.loads(printed("recommend", path, "--json"))
+    assert told == recommend_for_session(run.messages, run.model).to_json()
     assert [option["budget"] for option in told["options"]] == [
         int(budget) if budget.isdecimal() else budget for budget in BUDGETS.split(",")
     ]
@@ -148,9 +148,9 @@ def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -
     path = tmp_path / "runs.jsonl"
     lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in runs]
     path.write_text("\n".join(map(json.dumps, lines)))
-    told = printed("advise", path, "--budget", "4000,8000", "--workers", "1")
+    told = printed("recommend", path, "--budget", "4000,8000", "--workers", "1")
     sentence, table = told.split("\n", 1)
-    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"))
+    found = recommend(runs, cases_of("contextrender_cache_aware", "4000,8000"))
     assert sentence == found.sentence
     assert found.best is not None
     assert found.best.cost.low is not None

@@ -52,7 +52,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
                 "anthropic_upstream": f"{model.url}/v1",
                 "budget": 600,
                 "policy": "contextrender",
-                "deadline": 120.0,
+                "render_timeout": 120.0,
                 **settings,
             }
             client = AsyncContextRender(

@@ -44,7 +44,7 @@ def test_it_is_sent_whole(setup: Setup, kind: type[Agent], item: Json, reply: Re
     agent.items.append(item)
     got = agent.post()
     assert got.content == reply.body
-    assert got.headers["x-contextrender-whole"] == "compaction"
+    assert got.headers["x-contextrender-full-history"] == "compaction"
     assert setup.model.asked[-1].json == agent.body
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 

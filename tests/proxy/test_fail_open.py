@@ -65,7 +65,7 @@ def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
     for number in range(1, 5):
         setup.model.script = [whole(chat("hello"))]
         got = setup.post("/v1/chat/completions", BODY)
-        assert got.headers["x-contextrender-failed-open"] == f"{number} of {number}"
+        assert got.headers["x-contextrender-fail-open-count"] == f"{number} of {number}"
     assert got.headers["x-contextrender-fail-open"] == "paused"
 
 

@@ -24,11 +24,11 @@ def test_held_out_sessions_go_whole_and_are_recorded(start: Start) -> None:
     setup = start(holdout=0.1)
     agent = MessagesAgent(setup, held := named(held=True)).grown(9)
     assert agent.results(agent.run(1)[0][agent.key]) == agent.results(agent.items)[:9]
-    assert agent.got.headers["x-contextrender-whole"] == "holdout"
+    assert agent.got.headers["x-contextrender-full-history"] == "holdout"
     assert setup.service.inspect_session(held)["session"]["results"] == 9
     other = MessagesAgent(setup, named(held=False)).grown(9)
     assert len(other.results(other.run(1)[0][other.key])) < 9
-    assert "x-contextrender-whole" not in other.got.headers
+    assert "x-contextrender-full-history" not in other.got.headers
 
 
 def test_about_the_share_is_held_out() -> None:
@@ -72,7 +72,7 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
     """
 
     def noted() -> Any:
-        found = user.call("holdout", {})
+        found = user.call("holdout_report", {})
         calls = next(row for row in found["measures"] if row["measure"] == "calls")
         all_of_them = (found["rendered"], found["held_out"]) == groups
         return found if all_of_them and calls["rendered"] == calls["held_out"] else None
@@ -86,7 +86,9 @@ def test_the_report_compares_what_was_billed(start: Start, everyones: Server) ->
     setup.model.answer = billing
     token = everyones.add_user(f"held-{uuid.uuid4().hex[:8]}")
     with ContextRender(everyones.url, token) as user:
-        assert user.call("holdout", {})["sentence"].startswith("Too little to compare: 0 rendered")
+        assert user.call("holdout_report", {})["sentence"].startswith(
+            "Too little to compare: 0 rendered"
+        )
         run(setup, token, named(held=True), 3)
         run(setup, token, named(held=False), 3)
         found = comparison(user, (1, 1))

@@ -1,4 +1,4 @@
-"""What an agent gets that sets nothing: `contextrender_frozen`, and a budget that finds itself."""
+"""An agent that sets nothing gets `contextrender_cache_aware` with the automatic budget."""
 
 import json
 import uuid
@@ -75,4 +75,4 @@ def test_the_service_hears_a_caches_lifetime(live: Setup, monkeypatch: pytest.Mo
     agent.run(1)
     agent.extra["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
     agent.run(1)
-    assert heard == [{"cache_minutes": 5.0}, {"cache_minutes": 60.0}]
+    assert heard == [{"cache_ttl_minutes": 5.0}, {"cache_ttl_minutes": 60.0}]

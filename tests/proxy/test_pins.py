@@ -16,9 +16,9 @@ TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> None:
     plain, agent = (kind(setup, uuid.uuid4().hex).grown(9) for _ in range(2))
     assert finding(1) not in plain.results(plain.run(1)[0][plain.key])
-    agent.headers = {"x-contextrender-keep": f"{id}1, none"}
+    agent.headers = {"x-contextrender-pin-calls": f"{id}1, none"}
     assert finding(1) in agent.results(agent.run(1)[0][agent.key])
-    assert agent.got.headers["x-contextrender-kept"] == "1 complete"
+    assert agent.got.headers["x-contextrender-pinned"] == "1 complete"
     assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
 
 
@@ -35,17 +35,21 @@ def shown_to(agent: ChatAgent) -> list[str]:
 
 
 def test_by_setting_and_by_session(start: Start) -> None:
-    setup = start(keep_tools=frozenset({"Skill"}), budget=1200)
+    setup = start(pin_tools=frozenset({"Skill"}), budget=1200)
     agent = ChatAgent(setup, session := uuid.uuid4().hex).grown(10)
     rename(agent, 1)
     assert finding(0) in shown_to(agent)
-    setup.service.sync(session, agent.items, settings={"keep": ["c2"]})
+    setup.service.sync(session, agent.items, settings={"pinned_calls": ["c2"]})
     assert {finding(0), finding(2)} <= set(shown_to(agent))
 
 
 def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
-    for name, value in (("keep-tools", "a[b"), ("keep", "x" * 201), ("bypass-tools", "y" * 201)):
+    for name, value in (
+        ("pin-tools", "a[b"),
+        ("pin-calls", "x" * 201),
+        ("bypass-tools", "y" * 201),
+    ):
         setup.model.script = [whole(chat("done"))]
         named = {f"x-contextrender-{name}": value}
         got = setup.post("/v1/chat/completions", body, **named)

@@ -67,7 +67,7 @@ def test_without_the_service_it_is_shortened(away: Setup, kind: type[Agent], say
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
     got = agent.post()
     assert got.status_code == 200, got.text
-    assert "x-contextrender-window" in got.headers
+    assert "x-contextrender-truncated-to" in got.headers
     shown = agent.results(model.taken[-1][agent.key])
     assert shown == all_of_it[-len(shown) :]
     assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
@@ -90,7 +90,7 @@ def test_a_compaction_gets_what_fits(start: Start, monkeypatch: pytest.MonkeyPat
     model = Refusing(setup, SAYS[0])
     got = agent.post(x_contextrender_compaction="on")
     assert got.status_code == 200, got.text
-    assert got.headers["x-contextrender-whole"] == "compaction"
+    assert got.headers["x-contextrender-full-history"] == "compaction"
     assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
 
 
@@ -134,7 +134,7 @@ def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
 
 def test_a_smaller_window_is_rendered_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
-    setup = start(budget=2 * WINDOW, policy="contextrender_frozen")
+    setup = start(budget=2 * WINDOW, policy="contextrender_cache_aware")
     agent = grown(AGENTS[0], setup, 60)
     model = Refusing(setup, SAYS[0])
     first = agent.post()
@@ -142,6 +142,6 @@ def test_a_smaller_window_is_rendered_for(start: Start, monkeypatch: pytest.Monk
     refused = model.refused
     second = agent.post()
     assert (second.status_code, model.refused) == (200, refused)
-    assert "x-contextrender-window" not in second.headers
+    assert "x-contextrender-truncated-to" not in second.headers
     assert int(second.headers["x-contextrender-tokens-after"]) > WINDOW / 3
     assert "x-contextrender-fail-open" not in second.headers

@@ -39,7 +39,7 @@ def test_agents_go_on_when_a_worker_is_killed(
             **os.environ,
             "CONTEXTRENDER_URL": credentials.url,
             "CONTEXTRENDER_TOKEN": credentials.token,
-            "CONTEXTRENDER_DEADLINE": "60",
+            "CONTEXTRENDER_RENDER_TIMEOUT": "60",
             "CONTEXTRENDER_UPSTREAM": f"{upstream}/v1",
             "CONTEXTRENDER_ANTHROPIC_UPSTREAM": f"{upstream}/v1",
         }

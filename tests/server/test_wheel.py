@@ -121,7 +121,7 @@ def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Inst
         ):
             assert httpx.get(server.url + "/healthz").status_code == 200
             reply = client.post("/walker/nothing")
-            assert reply.json()["error"]["code"] == "unknown_walker"
+            assert reply.json()["error"]["code"] == "unknown_endpoint"
             assert server.stop() == 0
     assert files() == before
 

@@ -117,7 +117,7 @@ class Agent:
         """A refusal by the store changes nothing; the agent goes on with something else."""
         self.under_way = after
         reply = api.post(walker, **fields)
-        if reply.status_code == 503 and reply.json()["error"]["code"] == "storage":
+        if reply.status_code == 503 and reply.json()["error"]["code"] == "storage_unavailable":
             self.busy += 1
         else:
             assert reply.status_code == 200, (walker, reply.text)

@@ -220,7 +220,7 @@ def outside_budget(messages: Sequence[Json]) -> set[int]:
 class Kept:
     """The text retained: the turns that left, the messages that did, and what the rest costs."""
 
-    left_turns: list[int]
+    dropped_turns: list[int]
     left_messages: set[int]
     tokens: int
 
@@ -242,7 +242,7 @@ def retained(messages: Sequence[Json], budget: int, count: Count) -> Kept:
     for turn in range(1, sum(message["role"] == "assistant" for message in messages)):
         if charged() <= budget:
             break
-        kept.left_turns.append(turn)
+        kept.dropped_turns.append(turn)
         kept.left_messages |= {
             p for p in range(len(messages)) if number[p] == turn and p not in outside | {*users[:1]}
         }

@@ -60,7 +60,7 @@ def called(api: Callable[..., Any], session: str, run: list[Json], **fields: Any
     for position, message in enumerate(run):
         if message["role"] == "assistant":
             new["messages"] = run[new["offset"] : position]
-            view = api("render", session=session, want="plan", **new, **fields)
+            view = api("render", session=session, output="plan", **new, **fields)
             new = {"offset": view["offset"], "prefix": view["digest"]}
             replies.append(view)
     api("sync", session=session, messages=run[new["offset"] :], **new)

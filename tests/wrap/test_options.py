@@ -30,15 +30,15 @@ def told(*words: str) -> dict[str, Any]:
 
 def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.MonkeyPatch) -> None:
     unset = told()
-    assert (unset["budget"], unset["policy"]) == ("auto", "contextrender_frozen")
+    assert (unset["budget"], unset["policy"]) == ("auto", "contextrender_cache_aware")
     settings.setenv("CONTEXTRENDER_BUDGET", "12000")
     settings.setenv("CONTEXTRENDER_POLICY", "prune")
-    settings.setenv("CONTEXTRENDER_DEADLINE", "5")
+    settings.setenv("CONTEXTRENDER_RENDER_TIMEOUT", "5")
     settings.setenv("CONTEXTRENDER_PROVIDER_TIMEOUT", "60")
     read_again()
     known = told()
     assert (known["budget"], known["policy"]) == (12_000, "prune")
-    assert (known["deadline"], known["provider_timeout"]) == (5.0, 60.0)
+    assert (known["render_timeout"], known["provider_timeout"]) == (5.0, 60.0)
     asked = told("--budget", "3000", "--policy", "full")
     assert (asked["budget"], asked["policy"]) == (3_000, "full")
 

@@ -38,7 +38,7 @@ time.sleep(600)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    own = {"CONTEXTRENDER_DATA": str(tmp_path / "data"), "CONTEXTRENDER_LINGER": "2"}
+    own = {"CONTEXTRENDER_DATA": str(tmp_path / "data"), "CONTEXTRENDER_IDLE_TIMEOUT": "2"}
     return {**os.environ, **own, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 
 
@@ -208,7 +208,7 @@ def test_one_run_has_one_figure_its_last_call_included(
     model = Model()
     model.answer = answered
     with serving(model, lifespan="off") as url, served(data) as server:
-        environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_DEADLINE": "60"}
+        environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -29,9 +29,9 @@ export interface ClientOptions extends ConnectionOptions, Partial<Credentials> {
 
 export interface RenderOptions extends Settings {
   /** "plan" leaves out the messages: what to show is then in `plan`. */
-  want?: "messages" | "plan";
+  output?: "messages" | "plan";
   /** It answers before what is new is on disk; should that fail, the next call sends it again. */
-  early?: boolean;
+  answer_before_commit?: boolean;
 }
 
 /** A line of a session: the one of that number, its newest unless given. */
@@ -82,7 +82,7 @@ export class ContextRender {
       const read = transcript ?? ofChat(messages);
       if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
       const name = session || nameOf(read.messages);
-      const fields = { session: name, ...settings, want: "plan", early: true, live: true };
+      const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, live: true };
       const reply = await this.#sendNew("render", name, read.messages, fields, until);
       return fitted(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
     } catch (failure) {
@@ -99,7 +99,7 @@ export class ContextRender {
     messages: readonly AnyMessage[],
     options: RenderOptions = {},
   ): Promise<replies.RenderView> {
-    const fields = { session, want: "messages", ...options };
+    const fields = { session, output: "messages", ...options };
     const reply: unknown = await this.#sendNew("render", session, messages, fields);
     return reply as replies.RenderView;
   }

@@ -17,7 +17,7 @@ export const DEADLINE = 2_000;
 const RECALL = /(?<=; )recall result \d+ for all of it(?=:?\]\n)/g;
 /** What the line above an excerpt says to a model that cannot recall. */
 const AGAIN = "call its tool again for all of it";
-const CHANGES = ["omitted", "replaced", "left_turns", "shortened"] as const;
+const CHANGES = ["omitted", "replaced", "dropped_turns", "shortened"] as const;
 
 /** What to render by; what is undefined is the session's, and else the service's default. */
 export interface Settings {
@@ -28,9 +28,9 @@ export interface Settings {
   /** Numbers of the policy's. */
   parameters?: Readonly<Record<string, number>> | undefined;
   /** Tools (names, globs) whose results stay in view while they fit. */
-  keep_tools?: readonly string[] | undefined;
+  pinned_tools?: readonly string[] | undefined;
   /** Ids of calls whose results stay in view while they fit. */
-  keep?: readonly string[] | undefined;
+  pinned_calls?: readonly string[] | undefined;
   /** On a session's first call: the model whose tokens are counted. */
   model?: string | undefined;
 }

@@ -73,7 +73,7 @@ export interface ExplainView {
   policy: string;
   tokens: TokenView;
   retained: number;
-  left_turns: number[];
+  dropped_turns: number[];
   warnings: string[];
   count: number;
   complete: number[];
@@ -263,7 +263,7 @@ export interface ShownView {
 /**
  * One model call's history. `visible` and `omitted` are positions of tool results, `shortened` of
  * messages whose text or calls are cut short or left out. `breakpoints` are those up to which the
- * prompt will stay as it is: worth a cache breakpoint. `kept` are results that `keep_tools` or `keep`
+ * prompt will stay as it is: worth a cache breakpoint. `kept` are results that `pinned_tools` or `pinned_calls`
  * asks for. `messages` or `plan` is there as asked for.
  */
 export interface RenderView {
@@ -278,7 +278,7 @@ export interface RenderView {
   visible: number[];
   omitted: number[];
   replaced: ReplacedView[];
-  left_turns: number[];
+  dropped_turns: number[];
   shortened: number[];
   breakpoints: number[];
   kept: KeptView[];

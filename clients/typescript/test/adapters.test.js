@@ -117,11 +117,11 @@ test("a shortened call has its arguments as each runtime keeps them", async () =
     { role: "assistant", content: [part] },
     { role: "tool", content: [{ type: "tool-result", toolCallId: "a", toolName: "look", output }] },
   ];
-  const { transformParams } = contextRenderMiddleware({ client: ai.client, keep_tools: ["look"] });
+  const { transformParams } = contextRenderMiddleware({ client: ai.client, pinned_tools: ["look"] });
   const params = { prompt, providerOptions: {} };
   const left = await transformParams({ params, model: { modelId: "m" } });
   assert.deepEqual(left.prompt[0]?.content, [{ ...part, input: { at: "cut" } }]);
-  assert.deepEqual(ai.asked[0].keep_tools, ["look"]);
+  assert.deepEqual(ai.asked[0].pinned_tools, ["look"]);
 
   const chain = planned([9], plan);
   const calls = [{ id: "a", name: "look", args: { at: "whole" } }];
@@ -144,7 +144,7 @@ test("a shortened call has its arguments as each runtime keeps them", async () =
 function planned(omitted, plan) {
   /** @type {any[]} */
   const asked = [];
-  const reply = { omitted, replaced: [], left_turns: [], shortened: [], digest: "d", plan };
+  const reply = { omitted, replaced: [], dropped_turns: [], shortened: [], digest: "d", plan };
   /** @type {import("@contextrender/client").Link} */
   const link = {
     find: async () => ({ url: "http://127.0.0.1:1", token: "t" }),

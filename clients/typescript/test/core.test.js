@@ -8,7 +8,7 @@ import { ContextRender, HistoryDiverged, InvalidRequest, Unreachable } from "@co
 /** @typedef {import("@contextrender/client").Link} Link */
 /** @typedef {{ status: number, body: unknown } | Error} Said */
 
-const NOTHING_LEFT_OUT = { omitted: [], replaced: [], left_turns: [], shortened: [] };
+const NOTHING_LEFT_OUT = { omitted: [], replaced: [], dropped_turns: [], shortened: [] };
 const LOOK = { id: "a", type: "function", function: { name: "look", arguments: "{}" } };
 const HISTORY = [
   { role: "user", content: "Look at SECRET." },
@@ -89,11 +89,11 @@ test("results of bypass_tools stay as they are, with their calls", async () => {
   const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2, [], "exc"), shown(3)];
   answers.push(rendered({ replaced, plan }), rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
   answers.push(rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
-  const bypassed = { bypass_tools: ["l?o*"], keep_tools: ["x"], keep: ["y"] };
+  const bypassed = { bypass_tools: ["l?o*"], pinned_tools: ["x"], pinned_calls: ["y"] };
   assert.deepEqual((await client.fit("s", HISTORY, bypassed)).messages, HISTORY);
   assert.deepEqual((await client.fit("s", HISTORY, bypassed)).messages, HISTORY);
   assert.equal((await client.fit("s", HISTORY, { bypass_tools: ["other"] })).messages.length, 2);
-  assert.deepEqual([asked[0].keep_tools, asked[0].keep, asked[0].bypass_tools], [["x"], ["y"], undefined]);
+  assert.deepEqual([asked[0].pinned_tools, asked[0].pinned_calls, asked[0].bypass_tools], [["x"], ["y"], undefined]);
 });
 
 test("a summary in a bypassed result's place leaves the history whole", async () => {

@@ -12,7 +12,7 @@ import { ContextRender, NoCredentials, NotFound } from "@contextrender/client";
 
 const { CONTEXTRENDER_URL: REAL, CONTEXTRENDER_TOKEN: TOKEN } = process.env;
 const HISTORY = [{ role: "user", content: "Look." }];
-const REPLY = { omitted: [], replaced: [], left_turns: [], shortened: [], digest: "d", plan: [] };
+const REPLY = { omitted: [], replaced: [], dropped_turns: [], shortened: [], digest: "d", plan: [] };
 
 /** @type {(response: import("node:http").ServerResponse) => void} */
 let answer;
@@ -112,7 +112,7 @@ test("a real service leaves results out, gives them back and explains", { skip: 
     const call = { id, type: "function", function: body };
     const said = { role: "assistant", content: null, tool_calls: [call] };
     history.push(/** @type {any} */ (said), /** @type {any} */ ({ role: "tool", tool_call_id: id, content: found }));
-    const options = { budget: 600, policy: "contextrender_plus", deadline: 30_000 };
+    const options = { budget: 600, policy: "contextrender_excerpts", deadline: 30_000 };
     const { messages, failure } = await client.fit(session, history, options);
     assert.equal(failure, "");
     assert.ok(messages.every((message) => history.includes(message) || message.role === "tool"));

@@ -34,8 +34,8 @@ export function Call({ place, data }: ViewProps) {
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
-  const own = useReport<CallView>("show_call", known ? fields : null);
-  const other = useReport<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
+  const own = useReport<CallView>("get_call", known ? fields : null);
+  const other = useReport<CallView>("get_call", changed && known ? { ...fields, ...asked } : null, 150);
   const missing = { ...data.branch, start: turn, limit: 1 };
   const isAnswered = known && !(data.waiting && turn === last);
   const before = useReport<MissesView>("misses", changed && isAnswered ? missing : null);
@@ -168,7 +168,7 @@ function newestHidden(data: SessionData, turn: number): number[] {
 
 function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData; turn: number; asked: boolean }) {
   const hidden = newestHidden(data, turn);
-  const { left_turns: left, warnings, sent } = view.explain;
+  const { dropped_turns: left, warnings, sent } = view.explain;
   const noted = asked || view.explain.noted;
   const as = SENT[sent];
   const text = view.explain.retained / view.explain.budget;

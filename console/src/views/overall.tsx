@@ -116,7 +116,7 @@ export function total(name: string, rows: SavedRow[]): Total {
     unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
     cost: priced ? sum((row) => row.cost) : null,
     full_cost: priced ? sum((row) => row.full_cost) : null,
-    pricedAs: [...new Map(rows.filter((row) => row.priced_as).map((row) => [row.model, row.priced_as]))],
+    pricedAs: [...new Map(rows.filter((row) => row.price_source).map((row) => [row.model, row.price_source]))],
   };
 }
 

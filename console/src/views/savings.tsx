@@ -39,7 +39,7 @@ export function Savings({ data }: { data: SessionData }) {
         <Chart label="Prompt tokens of each call" format={short} series={both(full, prompt)} />
         {totals.cost !== null && <Chart label="Cost so far, counted" format={dollars} series={both(full_cost, cost)} />}
       </div>
-      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
+      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.price_source)} />
     </div>
   );
 }

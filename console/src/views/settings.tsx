@@ -74,7 +74,7 @@ export function Settings({ place, own, tried }: Props) {
           here.
         </p>
       </details>
-      <Prices unpriced={Math.max(...options.map(({ unpriced }) => unpriced), 0)} pricedAs={Object.entries(options[0]?.priced_as ?? {})} />
+      <Prices unpriced={Math.max(...options.map(({ unpriced }) => unpriced), 0)} pricedAs={Object.entries(options[0]?.price_source ?? {})} />
     </section>
   );
 }

@@ -21,7 +21,7 @@ export function Share({ session }: { session: string }) {
   const revoke = actions<LinkView>((link) => (
     <>
       <Copy text={urlOf(link)} />
-      <button class="danger-quiet" onClick={() => void change("end_links", { id: link.id })}>
+      <button class="danger-quiet" onClick={() => void change("revoke_links", { id: link.id })}>
         Revoke
       </button>
     </>

@@ -21,7 +21,7 @@ export function Store({ id }: { id: string }) {
     setStart(0);
   }, [id]);
   const named = id.startsWith(SESSION) ? { session: id.slice(SESSION.length) } : { id };
-  const { value, error, busy } = useReport<NodeView>("look_at_node", { ...named, kind, start });
+  const { value, error, busy } = useReport<NodeView>("get_node", { ...named, kind, start });
   const choose = (next: string) => {
     setKind(next);
     setStart(0);

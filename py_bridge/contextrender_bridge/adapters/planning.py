@@ -32,8 +32,8 @@ class Planner:
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         deadline: float = DEADLINE,
-        keep_tools: Sequence[str] | None = None,
-        keep: Sequence[str] | None = None,
+        pinned_tools: Sequence[str] | None = None,
+        pinned_calls: Sequence[str] | None = None,
         bypass_tools: Sequence[str] | None = None,
     ) -> None:
         """`client` is the local service's unless given.
@@ -48,8 +48,8 @@ class Planner:
             "policy": policy,
             "parameters": parameters,
             "deadline": deadline,
-            "keep_tools": keep_tools,
-            "keep": keep,
+            "pinned_tools": pinned_tools,
+            "pinned_calls": pinned_calls,
             "bypass_tools": bypass_tools,
         }
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from contextrender_bridge.audit.run_reader import Recorded
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.engine.text.transcript import check_messages
-from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, advise, first_calls
+from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_calls, recommend
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compactions import CompactionScore, measure_runs
 from contextrender_bridge.evaluation.runs import Run
@@ -59,7 +59,7 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
     if not runs:
         return Replayed(None, 0, 0, 0, lost)
     replayed = partial(replay_runs, workers=workers, closed_loop=True)
-    verdict = advise(runs, cases_of(POLICIES, BUDGETS), replayed)
+    verdict = recommend(runs, cases_of(POLICIES, BUDGETS), replayed)
     left_out = sum(run.invocations for run in useful) - (most - left)
     return Replayed(verdict, len(runs), most - left, left_out, lost)
 

@@ -58,7 +58,9 @@ class Audit:
     def priced(self) -> list[str]:
         """Sentences: what stood in for a price, and what was written anew."""
         said = [
-            f"{bill.model} is priced as {bill.priced_as}." for bill in self.bills if bill.priced_as
+            f"{bill.model} is priced as {bill.price_source}."
+            for bill in self.bills
+            if bill.price_source
         ]
         return [*said, self.anew.sentence] if self.anew.sentence else said
 

@@ -23,7 +23,7 @@ CAUSES = {
 class Bill:
     """One model's calls. Tokens; `dollars` is None where no price is known.
 
-    `priced_as` is the model whose price was taken, where it has none of its own.
+    `price_source` is the model whose price was taken, where it has none of its own.
     """
 
     model: str
@@ -33,7 +33,7 @@ class Bill:
     written: int
     output: int
     dollars: float | None
-    priced_as: str
+    price_source: str
 
 
 def bills_of(runs: Iterable[Recorded]) -> list[Bill]:

@@ -67,7 +67,7 @@ class InvalidRequest(ContextRenderError):
 class Damaged(InvalidRequest):
     """What is asked for is lost or unreadable in the store; the message says what is left to do."""
 
-    code = "damaged"
+    code = "corrupted"
 
 
 class NotFound(ContextRenderError):

@@ -19,8 +19,8 @@ POLICIES = (
     "full",
     "semantic_retrieval",
     "reuse_density",
-    "contextrender_plus",
-    "contextrender_frozen",
+    "contextrender_excerpts",
+    "contextrender_cache_aware",
     "compact",
     "recency_summary",
     "acon",
@@ -31,7 +31,7 @@ AUTO = "auto"
 """The budget that finds itself."""
 
 LIVE_BUDGET = AUTO
-LIVE_POLICY = "contextrender_frozen"
+LIVE_POLICY = "contextrender_cache_aware"
 """What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
 PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64

@@ -105,19 +105,19 @@ class Settings:
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    working_set_mb: int = _row(256, "memory for what is kept of sessions in process", as_whole)
+    session_cache_mb: int = _row(256, "memory for what is kept of sessions in process", as_whole)
     max_body_mb: int = _row(64, "largest request", as_whole)
     max_messages: int = _row(20_000, "most messages in one request", as_whole)
-    min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
+    min_free_disk_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
     workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
     threads: int = _row(8, "requests at work at once", as_whole)
-    one_processor: bool = _row(
+    pin_cpu: bool = _row(
         True, "threads that share the interpreter stay on one processor (Linux)", as_switch
     )
     provider_threads: int = _row(32, "requests at once that wait for a model or embedder", as_whole)
-    connections: int = _row(1024, "most connections at once", as_whole)
-    head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)
-    body_seconds: float = _row(300.0, "seconds that its body may take", as_seconds)
+    max_connections: int = _row(1024, "most connections at once", as_whole)
+    header_timeout: float = _row(15.0, "seconds that a request's head may take", as_seconds)
+    body_timeout: float = _row(300.0, "seconds that its body may take", as_seconds)
     database: str = _row(
         "",
         "`postgresql://...` for many processes and machines (else a file in the data folder)",
@@ -131,16 +131,18 @@ class Settings:
     token_days: int = _row(
         30, "days until a new token expires; clients of the local server find the next", as_whole
     )
-    user_calls: int | None = _row(None, "most calls of a user in a minute (else any)", as_whole)
-    user_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
-    user_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
-    keep_days: int | None = _row(
+    user_max_calls_per_minute: int | None = _row(
+        None, "most calls of a user in a minute (else any)", as_whole
+    )
+    user_max_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
+    user_max_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
+    retention_days: int | None = _row(
         None, "days without use after which a session is deleted (else never)", as_whole
     )
-    keep_sessions: int | None = _row(
+    retention_sessions: int | None = _row(
         None, "sessions of a user to keep, the last used (else all)", as_whole
     )
-    keep_mb: int | None = _row(
+    retention_mb: int | None = _row(
         None, "MB of a user to keep, of the sessions last used (else all)", as_whole
     )
     gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
@@ -177,7 +179,7 @@ class Settings:
     bypass_tools: frozenset[str] = _row(
         frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
     )
-    keep_tools: frozenset[str] = _row(
+    pin_tools: frozenset[str] = _row(
         frozenset(),
         "proxy: tools (names, globs) whose results stay while there is room",
         as_patterns,
@@ -189,10 +191,10 @@ class Settings:
     allowed_hosts: frozenset[str] = _row(
         frozenset(), "host names, and pages' `host:port`, to answer to on loopback", as_names
     )
-    deadline: float = _row(
+    render_timeout: float = _row(
         DEADLINE, "proxy: seconds a model call may wait for its plan", as_seconds
     )
-    linger: float = _row(
+    idle_timeout: float = _row(
         600.0, "seconds that the service which `wrap` started goes on without use", as_seconds
     )
 

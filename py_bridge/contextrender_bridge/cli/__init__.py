@@ -56,9 +56,9 @@ GROUPS = {
         "audit": Subcommand(
             "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
         ),
-        "advise": Subcommand(
+        "recommend": Subcommand(
             "recommend a policy and a budget",
-            f"{HERE}.evaluation.advise_command",
+            f"{HERE}.evaluation.recommend_command",
             server=True,
         ),
         "replay": Subcommand(

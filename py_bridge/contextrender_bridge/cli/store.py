@@ -70,7 +70,7 @@ class Restore:
 
 
 class Collect:
-    """Delete sessions beyond the limits `keep_days`, `keep_sessions` and `keep_mb`."""
+    """Delete sessions beyond the limits of the settings `retention_*`."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:

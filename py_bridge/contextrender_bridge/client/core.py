@@ -66,11 +66,11 @@ class Core(Connection):
         budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
-        keep_tools: Sequence[str] | None = None,
-        keep: Sequence[str] | None = None,
+        pinned_tools: Sequence[str] | None = None,
+        pinned_calls: Sequence[str] | None = None,
         model: str | None = None,
-        want: str = "messages",
-        early: bool = False,
+        output: str = "messages",
+        answer_before_commit: bool = False,
         live: bool = False,
         sent: str | None = None,
         client: str | None = None,
@@ -81,18 +81,22 @@ class Core(Connection):
         """Records what is new of `messages`, and answers with the history for the next model call.
 
         `budget`, `policy` and `parameters` are this call's, else the session's. `model`, on the
-        first call, is the model whose tokens are counted. With `want` "plan" the reply has the
-        plan instead of the messages. `early` answers before what is new is on disk; if that
-        fails, the next call sends it again. `live`: if neither call nor session says otherwise,
-        `contextrender_frozen` at 24,000 tokens, as for `fit`. Results of the tools `keep_tools`
-        (with `*`, `?`) and of the calls with the ids `keep` are shown while there is room; `kept`
-        in the reply says how. `sent` ("rendered", "whole", "held_out") is what the model gets,
-        `client` the caller's name, `used` the provider's usage of an earlier call (as in
-        `note_usage`): they are noted with the call.
+        first call, is the model whose tokens are counted. With `output` "plan" the reply has the
+        plan instead of the messages. With `answer_before_commit` the service answers before the new
+        messages are on disk; if the write fails, the next call sends them again. `live`: use
+        `contextrender_cache_aware` at 24,000 tokens unless call or session set another policy, as
+        for `fit`. Results of the tools `pinned_tools` (names with `*`, `?`) and of the calls with
+        the ids `pinned_calls` are shown while they fit; `kept` in the reply lists them. `sent`
+        ("rendered", "whole", "held_out") is what the model gets, `client` the caller's name, `used` the provider's usage of an earlier call (as in
+        `record_usage`): they are noted with the call.
         """
         asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
-        asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
-        how = {"want": want, "early": early or None, "live": live or None}
+        asked |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
+        how = {
+            "output": output,
+            "answer_before_commit": answer_before_commit or None,
+            "live": live or None,
+        }
         noted = {"sent": sent, "client": client, "used": used and dict(used)}
         fields = {"session": session, **asked, **how, **noted}
         return cast(
@@ -107,8 +111,8 @@ class Core(Connection):
         budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
-        keep_tools: Sequence[str] | None = None,
-        keep: Sequence[str] | None = None,
+        pinned_tools: Sequence[str] | None = None,
+        pinned_calls: Sequence[str] | None = None,
         bypass_tools: Sequence[str] | None = None,
         model: str | None = None,
         dialect: str = "chat",
@@ -127,8 +131,9 @@ class Core(Connection):
         seconds; without `fail_open` errors are raised. Without a session, one is named by how the
         history begins. Results of `bypass_tools` stay as they are, on top of the budget. With
         `recalls` excerpts name the result's number, for a model that has a tool to recall it.
-        `token`, `line`, `keep_tools` and `keep` as for `render`. `budget` and `policy` are, unless
-        given, those of `CONTEXTRENDER_BUDGET` and `CONTEXTRENDER_POLICY`, else the session's.
+        `token`, `line`, `pinned_tools` and `pinned_calls` as for `render`. The defaults of
+        `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and `CONTEXTRENDER_POLICY`, else
+        the session's.
         """
         until = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
@@ -150,9 +155,15 @@ class Core(Connection):
             asked: dict[str, Any] = {"parameters": parameters, "model": model}
             asked["budget"] = ours.budget if budget is None else budget
             asked["policy"] = ours.policy if policy is None else policy
-            asked |= _pins(keep_tools, keep)
+            asked |= _pins(pinned_tools, pinned_calls)
             bypass = _listed("bypass_tools", bypass_tools) or ()
-            fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
+            fields = {
+                **asked,
+                "output": "plan",
+                "session": session,
+                "answer_before_commit": True,
+                "live": True,
+            }
             send = self._send("render", key, now, transcript.messages, fields, until, transcript)
             reply = cast(RenderView, (yield from send))
             left = fitted(body, transcript, reply, bypass, recalls=recalls)
@@ -303,8 +314,11 @@ class Core(Connection):
         return reply
 
 
-def _pins(keep_tools: Sequence[str] | None, keep: Sequence[str] | None) -> Json:
-    return {"keep_tools": _listed("keep_tools", keep_tools), "keep": _listed("keep", keep)}
+def _pins(pinned_tools: Sequence[str] | None, pinned_calls: Sequence[str] | None) -> Json:
+    return {
+        "pinned_tools": _listed("pinned_tools", pinned_tools),
+        "pinned_calls": _listed("pinned_calls", pinned_calls),
+    }
 
 
 def _listed(setting: str, names: Sequence[str] | None) -> list[str] | None:

@@ -131,7 +131,7 @@ def fitted(
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:
         plan.show_result(result)
-    if not any(reply[what] for what in ("omitted", "replaced", "left_turns", "shortened")):
+    if not any(reply[what] for what in ("omitted", "replaced", "dropped_turns", "shortened")):
         return RenderedRequest(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)
     return RenderedRequest(left, left != body, reply, "", transcript, plan, len(beyond))

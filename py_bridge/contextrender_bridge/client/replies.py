@@ -84,7 +84,7 @@ class ExplainView(TypedDict):
     policy: str
     tokens: TokenView
     retained: int
-    left_turns: list[int]
+    dropped_turns: list[int]
     warnings: list[str]
     count: int
     complete: list[int]
@@ -289,7 +289,7 @@ class RenderView(TypedDict):
     """One model call's history. `visible` and `omitted` are positions of tool results,
     `shortened` of messages whose text or calls are cut short or left out. `breakpoints` are
     those up to which the prompt will stay as it is: worth a cache breakpoint. `kept` are results
-    that `keep_tools` or `keep` asks for. `messages` or `plan` is there as asked for.
+    that `pinned_tools` or `pinned_calls` asks for. `messages` or `plan` is there as asked for.
     """
 
     session: str
@@ -303,7 +303,7 @@ class RenderView(TypedDict):
     visible: list[int]
     omitted: list[int]
     replaced: list[ReplacedView]
-    left_turns: list[int]
+    dropped_turns: list[int]
     shortened: list[int]
     breakpoints: list[int]
     kept: list[KeptView]

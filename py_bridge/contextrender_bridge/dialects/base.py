@@ -19,7 +19,7 @@ Placed = tuple[int, Any]
 VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 USUAL_MINUTES = 5.0
 DAY_MINUTES = 1_000.0
-"""The most that the parameter `cache_minutes` takes, two thirds of a day."""
+"""The most that the parameter `cache_ttl_minutes` takes, two thirds of a day."""
 
 
 class Transcript(ABC):
@@ -118,7 +118,7 @@ class Transcript(ABC):
         return sorted(found - {NO_ITEM})
 
     @property
-    def cache_minutes(self) -> float:
+    def cache_ttl_minutes(self) -> float:
         """How long the provider keeps the prompt in its cache: OpenAI for 5 minutes at least, and a
         day where that is asked for."""
         asked = self._body.get("prompt_cache_retention")

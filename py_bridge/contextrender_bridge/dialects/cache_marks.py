@@ -54,7 +54,7 @@ def marked(
     return found
 
 
-def cache_minutes(body: Body) -> float:
+def cache_ttl_minutes(body: Body) -> float:
     """How long the provider keeps a request's prompt in its cache: 5 minutes or an hour, as the
     request's longest-lived mark says."""
     said = body.get("messages")

@@ -21,7 +21,7 @@ from contextrender_bridge.dialects.base import (
     merged,
     usable,
 )
-from contextrender_bridge.dialects.cache_marks import Block, cache_minutes, marked, marks_in
+from contextrender_bridge.dialects.cache_marks import Block, cache_ttl_minutes, marked, marks_in
 from contextrender_bridge.dialects.call_pairing import answered_id, made_id
 from contextrender_bridge.dialects.contents import (
     GONE,
@@ -81,9 +81,9 @@ class MessagesTranscript(Transcript):
         self._marked += [index for index, item in fresh if marks_in(item)]
 
     @property
-    def cache_minutes(self) -> float:
+    def cache_ttl_minutes(self) -> float:
         """As the marks of the request say: the agent's own decide."""
-        return cache_minutes(self._body)
+        return cache_ttl_minutes(self._body)
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""

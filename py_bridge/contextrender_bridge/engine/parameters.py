@@ -10,7 +10,7 @@ from contextrender_bridge.base.setting_kinds import AUTO as AUTO_NAME
 
 SMALLEST_BUDGET = 64
 AUTO = 0
-"""The budget that finds itself, for `contextrender_frozen` (`docs/policies.md`, Budget)."""
+"""The budget that finds itself, for `contextrender_cache_aware` (`docs/policies.md`, Budget)."""
 
 START: Final[int] = 24_000
 LEAST: Final = 8_000
@@ -20,7 +20,7 @@ MOST: Final = 160_000
 WINDOW_SHARE: Final = 0.8
 """The most of a model's window that a budget which finds itself may be."""
 
-_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share")
+_SHARES = ("query_task_share", "oversized_share", "newest_share", "rebuild_share")
 
 
 def budget_name(budget: int) -> int | str:
@@ -54,8 +54,8 @@ class Parameters:
     query_task_share: float = 0.4
     oversized_share: float = 0.125
     newest_share: float = 0.5
-    frozen_share: float = 0.5
-    cache_minutes: float = 5.0
+    rebuild_share: float = 0.5
+    cache_ttl_minutes: float = 5.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""
@@ -95,23 +95,23 @@ def check_budget(budget: object) -> int:
 
 MOST_NAMES: Final = 100
 LONGEST: Final = 200
-NAMES: Final = ("keep_tools", "keep")
+NAMES: Final = ("pinned_tools", "pinned_calls")
 
 
 @dataclass(slots=True, frozen=True)
 class Pins:
     """Names of tools, in which `*`, `?` and `[...]` stand for others, and ids of calls."""
 
-    keep_tools: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    pinned_tools: tuple[str, ...] = ()
+    pinned_calls: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, keep_tools: Any, keep: Any) -> Self:
+    def of(cls, pinned_tools: Any, pinned_calls: Any) -> Self:
         """From outside. Raises InvalidRequest for what is no list of names."""
-        for pattern in _checked("keep_tools", keep_tools):
+        for pattern in _checked("pinned_tools", pinned_tools):
             if "[" in pattern and "]" not in pattern.partition("[")[2][1:]:
-                raise InvalidRequest(f"keep_tools has a [ without a ]: {pattern!r:.40}")
-        return cls(_checked("keep_tools", keep_tools), _checked("keep", keep))
+                raise InvalidRequest(f"pinned_tools has a [ without a ]: {pattern!r:.40}")
+        return cls(_checked("pinned_tools", pinned_tools), _checked("pinned_calls", pinned_calls))
 
     def to_json(self) -> dict[str, list[str]]:
         """As settings, without what is not set."""
@@ -127,11 +127,13 @@ class Pins:
 
     def __bool__(self) -> bool:
         """Whether anything is to be kept."""
-        return bool(self.keep_tools or self.keep)
+        return bool(self.pinned_tools or self.pinned_calls)
 
     def names(self, tool: str, call_id: str) -> bool:
         """Whether a result of that call is to be kept."""
-        return call_id in self.keep or any(fnmatchcase(tool, name) for name in self.keep_tools)
+        return call_id in self.pinned_calls or any(
+            fnmatchcase(tool, name) for name in self.pinned_tools
+        )
 
 
 NO_PINS: Final = Pins()

@@ -18,7 +18,7 @@ from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
 from contextrender_bridge.evaluation.verdict import Verdict, lengths_of, verdict_on
 
-POLICIES: Final = "contextrender_frozen"
+POLICIES: Final = "contextrender_cache_aware"
 BUDGETS: Final = "6000,12000,24000,48000,auto"
 MOST_CASES: Final = 12
 
@@ -26,7 +26,7 @@ Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 """Scores runs under cases."""
 
 
-def advise(
+def recommend(
     runs: Sequence[Run],
     cases: Sequence[Case],
     replay: Replay | None = None,
@@ -56,21 +56,21 @@ def for_agents(cases: Sequence[Case]) -> list[Case]:
     return [dataclasses.replace(case, live=True) for case in cases]
 
 
-def advise_on_session(
+def recommend_for_session(
     messages: Sequence[Mapping[str, Any]],
     model: str = "",
     times: Sequence[float] = (),
     cases: Sequence[Case] = (),
     embedder: Embedder | None = None,
 ) -> Verdict:
-    """The verdict on one session, of `advise FILE` where the file holds that session alone.
+    """The verdict on one session, of `recommend FILE` where the file holds that session alone.
 
     `times` are the seconds at which messages came, if known. There are no intervals: those need
     several tasks. It takes about 30 ms a recorded call. `embedder` serves other `cases` than those
     that advice is made from.
     """
     run = _run("session", model, messages, times)
-    return advise([run], cases or session_cases(), embedder=embedder)
+    return recommend([run], cases or session_cases(), embedder=embedder)
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
@@ -156,7 +156,7 @@ class Weighing:
         if not self.scores:
             return None
         runs = [Run(score.id, score.source, score.model, []) for score in self.scores]
-        return advise(runs, self.cases, lambda _runs, _cases: self.scores)
+        return recommend(runs, self.cases, lambda _runs, _cases: self.scores)
 
 
 def _run(

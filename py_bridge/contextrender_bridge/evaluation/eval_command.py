@@ -15,7 +15,7 @@ from contextrender_bridge.evaluation.replay_command import add_replay_arguments,
 from contextrender_bridge.evaluation.tables import page
 
 BUDGETS = "6000,12000,24000,48000"
-OURS = ("contextrender_plus", "contextrender_frozen")
+OURS = ("contextrender_excerpts", "contextrender_cache_aware")
 PAPER = "contextrender"
 TITLE = "What each policy showed, and what it cost"
 

@@ -44,7 +44,7 @@ _READ = {
     "budget": as_budget,
     "policy": as_policy,
     "bypass_tools": as_patterns,
-    "keep_tools": as_patterns,
+    "pin_tools": as_patterns,
     "holdout": as_share,
 }
 
@@ -116,7 +116,7 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
     from contextrender_bridge.workers.serving import WorkerServer
 
     settings = current_settings()
-    guard = guarded(settings.connections, settings.head_seconds)
+    guard = guarded(settings.max_connections, settings.header_timeout)
     WorkerServer(http_config(app(), http=guard), worker).run(sockets=[listener])
     return 0
 
@@ -141,7 +141,7 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
         help="tools whose results are never touched: names, globs",
     )
     parser.add_argument(
-        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
+        "--pin-tools", metavar="NAMES", help="tools whose results stay while there is room"
     )
     parser.add_argument(
         "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"

@@ -45,8 +45,9 @@ class Controls:
 
     `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
     is an agent's own compaction, which needs all of the history. `bypass_tools` are names and globs
-    of tools whose results are never touched; those of the tools `keep_tools` and of the calls with
-    the ids `keep` stay while there is room. `holdout` is the share of sessions that go whole.
+    of tools whose results are never touched; those of the tools `pinned_tools` and of the calls
+    with the ids `pinned_calls` are shown while they fit. `holdout` is the share of sessions that
+    are sent in full.
     `sent` is what goes to the model, as the service notes it of the call; `whole_for` is why it
     goes whole though the proxy renders.
     """
@@ -58,8 +59,8 @@ class Controls:
     trusted: bool = False
     whole: bool = False
     bypass_tools: frozenset[str] = frozenset()
-    keep_tools: frozenset[str] = frozenset()
-    keep: frozenset[str] = frozenset()
+    pinned_tools: frozenset[str] = frozenset()
+    pinned_calls: frozenset[str] = frozenset()
     holdout: float = 0.0
     sent: str = "rendered"
     whole_for: str = ""
@@ -88,8 +89,8 @@ class Controls:
             token=given.get("x-contextrender-token") or None,
             trusted=trusted,
             bypass_tools=_names(given, "bypass-tools", settings.bypass_tools),
-            keep_tools=_names(given, "keep-tools", settings.keep_tools),
-            keep=_names(given, "keep", frozenset()),
+            pinned_tools=_names(given, "pin-tools", settings.pin_tools),
+            pinned_calls=_names(given, "pin-calls", frozenset()),
             holdout=settings.holdout,
             sent="rendered" if mode == "render" else "whole",
         )

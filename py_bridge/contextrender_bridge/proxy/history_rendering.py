@@ -66,7 +66,7 @@ class Histories:
         self.client = client
         self.failures = Failures()
         self.notes = UsageNotes(client)
-        self.deadline = settings.deadline
+        self.deadline = settings.render_timeout
         self._pause = Pause()
         self._recording: set[asyncio.Task[RenderedRequest]] = set()
         self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
@@ -153,12 +153,12 @@ class Histories:
             transcript.messages,
             budget=budget,
             policy=asked.policy,
-            parameters={"cache_minutes": transcript.cache_minutes},
-            keep_tools=sorted(asked.keep_tools) or None,
-            keep=sorted(asked.keep) or None,
+            parameters={"cache_ttl_minutes": transcript.cache_ttl_minutes},
+            pinned_tools=sorted(asked.pinned_tools) or None,
+            pinned_calls=sorted(asked.pinned_calls) or None,
             model=model if isinstance(model, str) else None,
-            want="plan",
-            early=True,
+            output="plan",
+            answer_before_commit=True,
             live=True,
             token=asked.token,
             line=line,

@@ -83,7 +83,7 @@ class ModelCalls:
         controls = call.asked
         renders = controls.mode == "render"
         if not (renders and call.fit.changed):
-            patience = self._settings.deadline if controls.mode == "observe" else 0
+            patience = self._settings.render_timeout if controls.mode == "observe" else 0
             await self._send_whole(call, request, raw, send, lambda: call.told(patience))
             return "whole" if call.fit.failure else controls.sent
 
@@ -139,7 +139,7 @@ class ModelCalls:
                 if said is None or not windowed.refused(response.status_code, said):
                     headers = report(call, await told())
                     if windowed.shortened_to:
-                        headers.append(own_header("window", windowed.shortened_to))
+                        headers.append(own_header("truncated-to", windowed.shortened_to))
                     await relay(response, send, headers, said)
                     return response.status_code != REFUSED
             content = windowed.content()

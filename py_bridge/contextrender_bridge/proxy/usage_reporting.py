@@ -58,15 +58,15 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
     if fit.failure:
         found += [
             own_header("fail-open", fit.failure),
-            own_header("failed-open", f"{conversation.failed} of {conversation.calls}"),
+            own_header("fail-open-count", f"{conversation.failed} of {conversation.calls}"),
         ]
     if call.asked.whole_for:
-        found.append(own_header("whole", call.asked.whole_for))
+        found.append(own_header("full-history", call.asked.whole_for))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
         found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
         if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
-            found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
+            found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:
             found += [
                 own_header("tokens-before", tokens["before"]),
@@ -84,7 +84,7 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
 
 
 def _used_by(call: ProxiedCall, usage: Usage | None, sent: str) -> dict[str, Any]:
-    """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
+    """What is noted of a call: the field `used` of `render`, `sync` and `record_usage`."""
     declared = declared_by(call)
     told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
     if declared:
@@ -141,7 +141,7 @@ class UsageNotes:
     async def _note(self, call: ProxiedCall, used: Mapping[str, Any]) -> None:
         fields = {"session": call.session, "branch": call.conversation.branch, "used": dict(used)}
         try:
-            await self._client.call("note_usage", fields, call.asked.token)
+            await self._client.call("record_usage", fields, call.asked.token)
         except Exception as failure:
             log.warning("a call's usage is not noted (%s)", reason_of(failure))
 

@@ -125,7 +125,7 @@ class Bodies:
         self._most = settings.max_body_mb * 2**20
         self._small = small
         self._silence = silence
-        self._seconds = settings.body_seconds
+        self._seconds = settings.body_timeout
         self._held: Counter[str] = Counter()
 
     def refusal(self, scope: Scope) -> InvalidRequest | None:
@@ -173,13 +173,15 @@ class Bodies:
                 return await receive()
         except TimeoutError:
             sentence = "The body did not arrive in time."
-            raise InvalidRequest(sentence, code="too_slow", status=408) from None
+            raise InvalidRequest(sentence, code="request_timeout", status=408) from None
 
     def _check_room(self, user: str) -> None:
         room = TOGETHER * self._most
         if self._held[user] > room / 2 or self._held.total() > room:
             sentence = "Too much is being sent at once. Try again in a moment."
-            raise InvalidRequest(sentence, code="too_much_at_once", status=503, retry_after=1)
+            raise InvalidRequest(
+                sentence, code="too_many_bytes_in_flight", status=503, retry_after=1
+            )
 
 
 def _too_large(most: int) -> InvalidRequest:

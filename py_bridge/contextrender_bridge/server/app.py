@@ -65,7 +65,7 @@ class Service:
             self.runtime.close()
             raise
         store = self.runtime.store
-        self.processor = OneProcessor(settings.one_processor and alone)
+        self.processor = OneProcessor(settings.pin_cpu and alone)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
         self.retention.on_collected = lambda why: self.metrics.collections.labels(why).inc()
@@ -84,7 +84,7 @@ class Service:
         """All but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
         others = (*self._readiness.routes(), *self.admission.sign_in.routes())
-        return [walkers, *graph_routes(self._look_at_node), *others]
+        return [walkers, *graph_routes(self._get_node), *others]
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
@@ -94,10 +94,10 @@ class Service:
         made = await self._run_walker(name, body, lambda: caller or self.admission.admit(question))
         return response_of(made)
 
-    async def _look_at_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
+    async def _get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
         question = self.admission.question(request)
         admit = partial(self.admission.admit, question)
-        return await self._run_walker("look_at_node", fields, admit)
+        return await self._run_walker("get_node", fields, admit)
 
     async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
         """A walker's reply to the mounted proxy, which has counted the call already."""
@@ -123,7 +123,7 @@ class Service:
         self, name: str, given: Given, caller: Caller, answers: ProviderAnswers, tell: Tell
     ) -> Any:
         if (fields := self._fields.get(name)) is None:
-            raise NotFound("There is no such walker.", code="unknown_walker")
+            raise NotFound("There is no such walker.", code="unknown_endpoint")
 
         walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
         form = reply.encode if isinstance(given, bytes) else reply.value

@@ -43,4 +43,4 @@ def limit_caches(size: int) -> None:
     PASTS.limit = size - WORKING_SET.limit - sum(texts.limit for texts in TEXTS)
 
 
-limit_caches(current_settings().working_set_mb * 2**20)
+limit_caches(current_settings().session_cache_mb * 2**20)

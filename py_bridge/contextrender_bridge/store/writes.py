@@ -42,7 +42,7 @@ End = tuple[UUID, UUID, int, UUID]
 class StoreUnavailable(ServerError):
     """The database does not answer, is busy for too long or refused the write."""
 
-    code = "storage"
+    code = "storage_unavailable"
     status = 503
 
 

@@ -35,7 +35,7 @@ class Totals:
     whole_cost: float = 0.0
     priced: int = 0
     unpriced: set[str] = field(default_factory=set)
-    priced_as: dict[str, str] = field(default_factory=dict)
+    price_source: dict[str, str] = field(default_factory=dict)
 
 
 class Tally:
@@ -81,7 +81,7 @@ class Tally:
                 totals.unpriced.add(usage.model)
                 return
             if other := self._prices.stands_as(usage.model):
-                totals.priced_as[usage.model] = other
+                totals.price_source[usage.model] = other
             totals.priced += 1
             totals.cost += price.of(usage)
             totals.whole_cost += (self._prices.of_model(whole.model) or price).of(whole)
@@ -168,7 +168,7 @@ def closing_json(totals: Totals, declared: Declared, link: str) -> dict[str, Any
         "cost_of_whole_history": round(totals.whole_cost, 6) if known else None,
         "calls_without_usage": totals.unknown,
         "models_without_price": sorted(totals.unpriced),
-        "priced_as": totals.priced_as,
+        "price_source": totals.price_source,
         "fail_open": totals.failed_open,
         "declared": asdict(declared),
         "console": link,
@@ -189,7 +189,7 @@ def _cost(totals: Totals, observing: bool) -> list[str]:
         said.append(_compared(totals, observing))
     if totals.unknown:
         said.append(f"{totals.unknown} without usage in the reply")
-    said += [f"{model} at the price of {other}" for model, other in totals.priced_as.items()]
+    said += [f"{model} at the price of {other}" for model, other in totals.price_source.items()]
     if totals.unpriced:
         names = ", ".join(sorted(name or "an unnamed model" for name in totals.unpriced))
         said.append(f"no price known of {names}: `contextrender price` sets one")

@@ -140,7 +140,7 @@ def test_retained_text_equals_a_rewrite(messages: list[Json], budget: int, polic
         return
     kept = slow_rules.retained(messages, budget, COUNTER.text)
     retained = rendered.plan.retained
-    assert list(retained.left_turns) == kept.left_turns
+    assert list(retained.dropped_turns) == kept.dropped_turns
     assert bool(retained.excerpts) == (kept.tokens > budget)
     positions = {item.message for item in rendered.items}
     assert not positions & kept.left_messages

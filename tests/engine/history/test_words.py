@@ -23,7 +23,7 @@ def accounts_shown(used: str) -> float:
         arguments = json.dumps({"account": used.format(number)})
         messages += step(f"open{number}", "open", arguments, "done", "")
     messages += listing(2, 200)
-    _, shown = render(messages, 8_000, "contextrender_frozen", Parameters())
+    _, shown = render(messages, 8_000, "contextrender_cache_aware", Parameters())
     lines = shown[-1]["content"].splitlines()
     body = lines[len(lines) // 2 :]
     held = [line for line in body if "on file" in line]

@@ -17,7 +17,7 @@ from contextrender_bridge.engine.text.transcript import Json
 from tests.support.strategies import COUNTER, render
 from tests.support.transcripts import step, user
 
-POLICY = "contextrender_frozen"
+POLICY = "contextrender_cache_aware"
 STEP_DOWN = 1 - auto_budget.GROWTH * auto_budget.RATE / (1 - auto_budget.RATE)
 
 

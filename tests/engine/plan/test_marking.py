@@ -45,7 +45,7 @@ def test_what_is_missing_is_told_in_lines(
 def test_a_newest_result_that_is_cut_says_which_lines_to_read_on_with() -> None:
     text = "".join(f"{n:6}→def function_{n}(argument): return {n}\n" for n in range(1, 900))
     read = [user("read it"), *step("r", "Read", '{"file_path": "a.py"}', text)]
-    _, messages = render(read, 6_000, "contextrender_frozen")
+    _, messages = render(read, 6_000, "contextrender_cache_aware")
     opening = str(messages[-1]["content"]).partition("\n")[0]
     assert opening.startswith("[Excerpt: ")
     assert " (read on with offset " in opening

@@ -21,15 +21,20 @@ from tests.support.strategies import (
 )
 from tests.support.transcripts import assistant, call, result
 
-OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
-IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")
+OURS = (
+    "semantic_retrieval",
+    "reuse_density",
+    "contextrender_excerpts",
+    "contextrender_cache_aware",
+)
+IN_PARTS = ("reuse_density", "contextrender_excerpts", "contextrender_cache_aware")
 PARAMETERS = st.sampled_from(
     [
         Parameters(),
-        Parameters(frozen_share=0.8),
+        Parameters(rebuild_share=0.8),
         Parameters(newest_share=0),
-        Parameters(newest_share=1, frozen_share=1),
-        Parameters(frozen_share=0, cache_minutes=0),
+        Parameters(newest_share=1, rebuild_share=1),
+        Parameters(rebuild_share=0, cache_ttl_minutes=0),
     ]
 )
 MARK = re.compile(

@@ -125,12 +125,14 @@ def talk(turns: int = 12) -> list[Json]:
     return [*messages, {"role": "user", "content": "go on"}]
 
 
-@pytest.mark.parametrize("policy", ["reuse_density", "contextrender_plus", "contextrender_frozen"])
+@pytest.mark.parametrize(
+    "policy", ["reuse_density", "contextrender_excerpts", "contextrender_cache_aware"]
+)
 def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str) -> None:
     messages = talk()
     rendered, _ = render(messages, 2_000, policy)
     kept = rendered.plan.retained
-    assert 600 - 105 < kept.tokens <= (600 if policy != "contextrender_frozen" else 1_000)
+    assert 600 - 105 < kept.tokens <= (600 if policy != "contextrender_cache_aware" else 1_000)
     assert rendered.plan.taken
     assert sorted(kept.left_messages) == list(range(1, 1 + 2 * len(kept.left_messages), 2))
     assert not kept.left_messages & {0, len(messages) - 3, len(messages) - 1}

@@ -61,7 +61,7 @@ def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
     assert missed([*ORDER[:3], again]) == []
 
 
-@pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_plus"])
+@pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_excerpts"])
 def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
     messages = make_run(30)
     settings = RenderSettings(budget=900, policy=policy)

@@ -15,10 +15,10 @@ def option(policy: str, budget: int | str, cost: float | None, missing: int) -> 
 
 
 def test_the_default_of_live_agents_comes_first_if_it_is_worth_its_misses() -> None:
-    default = option("contextrender_frozen", "auto", 0.7, 4)
-    cheaper = option("contextrender_frozen", 6000, 0.4, 5)
+    default = option("contextrender_cache_aware", "auto", 0.7, 4)
+    cheaper = option("contextrender_cache_aware", 6000, 0.4, 5)
     assert recommend([FULL, cheaper, default]) == 2
-    misses_more = option("contextrender_frozen", "auto", 0.7, 6)
+    misses_more = option("contextrender_cache_aware", "auto", 0.7, 6)
     assert recommend([FULL, cheaper, misses_more]) == 1
 
 

@@ -86,7 +86,7 @@ def test_nobody_can_register(server: Server, path: str) -> None:
 
 def test_other_origins_get_no_permission(server: Server) -> None:
     reply = httpx.get(server.url + "/healthz", headers={"origin": "http://evil.example"})
-    error(reply, 403, "foreign_origin")
+    error(reply, 403, "origin_not_allowed")
     assert not [name for name in reply.headers if name.startswith("access-control")]
     assert "server" not in reply.headers
 

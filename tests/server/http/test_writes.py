@@ -29,8 +29,8 @@ def test_a_request_that_fails_writes_nothing(client: httpx.Client, end: str) -> 
 
 
 def test_commit_now_writes_at_once(client: httpx.Client) -> None:
-    assert append(client, "early", "a", end="commit and crash").status_code == 500
-    assert shown(client, "early") == ["a"]
+    assert append(client, "answer_before_commit", "a", end="commit and crash").status_code == 500
+    assert shown(client, "answer_before_commit") == ["a"]
 
 
 @pytest.mark.slow

@@ -54,9 +54,9 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
 
 @contextmanager
 def listening(
-    most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
+    most: int = 100, header_timeout: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
-    http = guarded(most, head_seconds)
+    http = guarded(most, header_timeout)
     with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
         yield urlsplit(url).port or 0
 
@@ -83,9 +83,12 @@ def code(answer: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: "])
 def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
-    with listening(head_seconds=0.2) as port, socket.create_connection(("127.0.0.1", port)) as slow:
+    with (
+        listening(header_timeout=0.2) as port,
+        socket.create_connection(("127.0.0.1", port)) as slow,
+    ):
         slow.sendall(said)
-        assert code(all_of(slow)) == (408, "too_slow")
+        assert code(all_of(slow)) == (408, "request_timeout")
 
 
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
@@ -94,7 +97,7 @@ def test_a_large_head_is_refused(lines: int, end: bytes) -> None:
     head = b"\r\n".join(b"x-%d: %s" % (line, b"a" * (100_000 // lines)) for line in range(lines))
     with listening() as port, socket.create_connection(("127.0.0.1", port)) as large:
         large.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n" + head + end)
-        assert code(all_of(large)) == (431, "head_too_large")
+        assert code(all_of(large)) == (431, "headers_too_large")
 
 
 def test_a_connection_that_rests_too_long_is_closed() -> None:
@@ -103,12 +106,12 @@ def test_a_connection_that_rests_too_long_is_closed() -> None:
         assert all_of(idle).startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.parametrize("limit", ["silence", "body_seconds"])
+@pytest.mark.parametrize("limit", ["silence", "body_timeout"])
 def test_a_body_that_trickles_on_is_not_waited_for(limit: str) -> None:
     limits: Any = {limit: 0.2}
     with listening(**limits) as port, socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\nhalf")
-        assert code(one_answer(slow)) == (408, "too_slow")
+        assert code(one_answer(slow)) == (408, "request_timeout")
 
 
 def test_bodies_that_are_held_at_once_are_limited_together() -> None:
@@ -119,7 +122,7 @@ def test_bodies_that_are_held_at_once_are_limited_together() -> None:
         for connection in held:
             connection.sendall(head + b"x" * 900_000)
         ready, _, _ = select.select(held, [], [], 30)
-        assert code(one_answer(ready[0])) == (503, "too_much_at_once")
+        assert code(one_answer(ready[0])) == (503, "too_many_bytes_in_flight")
         for connection in held:
             connection.close()
         whole = b"x" * 2**20

@@ -19,7 +19,7 @@ from tests.server.servers import served
 def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path) -> None:
     now = 0.0
     nothing: Any = None
-    settings = Settings(user_calls=30)
+    settings = Settings(user_max_calls_per_minute=30)
     quotas, others = (
         Quotas(settings, nothing, Counts(tmp_path), clock=lambda: now) for _ in range(2)
     )
@@ -44,9 +44,9 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
     data = tmp_path / "data"
     limited = served(
         data,
-        CONTEXTRENDER_USER_SESSIONS="2",
-        CONTEXTRENDER_USER_MB="1",
-        CONTEXTRENDER_USER_CALLS="30",
+        CONTEXTRENDER_USER_MAX_SESSIONS="2",
+        CONTEXTRENDER_USER_MAX_MB="1",
+        CONTEXTRENDER_USER_MAX_CALLS_PER_MINUTE="30",
         CONTEXTRENDER_UPSTREAM="http://127.0.0.1:9",
         **new_store(),
     )

@@ -68,8 +68,8 @@ def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None
     """Whole each time, or what is new after the prefix: one branch, nothing recorded twice."""
     with redacting.api() as api:
         whole = history(6)
-        first = api("render", session="goes-on", messages=whole[:5], want="plan")
-        again = api("render", session="goes-on", messages=whole[:7], want="plan")
+        first = api("render", session="goes-on", messages=whole[:5], output="plan")
+        again = api("render", session="goes-on", messages=whole[:7], output="plan")
         assert again["offset"] == 7
         place = {"offset": again["offset"], "prefix": again["digest"]}
         last = api("render", session="goes-on", messages=whole[7:], **place)

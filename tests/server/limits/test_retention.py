@@ -47,15 +47,15 @@ def later(kit: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
 
 
 def test_age(later: Local) -> None:
-    assert retention_of(later, keep_days=11).collect() == []
-    gone = retention_of(later, keep_days=9).collect()
+    assert retention_of(later, retention_days=11).collect() == []
+    gone = retention_of(later, retention_days=9).collect()
     assert [(one.session.key, one.why) for one in gone] == [(n, "age") for n in "abc"]
     assert names(later) == set()
 
 
 def test_number_of_sessions_longest_unused_first(later: Local) -> None:
     sync(later, "a", "a branch: it is used again")
-    retention = retention_of(later, keep_sessions=2)
+    retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
     retention.on_collected = lambda why: metrics.collections.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
@@ -80,7 +80,7 @@ def test_bytes_and_the_space_is_given_back(kit: Local, monkeypatch: pytest.Monke
         sync(kit, session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
-    gone = retention_of(kit, keep_mb=1).collect()
+    gone = retention_of(kit, retention_mb=1).collect()
     assert [(one.session.key, one.why) for one in gone] == [("a", "bytes"), ("b", "bytes")]
     assert all(500_000 < one.bytes < 800_000 for one in gone)
     assert sum(file.stat().st_size for file in kit.data.glob("store.db*")) < 1_000_000
@@ -89,7 +89,7 @@ def test_bytes_and_the_space_is_given_back(kit: Local, monkeypatch: pytest.Monke
 def test_what_is_in_use_stays_and_it_is_said(kit: Local, caplog: pytest.LogCaptureFixture) -> None:
     for session in ("a", "b"):
         sync(kit, session)
-    assert retention_of(kit, keep_sessions=1).collect() == []
+    assert retention_of(kit, retention_sessions=1).collect() == []
     assert names(kit) == {"a", "b"}
     assert "in use" in caplog.text
 
@@ -100,7 +100,7 @@ def test_the_command_says_what_would_go_and_what_went(
     for session in ("a", "b", "c"):
         sync(kit, session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
-    monkeypatch.setenv("CONTEXTRENDER_KEEP_SESSIONS", "2")
+    monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
     said = printed("gc", "--data", kit.data, "--dry-run")
     assert "local  a  sessions" in said and "Sessions would go: 1" in said
     assert "Sessions deleted: 1" in printed("gc", "--data", kit.data)

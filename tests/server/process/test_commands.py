@@ -74,7 +74,7 @@ def test_jac_start_points_to_jac_serve() -> None:
         (["serve", "--host", "not a host"], {}, "cannot listen"),
         (["serve", "--port", "0"], {"CONTEXTRENDER_MAX_BODY_MB": "many"}, "MAX_BODY_MB"),
         (["serve", "--port", "0"], {"CONTEXTRENDER_JWT_SECRET": "short"}, "32 bytes"),
-        (["serve", "--workers", "2", "--while-used", "5"], {}, "--while-used"),
+        (["serve", "--workers", "2", "--idle-timeout", "5"], {}, "--idle-timeout"),
         (["user", "add", "a b"], {}, "letters"),
         (["user", "token", "nobody"], {}, "no user"),
         (["user", "add", "local"], {}, "already"),

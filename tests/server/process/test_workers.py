@@ -23,7 +23,7 @@ Connect = Callable[..., httpx.Client]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("workers") / "data"
-    with served(data, "--workers", "2", CONTEXTRENDER_USER_CALLS="6000") as server:
+    with served(data, "--workers", "2", CONTEXTRENDER_USER_MAX_CALLS_PER_MINUTE="6000") as server:
         yield server
         assert server.stop(signal.SIGTERM) == 0
         assert not workers_of(server)

@@ -121,7 +121,7 @@ def test_the_page_has_a_row_for_every_metric_with_its_labels(served: Names) -> N
 
 
 def test_calls_are_told_by_the_policy_that_rendered_them(service: Embedded) -> None:
-    early = {"want": "plan", "early": True}
+    early = {"output": "plan", "answer_before_commit": True}
     assert post(service, "render", session="s", messages=HISTORY, policy="recency_summary") == 422
     assert post(service, "render", session="e", messages=HISTORY, policy="full", **early) == 200
     assert post(service, "inspect_session", session="s") == 200

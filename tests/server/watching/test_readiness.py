@@ -76,10 +76,10 @@ def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
 @pytest.mark.slow
 def test_a_full_disk_is_a_503_and_passes(disk: Path) -> None:
     data, ballast = disk / "data", disk / "ballast"
-    with served(data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+    with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         assert sync(server, "before").status_code == 200
         fill(ballast)
-        error(sync(server, "during", "x" * 100_000), 503, "storage")
+        error(sync(server, "during", "x" * 100_000), 503, "storage_unavailable")
         told = error(becomes(server.url, 503), 503, "not_ready")
         assert "MB left" in told["message"]
         with server.client() as client:
@@ -100,7 +100,7 @@ def test_a_damaged_file_at_the_start(tmp_path: Path, content: bytes) -> None:
     (data / "store.db").write_bytes(content)
     port = free_port()
     url, log = f"http://127.0.0.1:{port}", tmp_path / "printed.log"
-    known = {**os.environ, "CONTEXTRENDER_MIN_FREE_MB": "1"}
+    known = {**os.environ, "CONTEXTRENDER_MIN_FREE_DISK_MB": "1"}
     with serving_program(serve(data, "--port", str(port)), known, f"{url}/healthz/live", tmp_path):
         until(lambda: "trying on" in log.read_text())
         assert "Traceback" not in log.read_text()
@@ -125,7 +125,7 @@ def folded(file: Path) -> bytes:
 def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, how: str) -> None:
     data = tmp_path / "in" / "data"
     SqliteStore(make_private(tmp_path / "other") / "store.db").close()
-    with served(data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+    with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         file, aside = data / "store.db", data / "aside.db"
         begun = folded(file)
         for number in range(20):
@@ -146,7 +146,7 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
                 open_file.truncate()
                 open_file.write(told)
                 open_file.truncate()
-        refused = error(sync(server, "u"), 503, "storage")["message"]
+        refused = error(sync(server, "u"), 503, "storage_unavailable")["message"]
         assert "nothing was written" in refused
         assert ("cut or overwritten" in refused) is (how != "gone")
         error(becomes(server.url, 503), 503, "not_ready")
@@ -162,7 +162,7 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
 def test_why_not_and_figures_are_for_this_machine_and_the_local_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_MB", str(10**9))
+    monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_DISK_MB", str(10**9))
     app = build_app(tmp_path)
     try:
         assert ask(app, "GET", "/healthz/live").json() == {"status": "ok"}
@@ -189,7 +189,7 @@ def test_a_store_that_hangs_is_not_waited_for(
     store, goes_on = SqliteStore(tmp_path / "store.db"), threading.Event()
     monkeypatch.setattr(store, "probe", goes_on.wait)
     nothing: Any = None
-    readiness = Readiness(store, tmp_path, Settings(min_free_mb=1), nothing, nothing)
+    readiness = Readiness(store, tmp_path, Settings(min_free_disk_mb=1), nothing, nothing)
     for _ in range(3):
         with pytest.raises(NotReady, match="does not answer"):
             asyncio.run(readiness.look())

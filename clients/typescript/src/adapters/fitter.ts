@@ -21,8 +21,8 @@ interface Asked {
 
 /** The history to send, as `read` reads it; all of it when anything goes wrong. */
 export function fitter(options: AdapterOptions) {
-  const { budget, policy, parameters, deadline, keep, keep_tools, bypass_tools, recalls } = options;
-  const settings = { budget, policy, parameters, deadline, keep, keep_tools, bypass_tools, recalls };
+  const { budget, policy, parameters, deadline, pinned_calls, pinned_tools, bypass_tools, recalls } = options;
+  const settings = { budget, policy, parameters, deadline, pinned_calls, pinned_tools, bypass_tools, recalls };
   const client = options.client ?? new ContextRender(options);
   return async <T>(
     whole: readonly T[],

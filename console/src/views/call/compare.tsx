@@ -35,8 +35,8 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
   const tried = Object.keys(asked).length > 0;
   const whole = { ...data.branch, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
-  const left = useReport<CallView>("show_call", ready ? { ...whole, turn: other } : null);
-  const right = useReport<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
+  const left = useReport<CallView>("get_call", ready ? { ...whole, turn: other } : null);
+  const right = useReport<CallView>("get_call", ready ? { ...whole, turn, ...asked } : null, 150);
   const difference = useMemo(
     () => (left.value && right.value ? differenceOf(left.value.messages, right.value.messages) : null),
     [left.value, right.value],

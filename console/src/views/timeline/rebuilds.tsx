@@ -4,7 +4,7 @@ import { numbersIn, type SessionData } from "../../session";
 import type { TurnView } from "../../types";
 
 /** The policy whose prompts only grow in between. */
-export const LIVE = "contextrender_frozen";
+export const LIVE = "contextrender_cache_aware";
 
 export interface Rebuild {
   turn: number;

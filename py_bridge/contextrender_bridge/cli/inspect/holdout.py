@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
     with Service() as service:
-        return present(args, service.ask("holdout", limit=args.limit), draw)
+        return present(args, service.ask("holdout_report", limit=args.limit), draw)
 
 
 def draw(found: Json) -> RenderableType:

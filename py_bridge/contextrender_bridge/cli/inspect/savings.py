@@ -116,7 +116,7 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
     told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
     if unpriced := sum(total["unpriced"] for total in everything.values()):
         told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
-    for model, other in {row["model"]: row["priced_as"] for row in view["rows"]}.items():
+    for model, other in {row["model"]: row["price_source"] for row in view["rows"]}.items():
         told += f"{model} is priced as {other}. " if other else ""
     printed = {str(column.header) for column in table.columns}
     terms = "; ".join(f"{head}: {term}" for head, term in TERMS.items() if head in printed)

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             return show(service, args, service.ask("list_links", session=args.session))
         if args.revoke is not None:
             id = None if args.revoke == "all" else args.revoke
-            return show(service, args, service.ask("end_links", session=args.session, id=id))
+            return show(service, args, service.ask("revoke_links", session=args.session, id=id))
         fields = {"session": args.session, "days": args.days, "label": args.label}
         link = service.ask("share_session", **fields)
     link["url"] = service.url + link["path"]

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         if args.messages is not None or not args.json:
             window = MESSAGES if args.messages is None else args.messages or None
             named |= {"window": window, "rows": 0}
-        view = service.ask("show_call", turn=args.turn, **named)
+        view = service.ask("get_call", turn=args.turn, **named)
         answer = None if args.json else _answer(service, view, args)
     return present(args, view, lambda view: draw_call(view, args.session, answer))
 

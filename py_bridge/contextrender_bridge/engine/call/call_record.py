@@ -12,7 +12,13 @@ from contextrender_bridge.engine.call.render_call import Rendered
 from contextrender_bridge.engine.call.settings import SENT, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.plan import Plan
 
-UNSET: Final = {"parameters": {}, "live": False, "window": 0, "keep_tools": [], "keep": []}
+UNSET: Final = {
+    "parameters": {},
+    "live": False,
+    "window": 0,
+    "pinned_tools": [],
+    "pinned_calls": [],
+}
 ALWAYS: Final = ("at", "results")
 
 

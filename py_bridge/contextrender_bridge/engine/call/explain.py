@@ -63,7 +63,10 @@ class Verdicts:
         view, retained = self.rendered.view, self.rendered.plan.retained
         if view.history.results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
-        if not view.eligible[result] and view.history.results.turn[result] in retained.left_turns:
+        if (
+            not view.eligible[result]
+            and view.history.results.turn[result] in retained.dropped_turns
+        ):
             return ResultDecision(
                 "omitted", None, "its whole turn left to make room for later text"
             )

@@ -77,7 +77,7 @@ class Rendered:
         self.visible = sorted(positions[result] for result in plan.taken)
         in_view = {*plan.taken, *plan.replaced}
         self.omitted = [place for result, place in enumerate(positions) if result not in in_view]
-        alone = () if retained.left_turns else retained.left_messages
+        alone = () if retained.dropped_turns else retained.left_messages
         cut = (results.call_message[result] for result in plan.calls)
         self.shortened = sorted({*retained.excerpts, *alone, *cut})
 

@@ -14,7 +14,7 @@ from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 KNOWN: Final = frozenset(
     {
-        *("budget", "policy", "parameters", "live", "window", "keep_tools", "keep"),
+        *("budget", "policy", "parameters", "live", "window", "pinned_tools", "pinned_calls"),
         *("at", "results", "own_budget", "faulted", "back", "parts"),
         *("tokens", "shown", "replaced", "sent", "model", "client", "embedded", "billed"),
     }

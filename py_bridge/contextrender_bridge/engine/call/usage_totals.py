@@ -228,7 +228,7 @@ def _trimmed(numbers: list[int]) -> list[int]:
 class CostTotals:
     """Dollars of a row; None where the model has no price.
 
-    `priced_as` is the model whose price was taken where it has none of its own.
+    `price_source` is the model whose price was taken where it has none of its own.
     `cost` and `full_cost` are of the tokens counted here, `billed_cost` of those the provider told,
     `whole_cost` what these calls would have cost with the whole history, about.
     """
@@ -237,7 +237,7 @@ class CostTotals:
     full_cost: float | None = None
     billed_cost: float | None = None
     whole_cost: float | None = None
-    priced_as: str = ""
+    price_source: str = ""
 
 
 def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:

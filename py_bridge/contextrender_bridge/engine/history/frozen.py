@@ -175,7 +175,7 @@ class FrozenTrail:
 def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS, start: int = 0) -> str:
     """What a trail is kept under: one budget and where it starts, one set of shares, and what is
     pinned."""
-    names = ("frozen_share", "newest_share", "cache_minutes")
+    names = ("rebuild_share", "newest_share", "cache_ttl_minutes")
     shares = [getattr(parameters, name) for name in names]
     key = "/".join([FORMAT, str(budget), str(start or budget), *map(repr, shares)])
     if not pins:

@@ -1,7 +1,7 @@
 """What a frozen rendering shows next: as it was, what is new, and what comes back behind that.
 
 What comes back is needed again; in its own place it would change what a cache holds.
-(docs/policies.md, contextrender_frozen and Back)
+(docs/policies.md, contextrender_cache_aware and Back)
 """
 
 from bisect import bisect_left

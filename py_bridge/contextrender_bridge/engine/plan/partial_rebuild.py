@@ -1,6 +1,6 @@
 """Late re-selection: the cached beginning of the last prompt stays while it is worth its room.
 
-(docs/policies.md, contextrender_frozen)
+(docs/policies.md, contextrender_cache_aware)
 """
 
 from collections.abc import Iterable, Iterator

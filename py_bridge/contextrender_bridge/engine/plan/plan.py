@@ -22,14 +22,14 @@ class RetainedText:
     """What stays of the text: `tokens` inside the budget, what left, and what is cut short.
 
     `outside` are the positions never charged: the system prompt and the current user message.
-    `left_turns` are the turns that left whole; `left_messages` every message whose text left, with
-    its turn or alone; `excerpts` the texts cut short because nothing else could leave.
+    `dropped_turns` are the turns dropped as a whole; `left_messages` every message whose text was
+    dropped, with its turn or alone; `excerpts` the texts cut short as a last resort.
     """
 
     tokens: int
     outside: frozenset[int]
     outside_tokens: int
-    left_turns: tuple[int, ...] = ()
+    dropped_turns: tuple[int, ...] = ()
     left_messages: frozenset[int] = frozenset()
     excerpts: dict[int, str] = field(default_factory=dict)
 

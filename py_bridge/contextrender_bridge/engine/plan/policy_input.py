@@ -118,8 +118,8 @@ class PolicyInput:
         """Results that may be shown at all: those with a call, of a turn that has not left."""
         results = self.history.results
         known: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-        if self.retained.left_turns:
-            left = np.isin(np.asarray(results.turn), self.retained.left_turns)
+        if self.retained.dropped_turns:
+            left = np.isin(np.asarray(results.turn), self.retained.dropped_turns)
             return known & ~left
         return known
 

@@ -20,8 +20,8 @@ from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
 from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
-from contextrender_bridge.engine.policies.by_density import contextrender_plus, reuse_density
-from contextrender_bridge.engine.policies.contextrender_frozen import contextrender_frozen
+from contextrender_bridge.engine.policies.by_density import contextrender_excerpts, reuse_density
+from contextrender_bridge.engine.policies.contextrender_cache_aware import contextrender_cache_aware
 from contextrender_bridge.engine.policies.summarising import acon, compact, recency_summary
 
 
@@ -111,8 +111,8 @@ POLICIES: Mapping[str, Policy] = {
     "full": FULL,
     "semantic_retrieval": Policy(semantic_retrieval),
     "reuse_density": Policy(reuse_density, tracks=True),
-    "contextrender_plus": Policy(contextrender_plus, tracks=True),
-    "contextrender_frozen": Policy(contextrender_frozen, tracks=True, sizes_itself=True),
+    "contextrender_excerpts": Policy(contextrender_excerpts, tracks=True),
+    "contextrender_cache_aware": Policy(contextrender_cache_aware, tracks=True, sizes_itself=True),
     "compact": Policy(compact, needs_model=True),
     "recency_summary": Policy(recency_summary, needs_model=True),
     "acon": Policy(acon, needs_model=True),

@@ -25,7 +25,7 @@ def reuse_density(view: PolicyInput) -> Plan:
     return plan_of(choice, density)
 
 
-def contextrender_plus(view: PolicyInput) -> Plan:
+def contextrender_excerpts(view: PolicyInput) -> Plan:
     """The newest results, complete ones by S, and excerpts of what else is new."""
     moment = present(view)
     density = density_of(moment)

@@ -23,7 +23,7 @@ class CostCurve:
     """Sums over a run's first calls, and costs in dollars as they grew call by call.
 
     `full` histories are at most their model's window. `unpriced` calls are of models without a
-    price, and not in the costs. `priced_as` names models whose price is another's, and whose.
+    price, and not in the costs. `price_source` names models whose price is another's, and whose.
     Of the `steps_using`, the calls whose answer used an earlier result, `steps_missing` missed a
     value; `misses` counts every miss.
     """
@@ -37,7 +37,7 @@ class CostCurve:
     cost: list[float]
     full_cost: list[float]
     unpriced: int
-    priced_as: dict[str, str]
+    price_source: dict[str, str]
     steps_using: int
     steps_missing: int
     misses: int

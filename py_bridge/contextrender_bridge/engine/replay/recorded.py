@@ -15,7 +15,7 @@ from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine.call.call_record import CallRecord, Standing, numbers_in, runs
 from contextrender_bridge.engine.plan.excerpt_text import MARKED
 from contextrender_bridge.engine.policies import policy_named
-from contextrender_bridge.engine.policies.contextrender_frozen import START_EVERY
+from contextrender_bridge.engine.policies.contextrender_cache_aware import START_EVERY
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import MissingResult, lacks_at, unseen_in

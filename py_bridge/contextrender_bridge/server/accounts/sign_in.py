@@ -164,7 +164,7 @@ def _check_origin(request: Request) -> None:
     known = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
     if origin not in known or request.headers.get("sec-fetch-site", "none") not in OWN:
         sentence = f"Another site's page asks; {SETTING} lists those it may."
-        raise InvalidRequest(sentence, code="foreign_origin", status=403)
+        raise InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
 
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:

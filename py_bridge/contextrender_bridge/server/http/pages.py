@@ -57,7 +57,7 @@ def console_routes() -> list[BaseRoute]:
 
 
 Look = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
-"""Runs `look_at_node` with these fields, for whoever sent the request; its reply, or an error."""
+"""Runs `get_node` with these fields, for whoever sent the request; its reply, or an error."""
 
 
 def graph_routes(look: Look) -> list[BaseRoute]:

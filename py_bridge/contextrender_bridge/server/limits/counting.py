@@ -138,7 +138,11 @@ class Quotas:
         counts: Counts,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        limits = (settings.user_calls, settings.user_mb, settings.user_sessions)
+        limits = (
+            settings.user_max_calls_per_minute,
+            settings.user_max_mb,
+            settings.user_max_sessions,
+        )
         self.on = any(limit is not None for limit in limits)
         self._settings = settings
         self._store = store
@@ -151,7 +155,7 @@ class Quotas:
 
         A full bucket holds a minute's calls and is filled again as time goes on.
         """
-        if (most := self._settings.user_calls) is None:
+        if (most := self._settings.user_max_calls_per_minute) is None:
             return
         now = self._clock()
         with self._counts.changing() as file:
@@ -171,10 +175,10 @@ class Quotas:
         data = fields.get("data")
         if "messages" not in fields and data is None:
             return
-        if (most := self._settings.user_mb) is not None:
+        if (most := self._settings.user_max_mb) is not None:
             size = len(given if isinstance(given, bytes) else encode(given))
             self._check_bytes(caller, most, size)
-        if (most := self._settings.user_sessions) is not None:
+        if (most := self._settings.user_max_sessions) is not None:
             owner = UUID(caller.root)
             key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
             if count_sessions(self._store, owner) >= most and not (

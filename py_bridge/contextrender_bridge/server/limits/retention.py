@@ -72,20 +72,26 @@ class Retention:
         """Collects, unless another process of this store has in this interval, or is at it. Other
         limits do not wait for the next one. Raises StoreUnavailable."""
         limits = self._settings
-        work = f"collected/{limits.keep_days}/{limits.keep_sessions}/{limits.keep_mb}"
+        work = (
+            f"collected/{limits.retention_days}/{limits.retention_sessions}/{limits.retention_mb}"
+        )
         if not self._runtime.store.claim(work, limits.gc_minutes * 60 * SOONER):
             return []
         return self.collect()
 
     def _due_of(self, user: Caller, now: float) -> Iterator[Due]:
         settings, store, owner = self._settings, self._runtime.store, UUID(user.root)
-        if (settings.keep_days, settings.keep_sessions, settings.keep_mb) == (None, None, None):
+        if (settings.retention_days, settings.retention_sessions, settings.retention_mb) == (
+            None,
+            None,
+            None,
+        ):
             return
         left = kept_sessions(store, owner)
-        room = None if settings.keep_mb is None else settings.keep_mb * 2**20
+        room = None if settings.retention_mb is None else settings.retention_mb * 2**20
         held = 0 if room is None else stored_bytes(store, owner)
-        oldest = 0.0 if settings.keep_days is None else now - settings.keep_days * DAY
-        most = len(left) if settings.keep_sessions is None else settings.keep_sessions
+        oldest = 0.0 if settings.retention_days is None else now - settings.retention_days * DAY
+        most = len(left) if settings.retention_sessions is None else settings.retention_sessions
         count = len(left)
         for one in left:
             why = (

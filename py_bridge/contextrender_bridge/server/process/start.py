@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-format", metavar="FORMAT", help="text or json (text)")
     parser.add_argument("--log-level", metavar="LEVEL", help="from debug to error (warning)")
     parser.add_argument(
-        "--while-used",
+        "--idle-timeout",
         type=float,
         metavar="SECONDS",
         help="stop after so long without a request or a running `contextrender wrap`",
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         checked(as_whole, args.workers, "--workers") if args.workers else current_settings().workers
     )
     return serve(
-        args.host, args.port, args.data or data_dir(), idle=args.while_used, workers=workers
+        args.host, args.port, args.data or data_dir(), idle=args.idle_timeout, workers=workers
     )
 
 
@@ -72,7 +72,7 @@ def serve(
     With `idle` also until it was not used for that many seconds.
     """
     if idle is not None and workers > 1:
-        raise CommandError("--while-used is for one process, not for several workers.")
+        raise CommandError("--idle-timeout is for one process, not for several workers.")
     if workers > MOST_WORKERS:
         raise CommandError(f"there may be up to {MOST_WORKERS} workers.")
     if not data.is_dir():

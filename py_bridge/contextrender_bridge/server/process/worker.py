@@ -67,12 +67,12 @@ def work(
         alone = worker.count == 1
         settings = current_settings()
         if not alone:
-            limit_caches(settings.working_set_mb * 2**20 // worker.count)
+            limit_caches(settings.session_cache_mb * 2**20 // worker.count)
         asgi = Recovering(lambda: build_app(data, app=app, alone=alone), worker.tell_ready)
         warm_up()
     used = Idle(asgi, data)
-    connections = ceil(settings.connections / worker.count)
-    guard = guarded(connections, settings.head_seconds)
+    connections = ceil(settings.max_connections / worker.count)
+    guard = guarded(connections, settings.header_timeout)
     config = http_config(used, http=guard, ws="auto", date_header=True)
     # uvicorn raises a signal again once it has shut down; by then it has done its work, and a
     # stopped server exits with 0: neither a traceback nor death by signal.

@@ -98,10 +98,10 @@ class Readiness:
             free = shutil.disk_usage(self._data).free
         except OSError as failure:
             raise NotReady(f"The data folder cannot be read: {failure.strerror}.") from failure
-        if free < self._settings.min_free_mb * 2**20:
+        if free < self._settings.min_free_disk_mb * 2**20:
             raise NotReady(
                 f"The data folder's disk has {free / 2**20:.1f} MB left, and "
-                f"{self._settings.min_free_mb} is the least that is set (MIN_FREE_MB)."
+                f"{self._settings.min_free_disk_mb} is the least that is set (MIN_FREE_MB)."
             )
         return free
 

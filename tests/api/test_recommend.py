@@ -8,10 +8,10 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.evaluation.advice import (
     Weighing,
-    advise,
-    advise_on_session,
     first_calls,
     for_agents,
+    recommend,
+    recommend_for_session,
     session_cases,
 )
 from contextrender_bridge.evaluation.in_process import replay_run
@@ -26,8 +26,8 @@ RUN = agent_run(20, lines=60)
 def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     before = api("export_session", session="s")
-    report = api("advise", session="s")
-    told = advise_on_session(RUN).to_json()
+    report = api("recommend", session="s")
+    told = recommend_for_session(RUN).to_json()
     assert report["sentence"] == told["sentence"]
     assert report["rule"] == told["rule"] == "openai"
     assert [each["cost"] for each in report["options"]] == [
@@ -40,17 +40,17 @@ def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
 
 def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     api("sync", session="s", messages=RUN)
-    report = api("advise", session="s", calls=3)
+    report = api("recommend", session="s", calls=3)
     taken, last = first_calls(RUN, 3)
     assert (report["calls"], report["last"]) == (3, last)
-    assert report["sentence"] == advise_on_session(taken).sentence
+    assert report["sentence"] == recommend_for_session(taken).sentence
     assert "there is nothing to leave out" in report["sentence"]
 
 
 def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     policies, budgets = ["prune", "contextrender"], [3000, 96000]
-    report = api("advise", session="s", calls=20, policies=policies, budgets=budgets)
+    report = api("recommend", session="s", calls=20, policies=policies, budgets=budgets)
     tried = [(each["policy"], each["budget"]) for each in report["options"]]
     assert tried == [(policy, budget) for policy in policies for budget in budgets]
 
@@ -64,15 +64,15 @@ def read(messages: list[Json]) -> tuple[list[Json], list[float]]:
 
 
 def until_complete(api: Api, **fields: Any) -> list[Json]:
-    replies = [api("advise_all", **fields)]
+    replies = [api("recommend_all", **fields)]
     while not replies[-1]["complete"]:
-        replies.append(api("advise_all", **fields))
+        replies.append(api("recommend_all", **fields))
         assert len(replies) < 100
     return replies
 
 
 def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
-    nothing = api("advise_all")
+    nothing = api("recommend_all")
     assert (nothing["complete"], nothing["sessions"], nothing["best"]) == (True, 0, None)
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
@@ -84,7 +84,7 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
     ]
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
-    wanted = advise(runs, cases, lambda _runs, _cases: scores)
+    wanted = recommend(runs, cases, lambda _runs, _cases: scores)
     assert told["sentence"] == wanted.sentence
     for option, expected in zip(told["options"], wanted.options, strict=True):
         # Times of recording stand where the file has none: caches do not expire in a test.

@@ -1,4 +1,4 @@
-"""The last rendering repeated and appended to (docs/policies.md, contextrender_frozen).
+"""The last rendering repeated and appended to (docs/policies.md, contextrender_cache_aware).
 
 Providers that cache up to marked places read again only what was marked before: `breakpoints`.
 """
@@ -36,7 +36,7 @@ START_EVERY: Final = 512
 """Invocations after which the budget starts anew, too, so that no more need be followed."""
 
 
-def contextrender_frozen(view: PolicyInput) -> Plan:
+def contextrender_cache_aware(view: PolicyInput) -> Plan:
     """The last call's rendering and what is new; selected anew when that exceeds the budget."""
     history = view.history
     key = frozen_key(view.budget, view.parameters, view.pins, view.start)
@@ -111,13 +111,13 @@ def _within(moment: CallContext, last: Frozen) -> Frozen:
 
 def _is_expired(moment: CallContext, last: Frozen) -> bool:
     """Whether no cache can hold the last prompt any more."""
-    minutes = moment.view.parameters.cache_minutes
+    minutes = moment.view.parameters.cache_ttl_minutes
     return bool(minutes) and last.over and moment.seconds_since(last.messages) > 60 * minutes
 
 
 def _selected(moment: CallContext, last: Frozen, cached: bool) -> PartialRebuild:
     """What is shown when something must leave: late, else all anew."""
-    density, share = density_of(moment), moment.view.parameters.frozen_share
+    density, share = density_of(moment), moment.view.parameters.rebuild_share
     text = text_at(moment, last.text)
     anew = SelectionBuilder(moment, text)
     select_few(anew, density, share)

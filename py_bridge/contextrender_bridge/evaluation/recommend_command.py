@@ -8,7 +8,7 @@ most 5% of the steps that use earlier results is advised; full history where les
 import argparse
 from functools import partial
 
-from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, advise
+from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, recommend
 from contextrender_bridge.evaluation.bootstrap import span
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.replay_command import add_what_to_replay
@@ -21,7 +21,7 @@ COLUMNS = ("policy", "budget", "of the\nbill", "", "hides, % of\nsteps", "", "do
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender advise`."""
+    """The options of `contextrender recommend`."""
     add_what_to_replay(parser, POLICIES, BUDGETS)
     add_json(parser)
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Replays, and prints the verdict."""
     replay = partial(replay_runs, workers=args.workers, closed_loop=True)
     cases = cases_of(args.policy, args.budget)
-    verdict = advise(read_runs(args.files, args.limit), cases, replay)
+    verdict = recommend(read_runs(args.files, args.limit), cases, replay)
     if args.json:
         return print_json(verdict.to_json())
     rows = [

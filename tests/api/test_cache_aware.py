@@ -15,7 +15,7 @@ from tests.support.transcripts import agent_run, assistant, user
 RUN = agent_run(40, lines=5)
 CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
 WHOLE = {message["content"] for message in RUN if message["role"] == "tool"}
-SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_frozen"}
+SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_cache_aware"}
 
 
 def prompts(api: Api, session: str = "s") -> list[list[Json]]:
@@ -60,7 +60,7 @@ def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[li
 def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:
     before = count_rows(alice.data)
     prompts(alice.api)
-    alice.api("render", session="s", messages=RUN, budget=2_500, policy="contextrender_frozen")
+    alice.api("render", session="s", messages=RUN, budget=2_500, policy="contextrender_cache_aware")
     rewritten = [*RUN[:60], assistant("Or else?"), user("Go on with ORD-1003.")]
     alice.api("render", session="s", messages=rewritten, **SETTINGS)
     fresh = alice.api("render", session="alone", messages=rewritten, **SETTINGS)
@@ -90,7 +90,7 @@ def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: fl
     imported(api, "s", messages, [before + n for n in range(past)] + 2 * [before + past + pause])
 
     def goes_on(minutes: float | None) -> bool:
-        parameters: Json = {} if minutes is None else {"cache_minutes": minutes}
+        parameters: Json = {} if minutes is None else {"cache_ttl_minutes": minutes}
         settings = SETTINGS | {"parameters": parameters}
         last = api("render", session="s", messages=messages[:past], **settings)["messages"]
         now = api("render", session="s", messages=messages, **settings)["messages"]

@@ -14,8 +14,8 @@ from contextrender_bridge.engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, DEFAULTS, chosen, render
 
-POLICY = "contextrender_frozen"
-WIDE = Parameters(frozen_share=0.6)
+POLICY = "contextrender_cache_aware"
+WIDE = Parameters(rebuild_share=0.6)
 
 
 def prompts(
@@ -35,7 +35,7 @@ def prompts(
 
 
 @pytest.mark.parametrize(
-    ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(frozen_share=0.2))]
+    ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(rebuild_share=0.2))]
 )
 def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Parameters) -> None:
     made = prompts(agent_run(60), budget, parameters)
