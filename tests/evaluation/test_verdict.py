@@ -108,8 +108,8 @@ def test_the_sentence_says_all_of_it() -> None:
     assert sure.sentence == (
         "contextrender_cache_aware with a budget of 12,000 tokens would save 50.0% [48.0,52.0] "
         "of the bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched "
-        "again included), and hide something needed in 4.0% [2.0,6.0] of the steps that use earlier "
-        "results; in brackets, 95% intervals over 9 tasks."
+        "again included), and hide something needed in 4.0% [2.0,6.0] of the steps that use "
+        "earlier results; in brackets, 95% intervals over 9 tasks."
     )
     unsure = verdict((12000, figures(0.5, 0.96, spread=None)), tasks=1).sentence
     assert "would save 50.0% of the bill" in unsure

@@ -87,8 +87,9 @@ class Core(Connection):
         `contextrender_cache_aware` at 24,000 tokens unless call or session set another policy, as
         for `fit`. Results of the tools `pinned_tools` (names with `*`, `?`) and of the calls with
         the ids `pinned_calls` are shown while they fit; `kept` in the reply lists them. `sent`
-        ("rendered", "whole", "held_out") is what the model gets, `client` the caller's name, `used` the provider's usage of an earlier call (as in
-        `record_usage`): they are noted with the call.
+        ("rendered", "whole", "held_out") is what the model gets, `client` the caller's name,
+        `used` the provider's usage of an earlier call (as in `record_usage`). Both are recorded
+        with the call.
         """
         asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         asked |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
