@@ -54,7 +54,7 @@ def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) 
 def test_a_service_that_is_late(start: Start) -> None:
     slow = answering(Reply([b"{}"], pause=60, late=True))
     with serving(slow, lifespan="off") as url:
-        setup = start(url=url, token="t", deadline=0.3)
+        setup = start(url=url, token="t", render_timeout=0.3)
         passes(setup, "late")
         passes(setup, "late")
         assert len(slow.asked) == 2

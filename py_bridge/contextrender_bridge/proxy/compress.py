@@ -126,7 +126,7 @@ class Compression:
         if call.asked.whole_for or fit.reply is None or fit.plan is None or transcript is None:
             told: Json = {"fail_open": fit.failure} if fit.failure else {}
             if call.asked.whole_for:
-                told["whole"] = call.asked.whole_for
+                told["full_history"] = call.asked.whole_for
             return {**_report(messages, 0, 0, [], call.session), **told}, call
         self._remember(asked.token, call.session)
         texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)

@@ -60,7 +60,7 @@ class Tally:
             totals = self.totals
             before = int(told.get("tokens-before", 0))
             # What goes whole is told with what would have been sent.
-            after = before if "whole" in told else int(told.get("tokens-after", 0))
+            after = before if "full-history" in told else int(told.get("tokens-after", 0))
             totals.calls += 1
             # Where the provider tells no tokens of the prompt, they are the history's alone.
             sent = usage.prompt if usage else after

@@ -1,4 +1,7 @@
-"""What one model call was shown, noted when it is made: results as runs of their numbers."""
+"""What one model call was shown, noted when it is made: results as runs of their numbers.
+
+Long because it holds the record and its stored form.
+"""
 
 from __future__ import annotations
 
