@@ -37,18 +37,35 @@ export interface CompareView {
   options: PolicyView[];
 }
 
-export interface LinkView {
-  session: string;
-  id: string;
-  label: string;
-  made_at: number;
-  ends_at: number;
-  path: string;
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  whole: boolean;
+  result: number | null;
+  shown: boolean;
 }
 
-export interface LinksView {
-  session: string;
-  links: LinkView[];
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  shown: string;
+  outside: boolean;
+  text: string;
+  whole: boolean;
+  calls: CallLine[];
+}
+
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  last: number;
+  before: number;
+  got: number;
+  messages: MessageLine[];
 }
 
 export interface FieldView {
@@ -81,50 +98,6 @@ export interface NodeView {
   fields: FieldView[];
   degrees: DegreeView[];
   edges: EdgeView[];
-  next: number | null;
-}
-
-export interface ResultColumns {
-  first: number;
-  tools: string[];
-  names: number[];
-  positions: number[];
-  turns: number[];
-  tokens: number[];
-}
-
-export interface TurnView {
-  turn: number;
-  results: number;
-  before: number;
-  after: number;
-  outside: number;
-  retained: number;
-  complete: number[];
-  replaced: number[];
-  uses: number[];
-  needed: number[];
-  seen: number;
-  missed: number[];
-  noted: boolean;
-  sent: string;
-  model: string;
-  billed: number[] | null;
-  budget: number;
-  faulted: boolean;
-}
-
-export interface TimelineView {
-  session: string;
-  branch: number;
-  last: number;
-  waiting: boolean;
-  rough: boolean;
-  budget: number | string;
-  policy: string;
-  policies: string[];
-  results: ResultColumns;
-  turns: TurnView[];
   next: number | null;
 }
 
@@ -205,6 +178,38 @@ export interface ContentView {
   drawn: DrawnView[];
 }
 
+export interface AdvisedView {
+  policy: string;
+  budget: number | string;
+  cost: number | null;
+  hidden: number | null;
+  dollars: number;
+  full_dollars: number;
+}
+
+export interface AdviceView {
+  session: string;
+  branch: number;
+  calls: number;
+  last: number;
+  sentence: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
+export interface AllAdviceView {
+  sessions: number;
+  weighed: number;
+  calls: number;
+  replayed: number;
+  complete: boolean;
+  sentence: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
 export interface ResultColumns {
   first: number;
   tools: string[];
@@ -271,37 +276,6 @@ export interface SearchView {
   sessions: number;
   events: number;
   next: string | null;
-}
-
-export interface CallLine {
-  name: string;
-  tokens: number;
-  text: string;
-  whole: boolean;
-  result: number | null;
-  shown: boolean;
-}
-
-export interface MessageLine {
-  position: number;
-  role: string;
-  name: string;
-  turn: number;
-  tokens: number;
-  shown: string;
-  outside: boolean;
-  text: string;
-  whole: boolean;
-  calls: CallLine[];
-}
-
-export interface CallView {
-  explain: ExplainView;
-  parameters: Record<string, number>;
-  last: number;
-  before: number;
-  got: number;
-  messages: MessageLine[];
 }
 
 export interface TurnView {
