@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -12,9 +13,15 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(value: object) -> int:
-    """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=1))
+    """Print one JSON document on standard output."""
+    print(as_json_text(value, indent=1))
     return 0
+
+
+def as_json_text(value: object, indent: int | None = None) -> str:
+    """Return JSON for standard output. What its encoding may lack is escaped, not replaced."""
+    is_ascii = (sys.stdout.encoding or "").lower().replace("-", "") not in ("utf8", "utf_8")
+    return json.dumps(value, ensure_ascii=is_ascii, indent=indent)
 
 
 def printable(text: str, longest: int | None = None) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.controls import LONGEST_NAME, is_compaction, session_of
+from contextrender_bridge.proxy.controls import LONGEST_NAME, session_of
+from contextrender_bridge.proxy.own_calls import is_compaction
 
 from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup

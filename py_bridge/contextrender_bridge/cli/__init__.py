@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -99,6 +100,7 @@ SUBCOMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand. Errors the user can mend are one sentence on stderr."""
+    _replace_unprintable()
     parser = _parser()
     chosen = parser.parse_args(argv)
     if chosen.command is None:
@@ -119,6 +121,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 141
+
+
+def _replace_unprintable() -> None:
+    """Print a character that the terminal's encoding lacks as another, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
+from urllib.request import getproxies
 
 from contextrender_bridge.base.errors import (
     CommandError,
@@ -79,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
             *configuration(),
             *data_folder(),
             *models(),
+            *network(),
             *service(),
             *agents(),
         ]
@@ -163,6 +165,19 @@ def models() -> Iterator[Finding]:
         yield Finding("model", "LiteLLM is not installed", "bad", how_to_install("models"))
     keys = [name for name in KEYS if environment_without().get(name)]
     yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
+
+
+def network() -> Iterator[Finding]:
+    """What keeps connections to providers from working: certificates, network proxies."""
+    if importlib.util.find_spec("aiohttp") is None:
+        return
+    from contextrender_bridge.proxy.surroundings import faults, without_password
+
+    found = [Finding("network", sentence, "bad") for sentence in faults()]
+    yield from found
+    named = [f"{name}: {without_password(value)}" for name, value in getproxies().items()]
+    if not found:
+        yield Finding("network", ", ".join(named) or "certificates can be read, no proxy is set")
 
 
 def service() -> Iterator[Finding]:

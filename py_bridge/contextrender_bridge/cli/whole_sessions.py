@@ -7,9 +7,10 @@ import json
 import sys
 from pathlib import Path
 
-from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.errors import CommandError, Conflict
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.asking import Service
+from contextrender_bridge.printing import as_json_text
 
 
 class Export:
@@ -24,16 +25,16 @@ class Export:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Write the export; an existing file is not replaced."""
+        if args.file is not None and Path(args.file).exists():
+            raise CommandError(f"{args.file} is there already: remove it, or name another file.")
         with Service() as service:
-            text = json.dumps(
-                service.ask("export_session", session=args.session), ensure_ascii=False
-            )
+            told = service.ask("export_session", session=args.session)
         if args.file is None:
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(as_json_text(told) + "\n")
             return 0
         try:
             with Path(args.file).open("x", encoding="utf-8") as file:
-                file.write(text + "\n")
+                file.write(json.dumps(told, ensure_ascii=False) + "\n")
         except OSError as error:
             raise CommandError(f"{args.file} cannot be written: {error.strerror}.") from None
         print(
@@ -60,7 +61,12 @@ class Import:
             raise CommandError("--as names one session: give one file.")
         with Service() as service:
             for file in args.files:
-                made = service.ask("import_session", data=_read(file), session=args.name)
+                try:
+                    made = service.ask("import_session", data=_read(file), session=args.name)
+                except Conflict as conflict:
+                    raise CommandError(
+                        f"{conflict.message.rstrip('.')}: --as NAME gives it another name."
+                    ) from None
                 print(f"imported {made['session']}: {made['recorded']} messages")
         return 0
 
@@ -93,10 +99,10 @@ class Delete:
 
 def _read(file: str) -> Json:
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         data: Json = json.loads(text)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CommandError(f"{file} is not an exported session: it is not JSON.") from None
     return data

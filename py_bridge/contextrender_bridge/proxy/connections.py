@@ -6,6 +6,7 @@ What is above them sees httpx's replies and errors.
 from __future__ import annotations
 
 import io
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from yarl import URL
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.proxy.routing import Headers
+from contextrender_bridge.proxy.surroundings import proxy_fault, trusted_certificates
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20.0
@@ -39,6 +41,10 @@ class Unavailable(Exception):
     """The provider gave no answer; `args` says how, and whether it was silent for too long."""
 
 
+class EnvironmentFault(ValueError):
+    """A variable of the user's environment keeps a connection from being opened."""
+
+
 class Connections:
     """Kept alive, and as many as there are calls, of the event loop that asks first."""
 
@@ -47,6 +53,7 @@ class Connections:
         self._silence = silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
+        self._fault = ""
 
     @asynccontextmanager
     async def answer(
@@ -57,7 +64,7 @@ class Connections:
             with span("provider request", server__address=httpx.URL(url).host):
                 response = await self.ask(method, url, headers, content)
         except httpx.HTTPError as error:
-            raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
+            raise Unavailable(_told(error, url), isinstance(error, httpx.ReadTimeout)) from error
         try:
             yield response
         finally:
@@ -92,11 +99,14 @@ class Connections:
     async def _send(
         self, method: str, url: str, headers: Headers, content: Content, attempt: _Attempt
     ) -> aiohttp.ClientResponse:
+        target = URL(url, encoded=True)
+        proxy = self._proxy(target)
         self._session = self._session or self._opened()
+        if self._fault and target.scheme == "https":
+            raise EnvironmentFault(self._fault)
         data: Any = content or None
         if isinstance(content, bytes) and len(content) > LARGE_BODY:
             data = io.BytesIO(content)
-        target = URL(url, encoded=True)
         return await self._session.request(
             method,
             target,
@@ -104,12 +114,14 @@ class Connections:
             headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
             skip_auto_headers=_NOT_ADDED,
             allow_redirects=False,
-            proxy=self._proxy(target),
+            proxy=proxy,
             trace_request_ctx=attempt,
         )
 
     def _opened(self) -> aiohttp.ClientSession:
-        trusted = httpx.create_ssl_context()
+        found, self._fault = trusted_certificates()
+        # Without certificates no connection with TLS is opened; others work.
+        trusted = found or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusted.set_alpn_protocols(["http/1.1"])
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
@@ -131,6 +143,8 @@ class Connections:
         if not self._proxies or host in LOOPBACK or proxy_bypass(host):
             return None
         named = self._proxies.get(url.scheme) or self._proxies.get("all")
+        if named and (fault := proxy_fault(named)):
+            raise EnvironmentFault(fault)
         return f"http://{named}" if named and "://" not in named else named
 
 
@@ -188,6 +202,12 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
+def _told(error: httpx.HTTPError, url: str) -> str:
+    """Return the kind of a failure and the provider's address, with the reason if it is known."""
+    reason = f": {error}" if isinstance(error.__cause__, EnvironmentFault) else ""
+    return f"{type(error).__name__} at {httpx.URL(url).netloc.decode()}{reason}"
+
+
 def _failure(error: Exception) -> httpx.HTTPError:
     """The same in httpx's words."""
     said = str(error) or type(error).__name__
@@ -199,6 +219,8 @@ def _failure(error: Exception) -> httpx.HTTPError:
         return httpx.ConnectError(said)
     if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
         return httpx.RemoteProtocolError(said)
+    if isinstance(error, EnvironmentFault):
+        return httpx.ConnectError(said)
     if isinstance(error, ValueError):
         return httpx.UnsupportedProtocol(said)
     return httpx.ReadError(said)

@@ -23,8 +23,9 @@ from contextrender_bridge.client.fitting import (
 )
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.controls import Controls, line_of, session_of
+from contextrender_bridge.proxy.controls import Controls, is_agents, line_of, session_of
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
+from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.routing import Headers
 from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
 
@@ -83,6 +84,8 @@ class Histories:
             asked = asked.for_request(call.session, dialect, body)
             call = replace(call, asked=asked, fit=RenderedRequest(body, transcript=transcript))
             if not transcript.messages or _is_kept_elsewhere(body):
+                return call
+            if is_agents(headers) and is_side_call(body):
                 return call
             if not asked.identified:
                 return self._failed(call, "token_missing")

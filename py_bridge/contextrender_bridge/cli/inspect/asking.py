@@ -32,7 +32,12 @@ class Service:
     def __init__(self) -> None:
         """Raises NoCredentials when no service is known."""
         self.url = resolve_credentials(None, None).url
-        self._client = ContextRender(self.url, timeout=TIMEOUT, retries=0)
+        try:
+            self._client = ContextRender(self.url, timeout=TIMEOUT, retries=0)
+        except (ImportError, OSError, ValueError) as error:  # certificates, network proxies
+            raise CommandError(
+                f"no connection to {self.url} can be opened ({error}): `contextrender doctor`."
+            ) from None
 
     def __enter__(self) -> Service:
         return self

@@ -43,10 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=names_of,
         default=["day"],
         metavar="NAMES",
-        help=f"one line for each of {', '.join(GROUPS)} (day), or of several: day,model",
+        help=f"one line for each of {', '.join(GROUPS)} (day, in UTC), or of several: day,model",
     )
     parser.add_argument(
-        "--since", default="", metavar="DAY", help="first day: 2026-01-31 or yesterday (all)"
+        "--since",
+        default="",
+        metavar="DAY",
+        help="first day (UTC): 2026-01-31 or yesterday (all)",
     )
     parser.add_argument(
         "--price",
@@ -111,7 +114,7 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
         return Text("no call has been counted yet")
     everything = grouped([{**row, "all": "all"} for row in view["rows"]], ["all"])
     lines = [*grouped(view["rows"], by).items(), *everything.items()]
-    heads = (", ".join(by), *HEADS)
+    heads = (", ".join("day (UTC)" if name == "day" else name for name in by), *HEADS)
     table = fitted(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
     told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
     if unpriced := sum(total["unpriced"] for total in everything.values()):

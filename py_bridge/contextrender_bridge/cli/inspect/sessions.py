@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only with it in a name, folder, client, model or tool",
     )
     parser.add_argument(
-        "--since", default="", metavar="DAY", help="only those active from this day on"
+        "--since", default="", metavar="DAY", help="only those active from this day on, in UTC"
     )
     parser.add_argument(
         "--sort", default="", metavar="BY", help=f"{', '.join(SORTS)} (newest first)"

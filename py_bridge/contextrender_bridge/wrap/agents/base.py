@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from abc import ABC, abstractmethod
@@ -71,8 +72,8 @@ class Agent(ABC):
         """The run through `doors`. Raises CommandError where that cannot be."""
 
     def passes(self, body: bytes) -> bool:
-        """Whether a model call goes through unread."""
-        return self.has_bare_calls and b'"tools"' not in body
+        """Return whether a model call goes through unread: it has no tools, or none in its list."""
+        return self.has_bare_calls and _TOOLS.search(body) is None
 
 
 def unchanged(given: RunRequest) -> Redirect:
@@ -110,7 +111,7 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
     Raises CommandError when it cannot be read.
     """
     try:
-        found = parse(path.read_text(encoding="utf-8"))
+        found = parse(_text_of(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except CommandError:
@@ -118,6 +119,13 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
     except Exception as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
     return table(found)
+
+
+def _text_of(raw: bytes) -> str:
+    """Return a file's text, whatever byte order mark an editor has put before it."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace")
+    return raw.decode("utf-8-sig", "replace")
 
 
 def read_json(path: Path) -> Json:
@@ -148,6 +156,7 @@ def merged(one: Json, other: Json) -> Json:
     return both
 
 
+_TOOLS = re.compile(rb'"tools"\s*:\s*\[\s*[^\]\s]')
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)

@@ -1,0 +1,180 @@
+"""Recognises the model calls that an agent makes for itself: compactions, and titles and the like.
+
+In a compaction the model summarises the history, and the agent goes on with the summary. It needs
+all of the history, because what the summary lacks is lost to the agent. A title, a topic or a check
+of the quota is no part of the conversation, so it is not recorded.
+
+Newer releases word these calls otherwise, so mostly their shape is compared: an agent at work sends
+its tools, and a call of its own has none. Claude Code and Codex send theirs with the tools; these
+are known by how their last words begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+WITH_TOOLS = (
+    "Your task is to create a detailed summary of",
+    "CRITICAL: Respond with TEXT ONLY",
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",
+    "You have exceeded the maximum number of tokens, please stop coding and instead write a short "
+    "memento",
+)
+CLAUDE_CODE_BODY = "Your task is to create a detailed summary"
+ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
+LONGEST_HEAD = 1_500
+"""Characters of an instruction that are read."""
+
+_SUMMARISE = re.compile(
+    r"summari[sz]\w*|\bsummary\b|compact(?:ion|ing)?\b|checkpoint|memento|hand-?off"
+    r"|(?:detailed|continuation) prompt",
+    re.IGNORECASE,
+)
+_CONVERSATION = re.compile(
+    r"conversation|context|session|history|messages above|transcript|next agent|continu",
+    re.IGNORECASE,
+)
+_TASK = re.compile(
+    r"^\W*(?:critical\b|important\b|you are|you have|your task|your job|please\b|provide"
+    r"|create|write|update|generate|produce|summari[sz]e|compact|the messages above"
+    r"|do not|don't|respond)",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(
+    r"\btitles?\b|\btopics?\b|under 50 characters|branch name|\bquota\b", re.IGNORECASE
+)
+_TITLE_TASK = re.compile(
+    r"generat|writ|creat|coming up|come up|extract|analy[sz]e|summari[sz]e|name this|output only",
+    re.IGNORECASE,
+)
+_AROUND = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
+"""How an agent's own additions begin, such as `<system-reminder>`."""
+
+
+def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
+    """Return whether a request is an agent's own compaction."""
+    items = _items(body)
+    last = _last_instruction(items)
+    if last is None:
+        return False
+    if isinstance(last, Mapping):
+        return last.get("type") in ITEMS
+    if last.startswith(WITH_TOOLS) and (
+        not last.startswith(WITH_TOOLS[1]) or CLAUDE_CODE_BODY in last
+    ):
+        return True
+    if _has_tools(body):
+        return False
+    if _has_calls(items):
+        return _asks_for_summary(last) or any(map(_asks_for_summary, _system_texts(body, items)))
+    return _holds_conversation(last) and any(map(_asks_for_summary, _system_texts(body, items)))
+
+
+def is_side_call(body: Mapping[str, Any]) -> bool:
+    """Return whether a request of an agent's session is for a title, a topic or its quota."""
+    items = _items(body)
+    last = _last_instruction(items)
+    if _has_tools(body) or _has_calls(items) or not isinstance(last, str):
+        return False
+    if body.get("max_tokens") == 1:
+        return True
+    return any(
+        _TITLE.search(text[:LONGEST_HEAD]) and _TITLE_TASK.search(text[:LONGEST_HEAD])
+        for text in (last, *_system_texts(body, items))
+    )
+
+
+def _items(body: Mapping[str, Any]) -> Sequence[Any]:
+    for key in ("messages", "input"):
+        items = body.get(key)
+        if isinstance(items, list):
+            return items
+    return []
+
+
+def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
+    """Return the last words to the model, without what agents put around them, or an item of a type
+    of its own.
+
+    Newer models' requests may end with a system message, and blocks of reminders.
+    """
+    for item in reversed(items):
+        if not isinstance(item, Mapping):
+            return None
+        if item.get("type") in ITEMS:
+            return item
+        if item.get("role") in ("system", "developer"):
+            continue
+        texts = [text for text in _texts(item.get("content")) if not _AROUND.match(text)]
+        if texts and item.get("role") == "user":
+            return texts[-1].lstrip()
+        if item.get("role") != "user" or not _is_text(item.get("content")):
+            return None
+    return None
+
+
+def _texts(content: Any) -> list[str]:
+    """Return the texts of a content, a string or blocks."""
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    return [
+        block["text"]
+        for block in blocks
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str)
+    ]
+
+
+def _is_text(content: Any) -> bool:
+    return isinstance(content, str) or (
+        isinstance(content, list)
+        and all(isinstance(block, Mapping) and "text" in block for block in content)
+    )
+
+
+def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str]:
+    for content in (body.get("system"), body.get("instructions")):
+        yield from _texts(content)
+    for item in items[:3]:
+        if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
+            yield from _texts(item.get("content"))
+
+
+def _has_tools(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("tools")) and body.get("tool_choice") not in ("none", {"type": "none"})
+
+
+def _has_calls(items: Sequence[Any]) -> bool:
+    """Return whether the history has calls of tools, which the request offers no longer."""
+    for item in items:
+        told = item if isinstance(item, Mapping) else {}
+        kinds = {told.get("type"), "tool" if told.get("role") == "tool" else None}
+        content = told.get("content")
+        if isinstance(content, list):
+            kinds |= {block.get("type") for block in content if isinstance(block, Mapping)}
+        if told.get("tool_calls") or kinds & CALLS:
+            return True
+    return False
+
+
+CALLS = frozenset({"tool", "tool_use", "tool_result", "function_call", "function_call_output"})
+
+
+def _asks_for_summary(text: str) -> bool:
+    head = text.lstrip()[:LONGEST_HEAD]
+    return bool(_TASK.match(head) and _SUMMARISE.search(head) and _CONVERSATION.search(head))
+
+
+def _holds_conversation(text: str) -> bool:
+    """Return whether a text is itself the history that is to be summarised."""
+    head = text.lstrip()[:LONGEST_HEAD]
+    return bool(_HOLDS.match(head))
+
+
+_HOLDS = re.compile(
+    r"here is the conversation|<conversation>|conversation (?:history|so far)|the messages above"
+    r"|(?:create|update) (?:a new|the) anchored summary",
+    re.IGNORECASE,
+)

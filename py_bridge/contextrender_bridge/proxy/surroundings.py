@@ -1,0 +1,62 @@
+"""Finds what in a user's environment keeps connections to providers from working.
+
+`doctor` reports it, and so does the answer to a model call that fails because of it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import httpx
+
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+SPOKEN = frozenset({"http", "https"})
+
+
+def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
+    """Return what proves a provider's identity, or why there is nothing that does."""
+    try:
+        return httpx.create_ssl_context(), ""
+    except OSError as error:
+        reason = error.strerror or getattr(error, "reason", "") or type(error).__name__
+        named = (
+            f"{name} names {os.environ[name]}, which" for name in CERTIFICATES if name in os.environ
+        )
+        told = next(named, "the file of certificates")
+        return None, f"{told} cannot be read ({reason}): correct or unset it"
+
+
+def proxy_fault(address: str) -> str:
+    """Return why a network proxy cannot be used; empty if it can."""
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        is_known = parts.scheme in SPOKEN and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_known = False
+    return "" if is_known else f"{without_password(address)} is no HTTP proxy"
+
+
+def without_password(address: str) -> str:
+    """Return an address without the user and password in it."""
+    scheme, mark, rest = address.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a sentence for each variable that keeps connections from working."""
+    if sentence := trusted_certificates()[1]:
+        yield sentence
+    folder = os.environ.get("SSL_CERT_DIR")
+    if folder and not any(Path(part).is_dir() for part in folder.split(os.pathsep)):
+        yield f"SSL_CERT_DIR names {folder}, which is no folder: correct or unset it"
+    for scheme, address in (getproxies() if proxies is None else proxies).items():
+        name = f"{scheme}_proxy"
+        if name in PROXIES and (fault := proxy_fault(address)):
+            variable = name.upper() if name.upper() in os.environ else name
+            yield f"{variable}: {fault}; name one as http://HOST:PORT, or unset it"

@@ -1,0 +1,91 @@
+"""Commands on terminals and pipes that are not UTF-8, and in other time zones."""
+
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.cli import main
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.credentials import Credentials
+
+from tests.support.transcripts import assistant, step, user
+
+ODD = "Häuser 家 🏠 ‮gnp"
+
+
+def run(*words: str, encoding: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """What a command writes to a terminal of that encoding."""
+    out, err = (TextIOWrapper(BytesIO(), encoding=encoding, write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in {"COLUMNS": "80", **variables}.items():
+            patch.setenv(name, value)
+        try:
+            status = main(words)
+        except SystemExit as end:
+            status = int(end.code or 0)
+    told = [stream.buffer.getvalue() for stream in (out, err)]
+    return subprocess.CompletedProcess(words, status, *told)
+
+
+@pytest.fixture
+def session(credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("CONTEXTRENDER_URL", credentials.url)
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", credentials.token)
+    with ContextRender(credentials.url, credentials.token) as client:
+        messages = [user(ODD), *step("a", "look", "{}", f"seen {ODD}"), assistant(ODD)]
+        client.fit("oddly", messages[:-1], budget=500)
+        client.sync("oddly", messages)
+    return "oddly"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp437", "cp1252"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions",),
+        ("sessions", "--json"),
+        ("show", "oddly"),
+        ("savings",),
+        ("search", "seen"),
+        ("explain", "oddly"),
+        ("misses", "oddly"),
+        ("export", "oddly"),
+        ("doctor",),
+        ("--help",),
+        ("wrap", "--help"),
+    ],
+)
+def test_no_terminal_ends_a_command(session: str, words: tuple[str, ...], encoding: str) -> None:
+    done = run(*words, encoding=encoding)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    done.stdout.decode(encoding)
+
+
+def test_an_error_with_odd_letters(session: str) -> None:
+    done = run("show", ODD, encoding="ascii")
+    assert done.returncode == 1 and b"Traceback" not in done.stderr
+
+
+def test_json_loses_no_letter(session: str) -> None:
+    assert b"H\\u00e4user" in run("export", "oddly", encoding="latin-1").stdout
+
+
+def test_a_day_is_named_as_utc(session: str) -> None:
+    zone = "Etc/GMT-14" if datetime.now(UTC).hour >= 10 else "Etc/GMT+12"
+    done = run("savings", encoding="utf-8", TZ=zone)
+    assert b"day (UTC)" in done.stdout
+    for command in ("savings", "sessions"):
+        assert b"UTC" in run(command, "--help", encoding="utf-8").stdout
+
+
+def test_a_file_that_is_there_is_not_replaced(session: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("mine")
+    done = run("export", "oddly", str(tmp_path / "a.json"), encoding="utf-8")
+    assert done.returncode == 1 and b"is there already" in done.stderr
+    run("export", "oddly", str(tmp_path / "b.json"), encoding="utf-8")
+    done = run("import", str(tmp_path / "b.json"), encoding="utf-8")
+    assert done.returncode == 1 and b"--as NAME" in done.stderr

@@ -1,0 +1,188 @@
+"""An agent's own calls: compactions are sent whole, titles and quota checks are not recorded."""
+
+import uuid
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.proxy.own_calls import is_compaction, is_side_call
+
+from tests.proxy.agents import ChatAgent
+from tests.proxy.conftest import Setup
+from tests.support.scripted_model import chat, whole
+
+TOOLS = {"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}
+CALLS: list[Json] = [
+    {"role": "user", "content": "Find the fault."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "seen"},
+]
+BLOCKS: list[Json] = [
+    {"role": "user", "content": "Find the fault."},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "x", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "seen"}]},
+]
+ITEMS: list[Json] = [
+    {"role": "user", "content": "Find the fault."},
+    {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "a", "output": "seen"},
+]
+HELPER = "You are a helpful AI assistant tasked with summarizing conversations."
+CLAUDE = (
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed "
+    "summary of the RECENT portion of the conversation."
+)
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
+MEMENTO = (
+    "You have exceeded the maximum number of tokens, please stop coding and instead write a short "
+    "memento message for the next agent."
+)
+ANCHORED = "You are an anchored context summarization assistant for coding sessions."
+REMINDER = {"type": "text", "text": "<system-reminder>\nThe date has changed.\n</system-reminder>"}
+
+
+def user(*texts: str, extra: Json | None = None) -> Json:
+    blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
+    return {"role": "user", "content": [*blocks, *([extra] if extra else [])]}
+
+
+def system(text: str) -> Json:
+    return {"role": "system", "content": text}
+
+
+def ask(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        # Claude Code: newest, with reminders behind it, with a system message behind it, first.
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE)]}),
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user("Go on.", CLAUDE, extra=REMINDER)]}),
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), system("Be brief.")]}),
+        ("messages", {"system": HELPER, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
+        ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
+        # Codex: a text, an item, and the text of its first releases.
+        ("responses", {**TOOLS, "input": [*ITEMS, ask(CODEX)]}),
+        ("responses", {**TOOLS, "input": [*ITEMS, {"type": "compaction_trigger"}]}),
+        ("responses", {"input": [*ITEMS, ask(MEMENTO)]}),
+        ("responses", {"input": [*ITEMS, ask(CODEX), ask("<environment_context>x")]}),
+        # opencode: the history as messages, in older releases; as a text, in newer ones.
+        (
+            "chat",
+            {
+                "messages": [
+                    system(HELPER),
+                    *CALLS,
+                    ask("Provide a detailed prompt for continuing our conversation above."),
+                ]
+            },
+        ),
+        (
+            "messages",
+            {
+                "system": [{"type": "text", "text": HELPER}],
+                "messages": [*BLOCKS, ask("Summarize our conversation above.")],
+            },
+        ),
+        (
+            "chat",
+            {"messages": [system(ANCHORED), *CALLS, ask("Update the anchored summary below.")]},
+        ),
+        (
+            "responses",
+            {"instructions": ANCHORED, "input": [ask("Create a new anchored summary of it.")]},
+        ),
+        # pi and OpenClaw: one text.
+        (
+            "chat",
+            {
+                "messages": [
+                    system("You are a context summarization assistant. Your task is to read it."),
+                    ask("<conversation>\n[User]: Find it.\n</conversation>"),
+                ]
+            },
+        ),
+        # Hermes' and nobody's words, with the shape of an agent's own call.
+        (
+            "chat",
+            {
+                **TOOLS,
+                "tool_choice": "none",
+                "messages": [*CALLS, ask("Write a hand-off for the session that goes on.")],
+            },
+        ),
+    ],
+)
+def test_compactions_are_recognised(dialect: str, body: Json) -> None:
+    assert is_compaction(dialect, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {**TOOLS, "messages": [*CALLS, ask("Summarize our conversation above.")]},
+        {"messages": [*CALLS, ask("Fix the summary of the session page.")]},
+        {"messages": [ask("Write a summary of our conversation.")]},
+        {"messages": [*CALLS, ask(CODEX), {"role": "assistant", "content": "Done."}]},
+        {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), {"role": "assistant", "content": "S"}]},
+        {**TOOLS, "messages": [*BLOCKS, user(f"What does {CLAUDE!r} mean?")]},
+        {"messages": [system(HELPER), ask("Write me a poem.")]},
+    ],
+)
+def test_other_requests_are_not(body: Json) -> None:
+    assert not is_compaction("chat", body)
+
+
+def test_an_older_opencodes_compaction_is_sent_whole(setup: Setup) -> None:
+    agent = ChatAgent(setup, uuid.uuid4().hex).grown(7)
+    agent.run(1)
+    setup.model.script = [whole(chat("So far."))]
+    agent.items.append(ask("Provide a detailed prompt for continuing our conversation above."))
+    agent.extra = {key: value for key, value in agent.extra.items() if key != "tools"}
+    got = agent.post()
+    assert got.headers["x-contextrender-full-history"] == "compaction"
+    assert setup.model.asked[-1].json == agent.body
+
+
+SIDE: list[Json] = [
+    {"system": "Write the title in the language of the user.", "messages": [ask("Fix it.")]},
+    {"max_tokens": 1, "messages": [ask("quota")]},
+    {
+        "tools": [],
+        "system": "Analyze if this message indicates a new conversation topic.",
+        "messages": [ask("Fix it.")],
+    },
+    {
+        "messages": [
+            system("You are a title generator. You output ONLY a thread title."),
+            ask("Generate a title for this conversation:"),
+            ask("Fix it."),
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("body", SIDE)
+def test_titles_topics_and_quota_checks_are_side_calls(body: Json) -> None:
+    assert is_side_call(body)
+    assert not is_side_call({**body, **TOOLS})
+
+
+def test_a_side_call_is_no_part_of_the_sessions_record(setup: Setup) -> None:
+    session = uuid.uuid4().hex
+    headers = {"x_session_id": session}
+    setup.model.script = [whole(chat("Fix the fault")), whole(chat("Seen."))]
+    got = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
+    assert got.status_code == 200
+    assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
+    setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
+    (told,) = setup.service.list_sessions(query=session)["sessions"]
+    assert told["about"].startswith("Find the fault")
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1

@@ -1,0 +1,81 @@
+"""Variables of a user's environment that keep connections from working."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.proxy.connections import Connections, Unavailable
+from contextrender_bridge.proxy.surroundings import faults
+
+from tests.cli.test_doctor import findings, machine
+from tests.proxy.conftest import Start
+from tests.support.command import printed
+from tests.support.scripted_model import chat, whole
+
+__all__ = ["machine"]
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Find the fault."}]}
+CALL = "/v1/chat/completions"
+NOWHERE = "/nowhere/ca.pem"
+
+
+def test_missing_certificates_matter_for_https_alone(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
+    setup = start()
+    setup.model.script = [whole(chat("x"))]
+    assert setup.post(CALL, BODY).status_code == 200
+    got = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
+    assert got.status_code == 502
+    assert f"SSL_CERT_FILE names {NOWHERE}" in got.json()["error"]["message"]
+
+
+def test_a_network_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        connections = Connections(1.0)
+        try:
+            async with connections.answer("POST", "https://provider.test/v1", [], b"{}"):
+                pass
+        finally:
+            await connections.close()
+
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://me:secret@gate.test:1080")
+    with pytest.raises(Unavailable) as failure:
+        asyncio.run(ask())
+    told = str(failure.value)
+    assert "provider.test: socks5://gate.test:1080 is no HTTP proxy" in told
+    assert "secret" not in told
+
+
+def test_a_service_elsewhere_is_not_reached_in_one_sentence(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_URL", "https://service.test")
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "t")
+    monkeypatch.setenv("ALL_PROXY", "socks5://a.test:1")
+    assert "no connection to https://service.test" in printed("sessions", status=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("SSL_CERT_FILE", NOWHERE, NOWHERE),
+        ("SSL_CERT_FILE", __file__, "test_surroundings.py, which cannot be read"),
+        ("SSL_CERT_DIR", "/nowhere/certs", "which is no folder"),
+        ("HTTPS_PROXY", "http://gate.test:port", "HTTPS_PROXY"),
+        ("all_proxy", "socks4://gate.test", "all_proxy"),
+    ],
+)
+def test_doctor_names_the_variable(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+) -> None:
+    assert not list(faults())
+    monkeypatch.setenv(name, value)
+    found = findings(1)["network"]
+    assert found["state"] == "bad" and told in found["told"]
+
+
+def test_what_works_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    for proxy in ("gate.test:8080", "http://me:secret@gate.test", "https://[::1]:3128"):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        assert not list(faults())
