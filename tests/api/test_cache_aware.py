@@ -2,10 +2,13 @@
 
 import json
 import time
+from importlib import import_module
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
 
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
@@ -55,6 +58,22 @@ def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[li
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
         assert texts == [text for text in sent if text in WHOLE]
     assert frozen(alice) == kept
+
+
+def test_the_newest_call_is_explained_without_selecting_again(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that knows nothing of the session: what it showed is read."""
+    prompts(alice.api)
+    turn = len(CALLS)
+    known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
+    assert {row["shown"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
+    policy = import_module("contextrender_bridge.engine.policies.contextrender_cache_aware")
+    monkeypatch.setattr(policy, "_within", Mock(side_effect=AssertionError))
+    for number, name in enumerate(("explain", "get_call")):
+        PASTS._held.clear()
+        WORKING_SET.clear()
+        assert alice.api(name, session="s", turn=turn) == known[number]
 
 
 def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -148,10 +148,15 @@ class ResultRow:
     uses: list[UseRow]
 
 
-def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) -> list[ResultRow]:
-    """A row for each of these results (by number), or for every one in transcript order.
+def explain_results(
+    rendered: Rendered,
+    numbers: Sequence[int] | None = None,
+    decisions: Mapping[int, ResultDecision] | None = None,
+) -> list[ResultRow]:
+    """Return a row for each of these results (by number), or for every one in transcript order.
 
-    c follows from the uses told with it.
+    `decisions` are recorded ones, in place of those that follow from the rendering; how results
+    ranked at the last rebuild is told without them alone. c follows from the uses.
     """
     view, plan = rendered.view, rendered.plan
     history, results = view.history, view.history.results
@@ -168,7 +173,7 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
             UseRow(use.operation, position, history.turns[position], values)
         )
     verdicts, pins = Verdicts(rendered), view.pins
-    rebuilt, pinned = verdicts.rebuilt, bool(pins)
+    rebuilt, pinned = verdicts.rebuilt if decisions is None else None, bool(pins)
     return [
         ResultRow(
             results.message[r],
@@ -181,7 +186,7 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
             float(scores.score[r]) if scores else rebuilt.score(r) if rebuilt else None,
             results.tokens[r],
             int(view.costs[r]),
-            verdicts.of(r),
+            verdicts.of(r) if decisions is None else decisions[r],
             pinned and pins.names(history.names[results.event[r]], results.call_id[r]),
             uses.get(r, []),
         )

@@ -1,11 +1,11 @@
 """What happened to one result from call to call, and why a recorded call showed it or not."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.explain import ResultDecision, ResultRow
+from contextrender_bridge.engine.call.explain import ResultDecision
 from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
@@ -55,19 +55,11 @@ def is_told_by_lives(record: CallRecord) -> bool:
     return policy_named(record.settings.policy).sizes_itself and not record.whole
 
 
-def as_recorded(
-    numbers: Sequence[int],
-    rows: Sequence[ResultRow],
-    lives: Mapping[int, ResultLife],
-    turn: int,
-    record: CallRecord,
-) -> list[ResultRow]:
-    """Return the rows of these results with the reasons that their lives give."""
-    remaining = record.budget - record.after
+def recorded_decisions(
+    lives: Mapping[int, ResultLife], turn: int, record: CallRecord
+) -> dict[int, ResultDecision]:
+    """Return how a recorded call showed these results, and why, by the results' numbers."""
     if record.after == record.before:
-        fits = ResultDecision("complete", None, FITS)
-        return [replace(row, verdict=fits) for row in rows]
-    return [
-        replace(row, verdict=lives[number].decision(turn, remaining))
-        for number, row in zip(numbers, rows, strict=True)
-    ]
+        return dict.fromkeys(lives, ResultDecision("complete", None, FITS))
+    remaining = record.budget - record.after
+    return {result: life.decision(turn, remaining) for result, life in lives.items()}
