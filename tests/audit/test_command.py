@@ -24,7 +24,12 @@ def test_a_recorded_run_is_replayed(tmp_path: Path) -> None:
         for line in SHIPPED.read_text().splitlines()
         for message in json.loads(line)["messages"]
     )
-    assert told["replayed"] == {"runs": 1, "calls": 9, "left_out": calls - 9}
+    assert told["replayed"] == {
+        "runs": 1,
+        "calls": 9,
+        "left_out": calls - 9,
+        "sent_shortened": 0,
+    }
     best = told["verdict"]["best"]
     assert best is None or best["budget"] == "auto"  # which is what wrap does
     assert {option["budget"] for option in told["verdict"]["options"]} == {
@@ -89,7 +94,9 @@ def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
     assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
     assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
     assert "<meter" in page.read_text()
-    assert "held all that 50% of them needed" in printed(*words).replace("\n", " ")
+    assert "the files put back held all that 50% of them needed" in printed(*words).replace(
+        "\n", " "
+    )
 
 
 def test_what_pauses_cost(claude_left: Leave) -> None:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base.worth import pays_from, rule_of
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.evaluation import scores
 from contextrender_bridge.evaluation.advice import BUDGETS, recommend, recommend_for_session
 from contextrender_bridge.evaluation.bootstrap import Estimate
 from contextrender_bridge.evaluation.cases import Case, cases_of
-from contextrender_bridge.evaluation.prices import rule_of
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.verdict import RunLength, Verdict, verdict_on
 
@@ -89,7 +89,11 @@ def test_where_no_step_draws_on_a_result_nothing_needed_is_hidden() -> None:
 
 def test_it_says_from_what_length_on_it_pays() -> None:
     case = Case("contextrender_cache_aware", 6000)
-    runs = [RunLength(4_000, {case: 1.0}), RunLength(9_000, {case: 0.9}), RunLength(50_000, {})]
+    runs = [
+        RunLength(4_000, {case: 1.0}),
+        RunLength(9_000, {case: 0.9}),
+        RunLength(50_000, {case: 0.3}),
+    ]
     found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
     assert found.pays_from == 9_000 and found.that_long == 2
     assert "from histories of 9,000 tokens on: 2 of 3 runs reach that" in found.sentence
@@ -99,8 +103,25 @@ def test_runs_that_are_too_short_are_told() -> None:
     case = Case("contextrender_cache_aware", 6000)
     found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
     assert found.sentence == (
-        "No history of these runs exceeds 5,100 tokens: there is nothing to leave out within 6,000."
+        "The longest history of these runs is 5,100 tokens; under OpenAI's prompt cache, "
+        "ContextRender pays from about 50,000. Leave it off for such runs."
     )
+    assert pays_from("openai", "claude-sonnet-4-5") == pays_from("anthropic") == 50_000
+
+
+def test_a_few_short_runs_that_saved_do_not_say_from_where_it_pays() -> None:
+    case = Case("contextrender_cache_aware", 6000)
+    costs = {4_000: 0.5, 5_000: 1.1, 6_000: 1.0, 7_000: 1.2, 9_000: 0.8, 12_000: 0.7}
+    runs = [RunLength(tokens, {case: cost}) for tokens, cost in costs.items()]
+    found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
+    assert found.pays_from == 9_000
+
+
+def test_without_a_cache_it_pays_as_soon_as_something_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_PRICES", "own:input=2,cached=2,output=8")
+    assert pays_from("openai", "own") == 24_000
 
 
 def test_the_sentence_says_all_of_it() -> None:

@@ -67,7 +67,16 @@ def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
         (1900, 1900, Usage(CLAUDE, 10, 1000, 990, output=5)),
     )
     assert tally.totals.cost == tally.totals.whole_cost > 0
-    assert "left out (0%)" in closing_line(tally.totals, "LINK", observing=False)
+    line = closing_line(tally.totals, "LINK", observing=False)
+    assert "left out (0%, because your history stayed under the budget)" in line
+    assert "it pays from prompts of about 50,000 tokens, and the longest had 2,000" in line
+
+
+def test_a_long_run_does_not_say_from_where_it_pays() -> None:
+    line = closing_line(
+        tallied((90_000, 20_000, Usage(CLAUDE, 20_000))).totals, "LINK", observing=False
+    )
+    assert "it pays" not in line
 
 
 def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:

@@ -85,7 +85,8 @@ def _continue(runs: list[_Read], read: _Read) -> None:
     """Adds a run; a log has a request for each call, and one that goes on takes the place."""
     asked = read.run.messages[: read.asked]
     for earlier in reversed(runs[-SIDE_BY_SIDE:]):
-        if asked[: earlier.asked] == earlier.run.messages[: earlier.asked]:
+        is_same_model = earlier.run.model == read.run.model
+        if is_same_model and asked[: earlier.asked] == earlier.run.messages[: earlier.asked]:
             read.usage = [*earlier.usage, *read.usage]
             runs.remove(earlier)
             break

@@ -12,6 +12,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.replay import Replayed
 from contextrender_bridge.audit.run_costs import CAUSES, Bill, CacheRewrites
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.worth import RULE_NAMES
 from contextrender_bridge.evaluation.compactions import AGAIN, ALL, SUMMARY, CompactionScore, within
 from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent
 from contextrender_bridge.printing import printable
@@ -67,37 +68,66 @@ class Audit:
     @property
     def advice(self) -> list[str]:
         """Sentences: what to use, on how many runs that rests, and how."""
-        verdict, replayed = self.replayed.verdict, self.replayed
-        if verdict is None:
-            return ["No run has tool results to leave out: there is nothing to save."]
-        said = [verdict.sentence, f"Replayed: runs {replayed.runs:,}, calls {replayed.calls:,}."]
+        replayed = self.replayed
+        said = []
+        if replayed.shortened:
+            said.append(
+                f"{replayed.shortened:,} runs were sent shortened already, by `wrap` or by the "
+                "agent: their costs count, but they are not replayed."
+            )
+        if replayed.verdict is None:
+            return [*said, "No run has whole tool results to leave out: there is nothing to save."]
+        for verdict in replayed.verdicts:
+            head = f"{RULE_NAMES[verdict.rule]}: " if len(replayed.verdicts) > 1 else ""
+            said.append(head + verdict.sentence)
+        said.append(f"Replayed: runs {replayed.runs:,}, calls {replayed.calls:,}.")
         if replayed.left_out:
             said.append(f"{replayed.left_out:,} older calls were not replayed; --limit takes more.")
         said.append(NOT_SEEN)
-        if verdict.best is not None:
+        if any(verdict.best is not None for verdict in replayed.verdicts):
             said.append("To use it: contextrender wrap AGENT")
         return said
 
     @property
-    def options(self) -> Rows:
-        """What was replayed, a row each: budget, share of the bill, of steps, dollars a run."""
-        verdict = self.replayed.verdict
-        rows = [
-            (
-                *(option.case.size, percent(option.cost.value), percent(option.hidden.value)),
-                f"{option.dollars:,.2f}",
+    def options(self) -> list[Rows]:
+        """What was replayed, a table per provider: budget, share of the bill, of steps, dollars."""
+        verdicts = self.replayed.verdicts
+        return [
+            Rows(
+                RULE_NAMES[verdict.rule] if len(verdicts) > 1 else "",
+                OPTION_TITLES,
+                [
+                    (
+                        *(option.case.size, percent(option.cost.value)),
+                        *(percent(option.hidden.value), f"{option.dollars:,.2f}"),
+                    )
+                    for option in verdict.options
+                ],
             )
-            for option in (verdict.options if verdict else ())
+            for verdict in verdicts
         ]
-        return Rows("", OPTION_TITLES, rows)
 
     @property
     def compactions(self) -> list[str]:
         """Sentences: what the agents' own compactions lost."""
-        lost = self.replayed.compactions
+        replayed, lost = self.replayed, self.replayed.compactions
         if lost is None:
             return ["No session was compacted by its agent."]
-        said = [f"Compactions by the agents themselves: {lost.count:,}."]
+        said = [
+            f"Compactions by the agents themselves: {lost.count + replayed.hidden_summaries:,}."
+        ]
+        if replayed.hidden_summaries:
+            said.append(
+                f"Of {replayed.hidden_summaries:,} the agent's files have no summary in words "
+                "(Codex encrypts it), so what it lost cannot be measured."
+            )
+        if lost.measured < lost.count:
+            said.append(f"A random sample of {lost.measured:,} was measured.")
+        if replayed.estimated:
+            said.append(
+                f"Of {replayed.estimated:,} it is estimated which files Claude Code put back: the "
+                "last five it read, of 5,000 tokens each."
+            )
         steps = lost.steps[ALL]
         if not steps:
             return [*said, "No step after them drew on results from before."]
@@ -111,8 +141,8 @@ class Audit:
         return [
             *said,
             f"{steps:,} steps after them drew on results from before. The agent's summary "
-            f"held all that {lost.share(SUMMARY):.0%} of them needed; with what the agent "
-            f"read again, {lost.share(AGAIN):.0%}.",
+            f"and the files put back held all that {lost.share(SUMMARY):.0%} of them needed; with "
+            f"what the agent read again, {lost.share(AGAIN):.0%}.",
             f"Read again: {lost.read_calls:,} results, {lost.read_tokens.total():,} tokens"
             + (f" (${dollars:,.2f} at the price of input)." if dollars else "."),
             f"ContextRender would have shown, with nothing read again: {shown}.",
@@ -125,7 +155,9 @@ def as_text(audit: Audit) -> list[str | Rows]:
     if audit.bills:
         parts += [audit.costs, *audit.priced, ""]
     parts += [*audit.compactions, "", *audit.advice]
-    return [*parts, "", audit.options] if audit.options.rows else parts
+    for table in audit.options:
+        parts += ["", table]
+    return parts
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -141,9 +173,15 @@ def as_json(audit: Audit) -> dict[str, Any]:
             "runs": replayed.runs,
             "calls": replayed.calls,
             "left_out": replayed.left_out,
+            "sent_shortened": replayed.shortened,
         },
         "verdict": replayed.verdict.to_json() if replayed.verdict else None,
-        "compactions": (replayed.compactions or CompactionScore()).to_json(),
+        "verdicts": {verdict.rule: verdict.to_json() for verdict in replayed.verdicts},
+        "compactions": {
+            **(replayed.compactions or CompactionScore()).to_json(),
+            "hidden_summaries": replayed.hidden_summaries,
+            "estimated": replayed.estimated,
+        },
     }
 
 
@@ -165,7 +203,7 @@ def as_page(audit: Audit) -> str:
             ),
             "<h2>What to use</h2>",
             paragraphs(audit.advice),
-            audit.options.html,
+            *(table.html for table in audit.options),
         ],
     )
 

@@ -1,11 +1,13 @@
 """What to use for an agent, from runs of it: replays in a closed loop, and the verdict on them."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.worth import rule_of
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.models.embeddings import Embedder, NoEmbedder
 from contextrender_bridge.engine.parameters import budget_name
@@ -13,7 +15,6 @@ from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.in_process import replay_run
-from contextrender_bridge.evaluation.prices import rule_of
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
 from contextrender_bridge.evaluation.verdict import Verdict, lengths_of, verdict_on
@@ -48,7 +49,9 @@ def recommend(
     bootstrap = Bootstrap(scores)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = rule_of(run.model for run in runs)
-    return verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule))
+    model = Counter(run.model for run in runs if run.model).most_common(1)
+    lengths = lengths_of(scores, rule)
+    return verdict_on(known, rule, bootstrap.tasks, lengths, model[0][0] if model else "")
 
 
 def for_agents(cases: Sequence[Case]) -> list[Case]:

@@ -13,12 +13,12 @@ import argparse
 import json
 from pathlib import Path
 
+from contextrender_bridge.base.worth import rule_of
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compactions import measure_runs
-from contextrender_bridge.evaluation.prices import rule_of
 from contextrender_bridge.evaluation.report import Report
 from contextrender_bridge.evaluation.runs import read_runs
 from contextrender_bridge.evaluation.tables import console

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
-from contextrender_bridge.engine.parameters import START, budget_name
+from contextrender_bridge.base.worth import pays_from
+from contextrender_bridge.engine.parameters import budget_name
 from contextrender_bridge.evaluation.bootstrap import Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
@@ -16,6 +17,8 @@ Known = Sequence[tuple[Case, Mapping[str, Estimate]]]
 
 HIDDEN: Final = 0.05
 """Share of the steps drawing on results that may lack something, for a case to be advised."""
+MOST: Final = 0.75
+"""Share of the runs of a length that have to save, for it to be said that it pays there."""
 WORTH: Final = 0.02
 """Share of the bill that a case must save to be advised."""
 
@@ -97,7 +100,8 @@ def lengths_of(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
 class Verdict:
     """What was replayed, under one provider's `rule`, and the case advised, None for full history.
 
-    `tasks` is what intervals rest on; `runs` are the lengths of what was replayed, where known.
+    `tasks` is what intervals rest on; `runs` are the lengths of what was replayed, where known,
+    and `model` is that of most of them.
     """
 
     best: Advised | None
@@ -105,15 +109,26 @@ class Verdict:
     rule: str
     tasks: int
     runs: Sequence[RunLength] = ()
+    model: str = ""
 
     @property
     def pays_from(self) -> int | None:
-        """Tokens of the shortest history from which what is advised saved."""
+        """The shortest length of a history from which on most of the runs saved."""
         if self.best is None:
             return None
         case = self.best.case
-        saved = [run.tokens for run in self.runs if run.costs.get(case, 1.0) <= 1 - WORTH]
-        return min(saved, default=None)
+        saved, found = 0, None
+        for longer, run in enumerate(sorted(self.runs, key=lambda run: -run.tokens), 1):
+            has_saved = run.costs.get(case, 1.0) <= 1 - WORTH
+            saved += has_saved
+            if has_saved and saved >= MOST * longer:
+                found = run.tokens
+        return found
+
+    @property
+    def usually_pays_from(self) -> int:
+        """The length of a history from which it pays for such models, as measured on other runs."""
+        return pays_from(self.rule, self.model)
 
     @property
     def that_long(self) -> int:
@@ -128,11 +143,11 @@ class Verdict:
         if self.best is not None:
             return self._saves(self.best, cache)
         longest = max((run.tokens for run in self.runs), default=0)
-        least = min((option.case.budget or START for option in self.options), default=0)
-        if self.runs and longest <= least:
+        if self.runs and longest < self.usually_pays_from:
             return (
-                f"No history of these runs exceeds {longest:,} tokens: there is nothing to "
-                f"leave out within {least:,}."
+                f"The longest history of these runs is {longest:,} tokens; under {cache}, "
+                f"ContextRender pays from about {self.usually_pays_from:,}. Leave it off for such "
+                "runs."
             )
         if (default := _default(self.options)) is not None:
             return (
@@ -176,11 +191,14 @@ class Verdict:
             "tasks": self.tasks,
             "runs": len(self.runs),
             "pays_from": self.pays_from,
+            "usually_pays_from": self.usually_pays_from,
             "that_long": self.that_long,
         }
 
 
-def verdict_on(known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = ()) -> Verdict:
+def verdict_on(
+    known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = (), model: str = ""
+) -> Verdict:
     """What to use, if it saves enough: what live agents get where nothing is set, if that is among
     the cases, else the cheapest that hides little. `known` are the cases with their figures.
     """
@@ -189,7 +207,7 @@ def verdict_on(known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = 
     best = _default(options) or min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
     if best is not None and (best.cost.value or 0.0) > 1 - WORTH:
         best = None
-    return Verdict(best, options, rule, tasks, runs)
+    return Verdict(best, options, rule, tasks, runs, model)
 
 
 def _default(options: Sequence[Advised]) -> Advised | None:

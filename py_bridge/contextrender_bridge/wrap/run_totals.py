@@ -12,6 +12,7 @@ from typing import Any
 
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
+from contextrender_bridge.base.worth import pays_from, rule_of
 from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.proxy.routing import OURS, Headers, first
 from contextrender_bridge.proxy.upstream import Message, Send, UsageCapture
@@ -23,12 +24,15 @@ HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 class Totals:
     """Sums over calls. Dollars are of the calls with usage and a known price.
 
-    `before` and `after` are tokens of whole prompts and of those sent, system and tools included.
+    `before` and `after` are tokens of whole prompts and of those sent, system and tools included;
+    `longest` are those of the longest whole one, and `model` is the last call's.
     """
 
     calls: int = 0
     before: int = 0
     after: int = 0
+    longest: int = 0
+    model: str = ""
     unknown: int = 0
     failed_open: int = 0
     cost: float = 0.0
@@ -68,6 +72,7 @@ class Tally:
             totals.failed_open += "fail-open" in told
             if usage is None:
                 totals.before += sent + max(before - after, 0)
+                totals.longest = max(totals.longest, sent + max(before - after, 0))
                 totals.unknown += 1
                 return
             now = time.monotonic() if now is None else now
@@ -76,6 +81,8 @@ class Tally:
             whole, known = whole_bill(known, usage, left_out, now - last)
             self._lines[key] = known, now
             totals.before += whole.prompt
+            totals.longest = max(totals.longest, whole.prompt)
+            totals.model = usage.model
             price = self._prices.of_model(usage.model)
             if price is None:
                 totals.unpriced.add(usage.model)
@@ -163,6 +170,8 @@ def closing_json(totals: Totals, declared: Declared, link: str) -> dict[str, Any
         "calls": totals.calls,
         "tokens_before": totals.before,
         "tokens_after": totals.after,
+        "longest_prompt": totals.longest,
+        "pays_from": pays_from(rule_of([totals.model]), totals.model),
         "tokens_kept_away": totals.before - totals.after,
         "cost": round(totals.cost, 6) if known else None,
         "cost_of_whole_history": round(totals.whole_cost, 6) if known else None,
@@ -178,9 +187,16 @@ def closing_json(totals: Totals, declared: Declared, link: str) -> dict[str, Any
 def _tokens(totals: Totals, observing: bool) -> str:
     if observing:
         return f"{totals.before:,} prompt tokens, nothing changed"
-    share = (totals.before - totals.after) / totals.before if totals.before else 0.0
     away = totals.before - totals.after
-    return f"{away:,} of {totals.before:,} prompt tokens left out ({share:.0%})"
+    share = f"{away / totals.before:.0%}" if totals.before else "0%"
+    if not away and not totals.failed_open:
+        share += ", because your history stayed under the budget"
+    told = f"{away:,} of {totals.before:,} prompt tokens left out ({share})"
+    least = pays_from(rule_of([totals.model]), totals.model)
+    if totals.longest < least:
+        told += f"; it pays from prompts of about {least:,} tokens, and the longest had "
+        told += f"{totals.longest:,}"
+    return told
 
 
 def _cost(totals: Totals, observing: bool) -> list[str]:

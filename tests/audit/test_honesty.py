@@ -1,0 +1,182 @@
+"""What `audit` cannot see or should not claim: hidden summaries, young runs, mixed providers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.audit.replay import is_sent_shortened
+from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.evaluation import compactions
+from contextrender_bridge.evaluation.compactions import measure_runs
+from contextrender_bridge.evaluation.runs import Run
+
+from tests.audit.homes import CLAUDE, CODEX, at, audited, claude, leave, meta
+from tests.support.command import printed
+from tests.support.transcripts import assistant, step, user
+
+BOUNDARY: Json = {"type": "system", "subtype": "compact_boundary"}
+
+
+def said(text: str) -> str:
+    return " ".join(text.split())
+
+
+def item(kind: str, minute: int = 0, **payload: object) -> Json:
+    return {"timestamp": at(minute), "type": "response_item", "payload": {"type": kind, **payload}}
+
+
+def codex_message(role: str, text: str) -> Json:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return item("message", role=role, content=[{"type": kind, "text": text}])
+
+
+def codex_step(id: str, output: str) -> list[Json]:
+    return [
+        item("function_call", call_id=id, name="look", arguments="{}"),
+        item("function_call_output", call_id=id, output=output),
+    ]
+
+
+def compacted(summary: str, *history: Json) -> Json:
+    payload = {"message": summary, "replacement_history": [one["payload"] for one in history]}
+    return {"timestamp": at(5), "type": "compacted", "payload": payload}
+
+
+TASK = codex_message("user", "Find the fault.")
+BEFORE = [*meta("a"), TASK, *codex_step("a", "TOKEN_ALPHA"), codex_message("assistant", "Seen.")]
+AFTER = [codex_message("assistant", "It is TOKEN_ALPHA."), *codex_step("b", "well")]
+WORDS = codex_message(
+    "user", "Another language model produced a summary of its thinking process: TOKEN_ALPHA"
+)
+
+
+def test_codexs_encrypted_summary_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = compacted("", TASK, item("compaction", encrypted_content="xyz"))
+    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
+    audited(tmp_path, monkeypatch)
+    told = said(printed("audit", "--workers", "1"))
+    assert "Of 1 the agent's files have no summary in words (Codex encrypts it)" in told
+    assert "held all that 0%" not in told
+
+
+@pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
+def test_codexs_summary_in_words_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Json
+) -> None:
+    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
+    audited(tmp_path, monkeypatch)
+    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (found["hidden_summaries"], found["steps"], found["summary_had_all"]) == (0, 1, 1)
+
+
+def claude_row(role: str, block: Json, id: str, **fields: object) -> Json:
+    row = claude(id, f"r{id}")
+    row["message"] |= {"role": role, "content": [block]}
+    return {**row, "type": role, "uuid": id, **fields}
+
+
+def claude_session(version: str, *put_back: Json) -> list[Json]:
+    read: Json = {"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "a.py"}}
+    result: Json = {"type": "tool_result", "tool_use_id": "a", "content": "TOKEN_ALPHA"}
+    summary: Json = {"type": "text", "text": "All is well."}
+    answer: Json = {"type": "text", "text": "It is TOKEN_ALPHA."}
+    return [
+        claude_row("user", {"type": "text", "text": "Go."}, "1"),
+        claude_row("assistant", read, "2"),
+        claude_row("user", result, "3"),
+        BOUNDARY,
+        claude_row("user", summary, "4", isCompactSummary=True),
+        *put_back,
+        claude_row("assistant", answer, "5", version=version),
+    ]
+
+
+PUT_BACK: Json = {
+    "type": "attachment",
+    "uuid": "x",
+    "attachment": {
+        "type": "file",
+        "filename": "a.py",
+        "content": {"type": "text", "file": {"filePath": "a.py", "content": "TOKEN_ALPHA"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "put_back", "share", "estimated"),
+    [
+        ("2.1.217", [PUT_BACK], 1, 0),
+        ("2.1.220", [], 0, 0),
+        ("2.1.197", [], 1, 1),
+        ("", [], 1, 1),
+    ],
+)
+def test_files_that_claude_code_puts_back_count(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    put_back: list[Json],
+    share: float,
+    estimated: int,
+) -> None:
+    leave(tmp_path, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
+    audited(tmp_path, monkeypatch)
+    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (found["summary_had_all"], found["estimated"]) == (share, estimated)
+    told = said(printed("audit", "--workers", "1"))
+    assert ("it is estimated which files" in told) == bool(estimated)
+
+
+def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactions, "MOST", 3)
+    runs = []
+    for number in range(6):
+        name = f"TOKEN_{number}"
+        before = [user("Go."), *step("a", "look", "{}", name), assistant("Seen.")]
+        summary = name if number < 3 else "nothing"
+        after = [user(f"Summary {number}: {summary}"), assistant(f"It is {name}.")]
+        runs += [
+            Run(f"{number}#1", "", "", before),
+            Run(f"{number}#2", "", "", after, continues=f"{number}#1"),
+        ]
+    score = measure_runs(runs, 1)
+    assert (score.count, score.measured, score.steps["all"]) == (6, 3, 3)
+    assert 0 < (score.share("summary") or 0) < 1  # neither the first three nor the last
+    assert measure_runs(runs, 1).steps == score.steps
+
+
+def long_run(prompt: int) -> Recorded:
+    words = "plain words " * 4_000
+    messages = [user("Go."), *step("a", "look", "{}", words), assistant("Done.")]
+    return Recorded("a", "s", "a", "m", messages, usage=[Usage("m", 9), Usage("m", prompt)])
+
+
+def test_a_run_that_was_sent_shortened_is_told_from_a_whole_one() -> None:
+    assert is_sent_shortened(long_run(5_000))
+    assert not is_sent_shortened(long_run(9_000))
+    assert not is_sent_shortened(Recorded("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
+
+
+def test_young_runs_of_two_providers_are_judged_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [
+        {
+            "id": model,
+            "model": model,
+            "messages": [user("Go."), *step("a", "look", "{}", "seen"), assistant("Done.")],
+        }
+        for model in ("claude-opus-4-6", "gpt-5.1")
+    ]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    told = said(printed("audit", path, "--workers", "1"))
+    for name in ("Anthropic", "OpenAI"):
+        assert f"{name}: The longest history of these runs is" in told
+    assert told.count("pays from about 50,000. Leave it off for such runs.") == 2
+    found = json.loads(printed("audit", path, "--json", "--workers", "1"))
+    assert set(found["verdicts"]) == {"anthropic", "openai"}
