@@ -56,7 +56,12 @@ class Entry:
 def read_claude(home: Path, found: AuditInput) -> None:
     """Read every session below `home`, Claude Code's own folder."""
     for path in found.files(home / "projects", is_session=lambda name: name.endswith(".jsonl")):
-        _Session(path, found).read()
+        read_claude_session(path, found)
+
+
+def read_claude_session(path: Path, found: AuditInput) -> None:
+    """Read one session file."""
+    _Session(path, found).read()
 
 
 class _Session:

@@ -49,11 +49,19 @@ class Rollout:
 
 def read_codex(home: Path, found: AuditInput) -> None:
     """Read every session below `home`, Codex's own folder."""
-    rollouts = [
-        _read(path, found)
-        for folder in ("sessions", "archived_sessions")
-        for path in found.files(home / folder, is_session=_is_rollout)
-    ]
+    read_rollouts(
+        [
+            path
+            for folder in ("sessions", "archived_sessions")
+            for path in found.files(home / folder, is_session=_is_rollout)
+        ],
+        found,
+    )
+
+
+def read_rollouts(paths: Sequence[Path], found: AuditInput) -> None:
+    """Read session files, which may be copies and forks of one another."""
+    rollouts = [_read(path, found) for path in paths]
     known: dict[str, list[Count]] = {}
     for rollout in _parents_first(rollouts):
         copied = known.get(rollout.id) or known.get(rollout.parent) or []

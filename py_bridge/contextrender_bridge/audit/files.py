@@ -1,4 +1,5 @@
-"""Files of other programs: requests or histories of OpenAI's and Anthropic's APIs, and traces.
+"""Files: agents' sessions, wherever they were copied to, our exports, and those of other programs:
+requests or histories of OpenAI's and Anthropic's APIs, and traces.
 
 A file is JSON or JSON Lines, plain or gzipped: a list of messages, an object with `messages` or
 `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
@@ -16,29 +17,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contextrender_bridge.audit.agent_files import agent_reader, is_agent_file, read_rollout
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.run_reader import Recorded, items, mapping
+from contextrender_bridge.audit.codex import read_rollouts
+from contextrender_bridge.audit.run_reader import Recorded, items, mapping, whole
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage, usage_of
 from contextrender_bridge.base.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+EXPORT = "contextrender.session/"
 BLOCKS = frozenset({"tool_use", "tool_result"})
 SIDE_BY_SIDE = 16
 """A request of a log may continue one of this many last runs."""
 
 
 def read_files(path: Path, found: AuditInput) -> None:
-    """A file, or those in a folder. Raises CommandError when there is none."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-    else:
-        files = [path]
+    """Read a file, or those in a folder. Raise CommandError if there is none."""
+    files = list(found.files(path, is_session=_is_readable)) if path.is_dir() else [path]
     if not path.exists() or not files:
         raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
+    rollouts = []
     for file in files:
-        _read(file, found)
+        reader = agent_reader(file)
+        if reader is read_rollout:
+            rollouts.append(file)
+        elif reader is not None:
+            reader(file, found)
+        elif file == path or file.name.endswith(SUFFIXES):
+            _read(file, found)
+    read_rollouts(rollouts, found)
+
+
+def _is_readable(name: str) -> bool:
+    return name.endswith(SUFFIXES) or is_agent_file(name)
 
 
 def _read(path: Path, found: AuditInput) -> None:
@@ -56,6 +69,9 @@ def _read(path: Path, found: AuditInput) -> None:
         if spans:
             for span in spans:
                 traces.add(span)
+            continue
+        if str(value.get("format", "")).startswith(EXPORT):
+            _read_export(value, found)
             continue
         read = _run(value, f"{path.name}#{number}")
         if read is None:
@@ -91,6 +107,26 @@ def _continue(runs: list[_Read], read: _Read) -> None:
             runs.remove(earlier)
             break
     runs.append(read)
+
+
+def _read_export(value: Json, found: AuditInput) -> None:
+    """Read a session that `contextrender export` wrote, each branch as a run.
+
+    What begins anew in a session goes on after an agent's own compaction.
+    """
+    session, lines = str(value.get("session")), list[Recorded]()
+    for number, branch in enumerate(map(mapping, items(value.get("branches")))):
+        parent, fork = branch.get("parent"), whole(branch.get("fork"))
+        run = Recorded(f"{session}#{number + 1}", "ContextRender", session)
+        if fork and isinstance(parent, int) and 0 <= parent < len(lines):
+            run.messages = list(lines[parent].messages[:fork])
+        elif lines:
+            run.continues = lines[-1].id
+        run.messages += [dict(mapping(message)) for message in items(branch.get("messages"))]
+        lines.append(run)
+        calls = map(mapping, items(branch.get("calls")))
+        run.model = next((str(call["model"]) for call in calls if call.get("model")), "")
+        found.keep(run)
 
 
 def _whole_value(raw: bytes) -> Any:

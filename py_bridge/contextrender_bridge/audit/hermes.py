@@ -45,11 +45,12 @@ def read_hermes(home: Path, found: AuditInput) -> None:
     """Read every session in `home`'s store, and in those of its profiles."""
     for path in (home / "state.db", *sorted(home.glob("profiles/*/state.db"))):
         if path.exists():
-            found.counts["files"] += 1
-            _read_store(path, found)
+            read_hermes_store(path, found)
 
 
-def _read_store(path: Path, found: AuditInput) -> None:
+def read_hermes_store(path: Path, found: AuditInput) -> None:
+    """Read the sessions of one store."""
+    found.counts["files"] += 1
     tables = found.tables(path)
     if not tables:
         return

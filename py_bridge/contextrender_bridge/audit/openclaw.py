@@ -24,11 +24,16 @@ def read_openclaw(home: Path, found: AuditInput) -> None:
     """Read every session of every agent in `home`."""
     for path in found.files(home / "agents", is_session=_is_session):
         if path.name == STORE:
-            found.counts["files"] += 1
-            for session, rows in groupby(found.rows(path, EVENTS), key=lambda row: row[0]):
-                read_events(str(session), SOURCE, _events(rows, found), found)
+            read_openclaw_store(path, found)
         else:
             read_events(path.name.split(".jsonl")[0], SOURCE, found.lines(path), found)
+
+
+def read_openclaw_store(path: Path, found: AuditInput) -> None:
+    """Read the sessions of one agent's store."""
+    found.counts["files"] += 1
+    for session, rows in groupby(found.rows(path, EVENTS), key=lambda row: row[0]):
+        read_events(str(session), SOURCE, _events(rows, found), found)
 
 
 def _is_session(name: str) -> bool:

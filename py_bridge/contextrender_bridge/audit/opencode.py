@@ -46,16 +46,21 @@ class Message(NamedTuple):
 def read_opencode(home: Path, found: AuditInput) -> None:
     """Read every session in `home`: its stores, one for each channel, and its JSON files."""
     for path in sorted(home.glob("opencode*.db")):
-        found.counts["files"] += 1
-        tables = found.tables(path)
-        if "message" in tables:
-            _read(_stored(path, found), found)
-        if "session_message" in tables:
-            _read(_stored_2(path, found), found)
-        if tables and not tables & {"message", "session_message"}:
-            found.cannot_read(path, "a format of opencode's that is not supported")
+        read_opencode_store(path, found)
     for storage in (home / "storage", *sorted(home.glob("project/*/storage"))):
         _read(_in_files(storage, found), found)
+
+
+def read_opencode_store(path: Path, found: AuditInput) -> None:
+    """Read the sessions of one store."""
+    found.counts["files"] += 1
+    tables = found.tables(path)
+    if "message" in tables:
+        _read(_stored(path, found), found)
+    if "session_message" in tables:
+        _read(_stored_2(path, found), found)
+    if tables and not tables & {"message", "session_message"}:
+        found.cannot_read(path, "a format of opencode's that is not supported")
 
 
 def _stored(path: Path, found: AuditInput) -> Iterator[Message]:

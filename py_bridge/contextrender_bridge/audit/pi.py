@@ -29,7 +29,12 @@ SOURCE = "pi"
 def read_pi(home: Path, found: AuditInput) -> None:
     """Read every session below `home`, pi's own folder."""
     for path in found.files(home / "sessions", is_session=lambda name: name.endswith(".jsonl")):
-        read_events(path.stem, SOURCE, found.lines(path), found)
+        read_pi_session(path, found)
+
+
+def read_pi_session(path: Path, found: AuditInput) -> None:
+    """Read one session file."""
+    read_events(path.stem, SOURCE, found.lines(path), found)
 
 
 def read_events(session: str, source: str, events: Iterable[Json], found: AuditInput) -> None:

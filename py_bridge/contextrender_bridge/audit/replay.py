@@ -65,7 +65,7 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
         if one.calls > 1
         and id(one) not in shortened
         and any(message["role"] == "tool" for message in one.messages)
-        and (made := _run(one))
+        and (made := run_of(one))
     ]
     useful.sort(key=lambda run: max(run.times, default=0.0), reverse=True)
     runs, left = list[Run](), most
@@ -124,12 +124,13 @@ def _compactions(found: Sequence[Recorded], workers: int | None) -> CompactionSc
     runs = [
         dataclasses.replace(made, continues="") if one.hides_summary else made
         for one in found
-        if (one.source, one.task) in tasks and (made := _run(one))
+        if (one.source, one.task) in tasks and (made := run_of(one))
     ]
     return measure_runs(runs, workers) if runs else None
 
 
-def _run(one: Recorded) -> Run | None:
+def run_of(one: Recorded) -> Run | None:
+    """Return a run to replay; None if its messages cannot be."""
     try:
         check_messages(one.messages, 0)
     except ContextRenderError:

@@ -54,6 +54,9 @@ GROUPS = {
         "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.inspect.share"),
     },
     "Measure": {
+        "open": Subcommand(
+            "say why a recorded session went wrong", f"{HERE}.audit.open_command", server=True
+        ),
         "audit": Subcommand(
             "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
         ),

@@ -1,0 +1,192 @@
+"""`contextrender open`: what people have, and why it went wrong."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.evaluation.diagnosis import diagnose
+from contextrender_bridge.evaluation.runs import Run
+
+from tests.audit.homes import (
+    CLAUDE,
+    CODEX,
+    OPENCODE,
+    STORE,
+    audited,
+    claude,
+    leave,
+    leave_store,
+    opencode_row,
+)
+from tests.audit.test_honesty import AFTER, BEFORE, PUT_BACK, claude_session, compacted
+from tests.audit.test_stores import HERMES, event, openclaw
+from tests.support.command import printed
+from tests.support.transcripts import assistant, step, user
+
+WHOLE = [
+    user("Find the fault."),
+    *step("a", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
+    assistant("Seen."),
+]
+
+
+def opened(*paths: Path) -> list[Json]:
+    found: list[Json] = json.loads(printed("open", *paths, "--json"))["sessions"]
+    return found
+
+
+def parts(*after: Json, summary: str = "Nothing.") -> list[Run]:
+    model = "claude-sonnet-4-5"
+    return [
+        Run("s#1", "", model, WHOLE),
+        Run("s#2", "", model, [user(summary), *after], continues="s#1"),
+    ]
+
+
+def test_a_value_that_was_read_again() -> None:
+    again = [
+        assistant("I look further."),
+        *step("b", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
+        assistant("It is TOKEN_ALPHA."),
+    ]
+    found = diagnose(parts(*again))
+    (loss,) = found.losses
+    assert (loss.turn, loss.read, loss.left, loss.again) == (4, 1, 2, 4)
+    assert loss.tokens > 0 and loss.dollars == pytest.approx(loss.tokens * 3e-6)
+    assert found.sentence.startswith('Turn 4 asked again for look {"at": "x"} (TOKEN_ALPHA)')
+    assert "read at turn 1" in found.sentence and "left at turn 2" in found.sentence
+    assert found.turns == 5
+
+
+def test_a_value_that_was_used_without_being_read_again() -> None:
+    found = diagnose(parts(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
+    assert found.sentence.startswith(
+        "Turn 3 used TOKEN_ALPHA, TOKEN_BETA, which its prompt no longer held."
+    )
+
+
+def test_several_losses_are_summed_up() -> None:
+    before = [
+        user("Go."),
+        *step("a", "look", "1", "TOKEN_ALPHA"),
+        *step("c", "see", "2", "TOKEN_C"),
+    ]
+    after = [
+        user("Nothing."),
+        *step("b", "look", "1", "TOKEN_ALPHA"),
+        assistant("TOKEN_ALPHA."),
+        assistant("And TOKEN_C."),
+    ]
+    found = diagnose([Run("s#1", "", "", before), Run("s#2", "", "", after, continues="s#1")])
+    assert [loss.kind for loss in found.losses] == ["asked again", "used"]
+    assert "In all, 2 times a value was gone; 1 results were read again" in found.sentence
+
+
+def test_where_nothing_went_wrong_it_says_so() -> None:
+    assert "the agent never compacted" in diagnose([Run("s", "", "", WHOLE)]).sentence
+    kept = diagnose(parts(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters."))
+    assert kept.sentence.startswith("Nothing was lost: after 1 compactions")
+
+
+def leave_claude(home: Path) -> Path:
+    return leave(home, {f"{CLAUDE}/a.jsonl": claude_session("2.1.220")}) / f"{CLAUDE}/a.jsonl"
+
+
+def leave_codex(home: Path) -> Path:
+    lines = [*BEFORE, compacted("Nothing."), *AFTER]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    return leave(home, {"rollout-a.jsonl.zst": zstandard.compress(text)}) / "rollout-a.jsonl.zst"
+
+
+def leave_opencode(home: Path) -> Path:
+    return leave_store(home, "copy.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30))
+
+
+def leave_openclaw(home: Path) -> Path:
+    openclaw(home, event("1", "user", "Look."), event("2", "assistant", "Seen."))
+    return home / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+
+
+def leave_hermes(home: Path) -> Path:
+    row = "insert into messages values (1, 's', 'assistant', 'Seen.', null, null, 1, 1, 0)"
+    statements = [*filter(str.strip, HERMES.split(";")), row]
+    return leave_store(home, "state.db", *statements)
+
+
+def leave_pi(home: Path) -> Path:
+    head = {"type": "session", "id": "s", "version": 3}
+    lines = [head, event("1", "user", "Look."), event("2", "assistant", "Seen.")]
+    return leave(home, {"any.jsonl": lines}) / "any.jsonl"
+
+
+def leave_log(home: Path) -> Path:
+    request = {"model": "m", "messages": [{"role": "user", "content": "Look."}]}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Seen."}}]}
+    return leave(home, {"log.jsonl": [{"request": request, "response": answer}]}) / "log.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("make", "source"),
+    [
+        (leave_claude, "Claude Code"),
+        (leave_codex, "Codex"),
+        (leave_opencode, "opencode"),
+        (leave_openclaw, "OpenClaw"),
+        (leave_hermes, "Hermes"),
+        (leave_pi, "pi"),
+        (leave_log, "file"),
+    ],
+)
+def test_what_people_have_is_opened_wherever_it_is(
+    tmp_path: Path, make: Callable[[Path], Path], source: str
+) -> None:
+    path = make(tmp_path / "home")
+    (found,) = opened(path)
+    assert found["source"] == source
+    copy = tmp_path / "copies" / "deep" / path.name
+    copy.parent.mkdir(parents=True)
+    shutil.copy(path, copy)
+    assert opened(tmp_path / "copies") == [found]
+    if make in (leave_claude, leave_codex):
+        assert "TOKEN_ALPHA, which its prompt no longer held" in printed("open", path)
+
+
+def test_what_claude_code_puts_back_was_not_gone(tmp_path: Path) -> None:
+    leave(tmp_path, {"a.jsonl": claude_session("2.1.220", PUT_BACK)})
+    assert "Nothing was lost" in printed("open", tmp_path / "a.jsonl")
+
+
+def test_an_export_is_opened(tmp_path: Path) -> None:
+    export = {
+        "format": "contextrender.session/1",
+        "session": "s",
+        "branches": [
+            {"parent": -1, "fork": 0, "messages": WHOLE, "calls": [{"model": "gpt-5.1"}]},
+            {"parent": -1, "fork": 0, "messages": [user("-"), assistant("TOKEN_ALPHA")]},
+            {"parent": 0, "fork": 1, "messages": [assistant("Another.")]},
+        ],
+    }
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(export))
+    (found,) = opened(path)
+    assert found["source"] == "ContextRender" and found["model"] == "gpt-5.1"
+    assert [loss["turn"] for loss in found["losses"]] == [3]
+
+
+def test_without_files_this_machines_newest_sessions_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited(tmp_path, monkeypatch)
+    assert "there are no sessions in" in printed("open", status=1)
+    leave(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": BEFORE})
+    leave_store(
+        tmp_path, f"{OPENCODE}/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
+    )
+    assert len(opened()) == 3
+    shown = printed("open", "--limit", "1")
+    assert shown.count(" · ") >= 1 and "Codex" in shown
