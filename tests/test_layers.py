@@ -14,13 +14,19 @@ LONGEST = 250
 
 BRIDGE = "contextrender_bridge"
 BASE, ENGINE, EVALUATION = f"{BRIDGE}.base", f"{BRIDGE}.engine", f"{BRIDGE}.evaluation"
+OPENED = f"{BRIDGE}.audit.opened"
 STORED = {f"{BRIDGE}.runtime", f"{BRIDGE}.sessions", f"{BRIDGE}.store"}
 MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes", ENGINE},
-    "views": {"views", ENGINE, f"{EVALUATION}.verdict"},
+    "views": {
+        "views",
+        ENGINE,
+        *(f"{EVALUATION}.{name}" for name in ("diagnosis", "verdict")),
+        OPENED,
+    },
     "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORED},
-    "walkers": {"graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", BASE, *STORED},
+    "walkers": {"graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", OPENED, BASE, *STORED},
     "py_bridge": {BASE, ENGINE},
 }
 """What each room may import of ours. Walkers are endpoints: none imports another."""

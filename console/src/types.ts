@@ -37,6 +37,27 @@ export interface CompareView {
   options: PolicyView[];
 }
 
+export interface LossView {
+  turn: number;
+  kind: string;
+  call: string;
+  values: string[];
+  read: number;
+  left: number;
+  again: number | null;
+  tokens: number;
+  dollars: number | null;
+  sentence: string;
+}
+
+export interface DiagnosisView {
+  session: string;
+  summary: string;
+  turns: number;
+  compactions: number;
+  losses: LossView[];
+}
+
 export interface CallLine {
   name: string;
   tokens: number;
@@ -137,6 +158,24 @@ export interface MissesView {
   turns: number;
   misses: MissView[];
   next: number | null;
+}
+
+export interface OpenedView {
+  session: string;
+  source: string;
+  model: string;
+  about: string;
+  summary: string;
+  turns: number;
+  compactions: number;
+  hidden_summaries: number;
+  losses: LossView[];
+  data: Record<string, unknown>;
+}
+
+export interface OpenedFileView {
+  sessions: OpenedView[];
+  unreadable: string[];
 }
 
 export interface OperationView {

@@ -1,7 +1,9 @@
 """The service over a real SQLite file: in this process for most tests, a new user for each."""
 
+import json
 import logging
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -117,6 +119,9 @@ def example(walker: str, session: str) -> dict[str, Any]:
         return {}
     if walker in ("sync", "render"):
         return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}
+    if walker == "open_file":
+        messages = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
+        return {"name": "a.json", "content": b64encode(json.dumps(messages).encode()).decode()}
     if walker == "import_session":
         return {"session": session, "data": {}}
     return {"session": session, **NEEDS.get(walker, {})}

@@ -77,6 +77,7 @@ REFUSED: dict[str, list[Json]] = {
         *({"cursor": "x"}, {"cursor": "1"}, {"sort": "size"}, {"sort": "cost", "cursor": "x/y"}),
     ],
     "misses": [{"start": 0}],
+    "open_file": [{"name": "a", "content": "?"}, {"name": "a", "content": "eHg="}],
     "record_usage": [{"used": {"messages": 1, "tokens": "many"}}],
     "read_message": [{"position": 1, "start": -1}, {"position": 1, "characters": 0}],
     "recall": [

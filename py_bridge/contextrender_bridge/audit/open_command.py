@@ -92,11 +92,21 @@ class OpenedSession:
         return {
             "session": first.task,
             "source": first.source,
-            "model": next((run.model for run in self._runs if run.model), ""),
+            "model": self.model,
             "about": self.about,
-            "hidden_summaries": sum(run.hides_summary for run in self._runs),
+            "hidden_summaries": self.hidden_summaries,
             **self.diagnosis.to_json(),
         }
+
+    @property
+    def model(self) -> str:
+        """The first model that is named."""
+        return next((run.model for run in self._runs if run.model), "")
+
+    @property
+    def hidden_summaries(self) -> int:
+        """Compactions whose summary the file does not have in words."""
+        return sum(run.hides_summary for run in self._runs)
 
     @property
     def about(self) -> str:
@@ -115,7 +125,7 @@ class OpenedSession:
         when = datetime.fromtimestamp(newest).strftime("%Y-%m-%d %H:%M") if newest else ""
         head = [first.source, printable(first.task, 40), when, self.about]
         answer = self.diagnosis.sentence
-        if any(run.hides_summary for run in self._runs):
+        if self.hidden_summaries:
             answer += " A summary in the file has no words, so what it kept is not known."
         said = [" · ".join(filter(None, head)), f"  {answer}"]
         if is_alone and len(self.diagnosis.losses) > 1:
