@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -118,6 +119,23 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
             linger = str(read_settings().idle_timeout)
             ready(begun(data, log, "--idle-timeout", linger, cwd=data), data, log)
             return load_credentials(data)
+
+
+def revive(data: Path, url: str) -> bool:
+    """Start the service over `data` again, at its address, if it has died; return whether it did.
+
+    A service that the environment names is somebody else's. Raise CommandError if it does not
+    start.
+    """
+    if read_settings().url or answers(url) or importlib.util.find_spec("jaclang") is None:
+        return False
+    with _alone(data / ".starting", lambda _: None):
+        if answers(url):  # another wrap has just started it
+            return False
+        log, port = data / WRAP_LOG, str(urlsplit(url).port)
+        options = "--port", port, "--idle-timeout", str(read_settings().idle_timeout)
+        ready(begun(data, log, *options, cwd=data), data, log)
+        return True
 
 
 def sign_in_code(url: str) -> str:

@@ -227,3 +227,33 @@ def test_one_run_has_one_figure_its_last_call_included(
     assert (rows[0]["capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
     assert rows[0]["billed_cost"] == pytest.approx(told["cost"], abs=1e-6)
     assert rows[0]["whole_cost"] == pytest.approx(told["cost_of_whole_history"], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_service_that_died_is_started_again_at_its_address(
+    tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
+) -> None:
+    process, there = wrap("one")
+    until(lambda: there.exists() and there.read_text())
+    data = tmp_path / "data"
+    url = load_credentials(data).url
+    (lock,) = {int(pid) for pid in re.findall(r"\d+", _holder(data))}
+    os.kill(lock, signal.SIGKILL)
+    until(lambda: not answers(url))
+    until(lambda: answers(url))
+    assert load_credentials(data).url == url
+    process.terminate()
+    process.wait()
+    said = (tmp_path / "one.err").read_text()
+    assert "Traceback" not in said and "wrap.log" in said
+
+
+def _holder(data: Path) -> str:
+    """The id of the process that serves a data folder."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if b"serve" in words and str(data).encode() in words:
+                    return folder.name
+    return ""

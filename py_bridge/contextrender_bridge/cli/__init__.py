@@ -13,6 +13,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import version
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
@@ -93,6 +94,8 @@ GROUPS = {
         "check": Subcommand(
             "find damaged rows in the store", f"{HERE}.cli.store:Check", server=True
         ),
+        "completion": Subcommand("print a shell's completion", f"{HERE}.cli.completion"),
+        "uninstall": Subcommand("list what is left here, and remove it", f"{HERE}.cli.uninstall"),
         "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
     },
 }
@@ -105,7 +108,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand. Errors the user can mend are one sentence on stderr."""
     _replace_unprintable()
     parser = _parser()
-    chosen = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if unknown := _unknown_command(words):
+        print(f"contextrender: {unknown}", file=sys.stderr)
+        return 2
+    chosen = parser.parse_args(words)
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -133,9 +142,21 @@ def _replace_unprintable() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _unknown_command(words: Sequence[str]) -> str:
+    """Return a sentence on a first word that is no command; empty if it is one, or an option."""
+    if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
+        return ""
+    name = printable(words[0], 40)
+    near = get_close_matches(words[0], SUBCOMMANDS, 1)
+    hint = (
+        f"did you mean `contextrender {near[0]}`?" if near else "`contextrender --help` lists them."
+    )
+    return f"there is no command {name!r}; {hint}"
+
+
 def _parser() -> argparse.ArgumentParser:
     listing = "\n\n".join(
-        "\n".join([f"{title}:", *(f"  {name:<9} {row.help}" for name, row in rows.items())])
+        "\n".join([f"{title}:", *(f"  {name:<10} {row.help}" for name, row in rows.items())])
         for title, rows in GROUPS.items()
     )
     parser = argparse.ArgumentParser(

@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,11 @@ from contextrender_bridge.wrap.child import end_like, run_child
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 NOT_FOUND = 127
+WITH_VALUE = frozenset(
+    {"--budget", "--policy", "--holdout", "--pin-tools", "--bypass-tools", "--base-url-env"}
+)
+OWN_OPTIONS = WITH_VALUE | {"--observe"}
+"""Options of wrap that no agent has."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the agent; its exit code."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
     agent = _agent(args.agent, args.base_url_env)
+    _check_place(args.agent, words)
     settings = _settings(args)
     program = shutil.which(agent.program)
     if program is None and not args.print:
@@ -71,6 +78,24 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.wrap.session import run_between
 
     return end_like(run_between(agent, program, given, settings, as_json=args.json))
+
+
+def _check_place(agent: str, words: Sequence[str]) -> None:
+    """Raise CommandError for an option of wrap's that stands behind the agent's name."""
+    if agent not in AGENTS:
+        return
+    for place, word in enumerate(words):
+        if word == "--":
+            return
+        name = word.partition("=")[0]
+        if name in OWN_OPTIONS:
+            value = words[place + 1 : place + 2] if word in WITH_VALUE else []
+            own = shlex.join([word, *value])
+            raise CommandError(
+                f"{name} is an option of wrap: put it before the agent's name, as in "
+                f"`contextrender wrap {own} {agent}`.",
+                2,
+            )
 
 
 def _settings(args: argparse.Namespace) -> Settings:

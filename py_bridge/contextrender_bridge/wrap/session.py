@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import sys
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.local_service import find_service, sign_in_code
+from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
@@ -37,6 +40,9 @@ from contextrender_bridge.wrap.run_totals import (
 )
 
 HEALTHY_SECONDS = 20.0
+REVIVE_SECONDS = 5.0
+LOG = "wrap.log"
+LOG_BYTES = 2**20
 
 
 def run_between(
@@ -55,10 +61,17 @@ def run_between(
             if sys.stderr.isatty():
                 say(_between(agent, doors, settings))
             app = _app(agent, doors, known, settings, tally)
-            with _serving(app, listener), _written(made.files):
+            with (
+                _logged(data / LOG) as log,
+                meanwhile(partial(_revive, data, known.url), REVIVE_SECONDS),
+                _serving(app, listener),
+                _written(made.files),
+            ):
                 status = run_child(
                     [program, *made.arguments], {**given.environment, **made.environment}
                 )
+    if log.warnings:
+        say(f"{log.warnings} warnings of this run are in {data / LOG}")
     _close(tally, known, observing=settings.mode == "observe", as_json=as_json)
     return status
 
@@ -66,6 +79,45 @@ def run_between(
 def say(text: str) -> None:
     """A line of ours to the person; standard output is the agent's."""
     print(f"contextrender: {text}", file=sys.stderr, flush=True)
+
+
+class _Log(RotatingFileHandler):
+    """A file for what would otherwise be written into the agent's screen."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        path.chmod(0o600)
+        self.warnings = 0
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, and count it."""
+        self.warnings += 1
+        super().emit(record)
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[_Log]:
+    """Write warnings to a file while the agent has the screen."""
+    root, handler = logging.getLogger(), _Log(path)
+    handlers, root.handlers = root.handlers, [handler]
+    handler.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    try:
+        yield handler
+    finally:
+        logging.captureWarnings(False)
+        root.handlers = handlers
+        handler.close()
+
+
+def _revive(data: Path, url: str) -> None:
+    """Start the service again if it has died; the agent's calls go through unchanged meanwhile."""
+    try:
+        if revive(data, url):
+            logging.getLogger("contextrender").warning("the service had died and was started again")
+    except (CommandError, OSError) as error:
+        logging.getLogger("contextrender").warning("the service did not start again (%s)", error)
 
 
 def _can_recall() -> bool:

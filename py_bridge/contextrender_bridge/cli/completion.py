@@ -1,0 +1,50 @@
+"""Print a shell's completion of commands and sessions: eval "$(contextrender completion bash)"."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `contextrender completion`."""
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the lines for the shell to read."""
+    from contextrender_bridge.cli import SUBCOMMANDS
+    from contextrender_bridge.wrap.agents import AGENTS
+
+    helps = {name: row.help for name, row in SUBCOMMANDS.items()}
+    print(script(args.shell, helps, list(AGENTS)))
+    return 0
+
+
+def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
+    """Return the completion: commands first, agents behind `wrap`, files elsewhere."""
+    names, programs = " ".join(commands), " ".join(agents)
+    if shell == "fish":
+        lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
+        lines += [
+            f"complete -c contextrender -f -n __fish_use_subcommand -a {name} -d '{text}'"
+            for name, text in ((name, text.replace("'", "")) for name, text in commands.items())
+        ]
+        behind = "'__fish_seen_subcommand_from wrap'"
+        return "\n".join([*lines, f"complete -c contextrender -n {behind} -a '{programs}'"])
+    head = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""
+    return (
+        f"{head}_contextrender() {{\n"
+        '  local word="${COMP_WORDS[COMP_CWORD]}"\n'
+        '  if [ "$COMP_CWORD" -eq 1 ]; then\n'
+        f'    COMPREPLY=($(compgen -W "{names} help" -- "$word"))\n'
+        '  elif [ "${COMP_WORDS[1]}" = wrap ]; then\n'
+        f'    COMPREPLY=($(compgen -W "{programs}" -- "$word"))\n'
+        '  elif [ "${COMP_WORDS[1]}" = help ]; then\n'
+        f'    COMPREPLY=($(compgen -W "{names}" -- "$word"))\n'
+        "  fi\n"
+        "}\n"
+        "complete -o default -F _contextrender contextrender"
+    )

@@ -1,0 +1,91 @@
+"""The commands themselves: mistakes, help, completion, what is left on the machine."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.cli import SUBCOMMANDS
+
+from tests.cli.test_doctor import machine
+from tests.support.command import contextrender, printed
+
+__all__ = ["machine"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
+)
+def test_a_mistyped_command_is_answered_by_the_one_meant(word: str, meant: str) -> None:
+    done = contextrender(word)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"contextrender: there is no command {word!r}; did you mean `contextrender {meant}`?\n"
+    )
+
+
+def test_a_word_that_is_like_no_command() -> None:
+    assert "`contextrender --help` lists them." in contextrender("xyzzy").stderr
+
+
+def test_help_is_a_command() -> None:
+    assert printed("help") == printed("--help")
+    assert printed("help", "audit") == printed("audit", "--help")
+    assert all(f"  {name} " in printed("help") for name in SUBCOMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("claude", "--budget", "3000"), "wrap --budget 3000 claude"),
+        (("codex", "exec", "--policy=prune"), "wrap --policy=prune codex"),
+        (("opencode", "--observe", "run"), "wrap --observe opencode"),
+    ],
+)
+def test_wraps_own_option_behind_the_agent(words: tuple[str, ...], option: str) -> None:
+    done = contextrender("wrap", *words)
+    assert done.returncode == 2 and f"`contextrender {option}`" in done.stderr
+
+
+def test_an_agents_own_words_are_left_alone() -> None:
+    done = contextrender("wrap", "claude", "-p", "--", "--budget")
+    assert "is an option of wrap" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_read_by_the_shell(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(printed("completion", shell))
+    if (program := shutil.which(shell)) is not None:
+        subprocess.run([program, str(script)], check=shell == "bash")
+    assert "sessions" in script.read_text() and "claude" in script.read_text()
+
+
+def test_bash_completes_commands_and_agents(tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(
+        printed("completion", "bash")
+        + '\nCOMP_WORDS=(contextrender se); COMP_CWORD=1; _contextrender; echo "${COMPREPLY[@]}"'
+        + '\nCOMP_WORDS=(contextrender wrap co); COMP_CWORD=2; _contextrender; echo "${COMPREPLY}"'
+    )
+    done = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "serve sessions search\ncodex\n"
+
+
+def test_uninstall_lists_what_is_left_and_removes_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = machine / "data"
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(data))
+    assert "Nothing is left" in printed("uninstall", "--print")
+    data.mkdir()
+    (data / "sessions.db").write_text("x")
+    (machine / "config.toml").write_text("")
+    monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(machine / "config.toml"))
+    told = printed("uninstall", "--print")
+    assert f"{data}  data folder" in told and f"{machine / 'config.toml'}  settings" in told
+    assert "uninstall contextrender" in told
+    assert "confirm with --yes" in printed("uninstall", status=1)
+    assert (data / "sessions.db").exists()
+    printed("uninstall", "--yes")
+    assert not data.exists() and not (machine / "config.toml").exists()

@@ -1,0 +1,21 @@
+"""What is warned of while an agent has the screen goes to a file."""
+
+import logging
+import warnings
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.wrap.session import _logged
+
+
+def test_warnings_go_to_a_private_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings(), _logged(tmp_path / "wrap.log") as log:
+        warnings.simplefilter("default")
+        logging.getLogger("contextrender").warning("a call's usage is not noted")
+        logging.getLogger("asyncio").error("broken off")
+        warnings.warn("an odd thing", UserWarning, stacklevel=1)
+    assert log.warnings == 3
+    text = (tmp_path / "wrap.log").read_text()
+    assert "not noted" in text and "broken off" in text and "an odd thing" in text
+    assert (tmp_path / "wrap.log").stat().st_mode & 0o077 == 0
+    assert capfd.readouterr() == ("", "")
