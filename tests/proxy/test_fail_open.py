@@ -72,12 +72,15 @@ def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
 def test_a_provider_that_falls_silent(start: Start) -> None:
     setup = start(provider_timeout=0.5)
     silent = stream(chat_events("hello"), pause=60)
-    setup.model.script = [silent]
+    for reply in (silent, Reply([b"{}"], pause=60, late=True)):
+        setup.model.script = [reply]
+        got = setup.post("/v1/chat/completions", {**BODY, "stream": reply is silent})
+        assert (got.status_code, got.json()["error"]["code"]) == (504, "upstream_timeout")
+    spoken = stream(chat_events("hello"))
+    spoken.until = lambda: False
+    setup.model.script = [spoken]
     with pytest.raises(httpx.RemoteProtocolError):
         setup.post("/v1/chat/completions", {**BODY, "stream": True})
-    setup.model.script = [Reply([b"{}"], pause=60, late=True)]
-    got = setup.post("/v1/chat/completions", BODY)
-    assert (got.status_code, got.json()["error"]["code"]) == (504, "upstream_timeout")
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,18 @@ _value = json.JSONDecoder().raw_decode
 class Body:
     """A request, and the text up to the end of its last item, by which a later one is known.
 
-    The first `old` items are an earlier one's.
+    The first `old` items are an earlier one's. `starts` and `ends` are the items' places in the
+    text; `open` and `close` are where the list of items begins and ends, without its brackets.
     """
 
     fields: Json
     head: str = field(default="", repr=False)
     begun: Mapping[str, Any] = field(default_factory=dict, repr=False)
     items: list[Any] = field(default_factory=list, repr=False)
+    starts: list[int] = field(default_factory=list, repr=False)
     ends: list[int] = field(default_factory=list, repr=False)
+    open: int = 0
+    close: int = 0
     old: int = 0
     transcripts: list[Transcript] = field(default_factory=list, repr=False)
 
@@ -101,6 +105,7 @@ def _parsed(text: str, key: str, before: Body | None = None, count: int = 0) -> 
         more = text[at] != "}"
     else:
         made.fields, made.begun, made.old = dict(before.begun), before.begun, count
+        made.open = before.open
         at, more = _next(text, _read_items(text, before.ends[count - 1], key, made, before))
     while more:
         name, at = _value(text, at)
@@ -109,7 +114,8 @@ def _parsed(text: str, key: str, before: Body | None = None, count: int = 0) -> 
             made.begun = dict(made.fields)
             at = _read_items(text, at, key, made, None)
         else:
-            made.head = "" if name == key else made.head
+            if name == key:
+                made.head, made.close = "", 0
             made.fields[name], at = _value(text, at)
         at, more = _next(text, at)
     if text[at] != "}" or _on(text, at + 1) != len(text):
@@ -123,20 +129,24 @@ def _read_items(text: str, at: int, key: str, made: Body, before: Body | None) -
     `at` is where they begin, or where the first ones end that are those of `before`.
     """
     if before is None:
-        items, ends = [], []
+        items, starts, ends = [], [], []
         at = _past(text, at, "[")
+        made.open = at
         more = text[at] != "]"
     else:
         items, ends = before.items[: made.old], before.ends[: made.old]
+        starts = before.starts[: made.old]
         at, more = _next(text, at)
     while more:
+        starts.append(at)
         item, at = _value(text, at)
         items.append(item)
         ends.append(at)
         at, more = _next(text, at)
     if text[at] != "]":
         raise ValueError("not a list")
-    made.fields[key], made.items, made.ends = items, items, ends
+    made.fields[key], made.items, made.starts, made.ends = items, items, starts, ends
+    made.close = at
     made.head = text[: ends[-1]] if ends else ""
     return at + 1
 

@@ -44,7 +44,8 @@ class Conversation:
     `system` is the system prompt as first recorded: one that changes with every call would
     otherwise make every call a branch of its own.
     `refused`: the provider took the history only whole; `room` is the most tokens of it that it
-    takes, where it has said that a rendering was too long. `calls` and `failed` count the model
+    takes, where it has said that a rendering was too long, and `most` the bytes of a request.
+    `hopeless`: the last call was refused whatever was sent. `calls` and `failed` count the model
     calls, and those sent unchanged for a failure. `used` is what the service has not been told yet
     of the newest one. `recording` is the last call that did not wait for the service.
     """
@@ -53,7 +54,9 @@ class Conversation:
     branch: int | None = None
     size: Size = field(default_factory=Size)
     refused: bool = False
+    hopeless: bool = False
     room: int | None = None
+    most: int | None = None
     calls: int = 0
     failed: int = 0
     used: Mapping[str, Any] | None = None

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-import httpx
-
-from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
@@ -15,20 +10,18 @@ from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
-from contextrender_bridge.proxy.routing import (
-    Headers,
-    Request,
-)
-from contextrender_bridge.proxy.upstream import (
-    REFUSED,
-    Send,
-    UsageCapture,
-    pass_on,
-    read_reply,
-    relay,
-)
+from contextrender_bridge.proxy.reply_start import ReplyStart
+from contextrender_bridge.proxy.routing import Request
+from contextrender_bridge.proxy.upstream import REFUSED, Send, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
-from contextrender_bridge.proxy.window import REFUSALS, TRIES, Refusal, Windowed, Windows
+from contextrender_bridge.proxy.window import WindowedRequest, Windows
+
+MOST_EXTRA = 2
+"""Requests beside the first, for one call."""
+LAST_SHARE = 0.35
+"""Of what was refused twice, so much is sent if the provider gives no numbers."""
+AGAIN_AT_MOST = 0.9
+"""Of what was refused as too long, at most so much is sent with the next call."""
 
 
 class ModelCalls:
@@ -64,7 +57,7 @@ class ModelCalls:
             request.target.session, request.headers, read, request.dialect, controls
         )
         heard = UsageCapture(send)
-        sent = await self._send(call, request, raw, heard)
+        sent = await self._send(call, request, raw, read, heard)
         self._histories.notes.add(call, heard.usage(), sent)
 
     def _read(self, request: Request, raw: bytes) -> Body | None:
@@ -77,84 +70,111 @@ class ModelCalls:
             return None
         return read if isinstance(read.fields, dict) else None
 
-    async def _send(self, call: ProxiedCall, request: Request, raw: bytes, send: Send) -> str:
-        """Tells what the provider answered: `Controls.sent`, or "whole"."""
-        url, onward = request.url, request.onward
-        controls = call.asked
-        renders = controls.mode == "render"
-        if not (renders and call.fit.changed):
-            patience = self._settings.render_timeout if controls.mode == "observe" else 0
-            await self._send_whole(call, request, raw, send, lambda: call.told(patience))
-            return "whole" if call.fit.failure else controls.sent
+    async def _send(
+        self, call: ProxiedCall, request: Request, raw: bytes, read: Body, send: Send
+    ) -> str:
+        """Send a call until the provider takes it, and its answer back; return what it was sent.
 
-        async def whole(*, last: bool) -> bool:
-            self._histories.failures.add("refused")
-            told = RenderedRequest(call.fit.body, failure="refused")
-            if last:
-                return await self._send_whole(call, request, raw, send, lambda: _at_once(told))
-            async with self._http.answer("POST", url, onward, raw) as response:
-                return await _taken(response, send, report(call, told), last=last)
-
-        async def shortened(*, last: bool) -> bool:
-            ours = report(call, call.fit)
-            content = wire.dumps(call.fit.body)
-            async with self._http.answer("POST", url, onward, content) as response:
-                said = await read_reply(response) if response.status_code == REFUSED else None
-                refusal = Refusal.read(response.status_code, said) if said is not None else None
-                if refusal is not None and call.fit.reply is not None:
-                    call.conversation.room = refusal.room(call.fit.reply["tokens"]["after"])
-                    if refusal.most:
-                        self._windows.remember(call.fit.body.get("model"), refusal.most)
-                return await _taken(response, send, ours, said, last=last)
-
-        # What was refused once is the second choice from then on: a history that has outgrown the
-        # model may have to be shortened after all.
-        room = call.conversation.room
-        first, second = (whole, shortened) if call.conversation.refused else (shortened, whole)
-        if await first(last=False):
-            return "whole" if first is whole else controls.sent
-        if await second(last=True):
-            call.conversation.refused = second is whole and call.conversation.room == room
-        return "whole" if second is whole else controls.sent
-
-    async def _send_whole(
-        self,
-        call: ProxiedCall,
-        request: Request,
-        raw: bytes,
-        send: Send,
-        told: Callable[[], Awaitable[RenderedRequest]],
-    ) -> bool:
-        """Sends a history as it came; where it is ours to shorten and the model does not take all
-        of it, as much as fits. Whether the provider took it.
+        Each further request is smaller than the one before. The exception is a shortened history
+        that is refused for an unknown reason: it is sent once in full.
         """
-        ours = call.asked.mode == "render" or call.asked.whole
-        model, size = call.fit.body.get("model"), call.conversation.size
-        windowed = Windowed(self._windows, request.dialect, model, raw, size)
-        content = windowed.content() if ours else raw
-        for left in reversed(range(TRIES if ours else 1)):
+        size = call.conversation.size
+        windowed = WindowedRequest(self._windows, raw, read, request.dialect, size)
+        attempt = _Attempt(call, windowed)
+        content = attempt.first()
+        # A history that was refused in the end is tried once until it is taken.
+        extra = 0 if call.conversation.hopeless or not attempt.is_ours else MOST_EXTRA
+        while True:
             async with self._http.answer("POST", request.url, request.onward, content) as response:
-                may_be_less = left and response.status_code in REFUSALS
-                said = await read_reply(response) if may_be_less else None
-                if said is None or not windowed.refused(response.status_code, said):
-                    headers = report(call, await told())
-                    if windowed.shortened_to:
-                        headers.append(own_header("truncated-to", windowed.shortened_to))
-                    await relay(response, send, headers, said)
-                    return response.status_code != REFUSED
-            content = windowed.content()
-        return False
+                start = ReplyStart(response)
+                if attempt.is_ours:
+                    await start.read()
+                following = attempt.following(content, start, raw) if start.is_refused else None
+                if following is None or not extra:
+                    call.conversation.hopeless = start.is_refused and extra < MOST_EXTRA
+                    if not start.is_refused:
+                        attempt.take(content)
+                    await self._answer(call, attempt, start, send)
+                    return attempt.delivery
+            content, extra = following, extra - 1
+
+    async def _answer(
+        self, call: ProxiedCall, attempt: _Attempt, start: ReplyStart, send: Send
+    ) -> None:
+        """Send the provider's answer on, with headers of what it was sent."""
+        fit = call.fit
+        if attempt.was_refused:
+            self._histories.failures.add("refused")
+            fit = RenderedRequest(fit.body, failure="refused")
+        elif call.later is not None:
+            patience = self._settings.render_timeout if call.asked.mode == "observe" else 0
+            fit = await call.told(patience)
+        headers = report(call, fit)
+        if tokens := attempt.request.truncated_to:
+            headers.append(own_header("truncated-to", tokens))
+        await relay(start.response, send, headers, start.body() if attempt.is_ours else None)
 
 
-async def _at_once(fit: RenderedRequest) -> RenderedRequest:
-    return fit
+class _Attempt:
+    """What of one model call is sent, and what next if the provider refuses it."""
 
+    def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
+        """`request` is the agent's."""
+        self._call = call
+        self.request = request
+        self._renders = call.asked.mode == "render" and call.fit.changed
+        self.is_ours = call.asked.mode == "render" or call.asked.whole
+        self._tries = 0
+        self.was_refused = False
+        """Whether a shortened history was refused for an unknown reason, and is sent in full."""
 
-async def _taken(
-    response: httpx.Response, send: Send, ours: Headers, read: bytes | None = None, *, last: bool
-) -> bool:
-    """Whether the provider took the request. Its reply is sent on; a refusal only if `last`."""
-    refused = response.status_code == REFUSED
-    if last or not refused:
-        await relay(response, send, ours, read)
-    return not refused
+    @property
+    def delivery(self) -> str:
+        """What the model was sent, as the service records it."""
+        is_whole = self.was_refused or self._call.fit.failure
+        return "whole" if is_whole else self._call.asked.sent
+
+    def first(self) -> bytes:
+        """Return what is sent first: a history that was taken only in full is sent so again."""
+        conversation = self._call.conversation
+        if self._renders and not conversation.refused:
+            content = self.request.rendered(self._call.fit.body)
+            most = conversation.most or len(content)
+            share = most / len(content)
+            return (self.request.smaller(len(content), share) if share < 1 else None) or content
+        self.was_refused = self._renders
+        return self.request.whole(conversation.most if self.is_ours else None)
+
+    def take(self, content: bytes) -> None:
+        """Remember that the provider has taken this, for the next call of the history."""
+        conversation = self._call.conversation
+        conversation.refused = self.was_refused
+        if self._tries and conversation.most:
+            conversation.most = min(conversation.most, len(content))
+
+    def following(self, content: bytes, start: ReplyStart, raw: bytes) -> bytes | None:
+        """Return what to send after a refusal; None if the provider's answer goes back."""
+        conversation, refusal = self._call.conversation, start.refusal
+        self._tries += 1
+        if refusal is not None:
+            self.request.learn(refusal)
+            shown = self._call.fit.reply
+            tokens = shown["tokens"]["after"] if shown else conversation.size.tokens
+            if tokens and not self.was_refused:
+                conversation.room = refusal.room(tokens)
+            if self._tries > 1 or not refusal.counted:
+                # The provider's numbers are used elsewhere, unless they were of no use.
+                conversation.most = int(len(content) * min(refusal.share, AGAIN_AT_MOST))
+            share = refusal.share if self._tries == 1 or refusal.counted else LAST_SHARE
+            return self.request.smaller(len(content), share)
+        if start.response.status_code != REFUSED or not self._renders:
+            return None
+        if not self.was_refused and not conversation.refused:
+            self.was_refused = True
+            return self.request.whole(conversation.most)
+        rendered = self.request.rendered(self._call.fit.body)
+        if conversation.refused and len(rendered) < len(content):
+            # It has outgrown the model after all.
+            self.was_refused = conversation.refused = False
+            return rendered
+        return None

@@ -11,13 +11,12 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import MessagePlan, Transcript
+from contextrender_bridge.proxy.refusals import COUNTED_SHARE
 
 BYTES_A_TOKEN = 3.0
 """Where nobody has counted: texts and code have some more, hashes fewer."""
 MEDIA_TOKENS = 1_600
 SPARE = 0.97
-COUNTED_SHARE = 0.9
-"""Providers count some more than the service does."""
 LEAST_BYTES = 400
 """Of the newest result."""
 CUT = "\n[... cut to fit the model's window ...]\n"

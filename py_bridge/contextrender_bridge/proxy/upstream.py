@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import suppress
 from typing import Any
 
 import httpx
 
 from contextrender_bridge.base import wire
+from contextrender_bridge.base.contents import decoded
 from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
-from contextrender_bridge.proxy.routing import Headers, response_headers, without
+from contextrender_bridge.proxy.routing import Headers, response_headers
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -62,13 +62,9 @@ class UsageCapture:
         return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
 
     def _plain(self) -> bytes:
-        """The body; empty where it is compressed in a way not known here."""
-        if self._headers.get(b"content-encoding", b"") in (b"", b"identity"):
-            return bytes(self._body)
-        try:
-            return zlib.decompressobj(wbits=47).decompress(bytes(self._body), LARGEST)
-        except zlib.error:
-            return b""
+        """Return the body; empty if its coding cannot be read."""
+        codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
+        return decoded(codings, bytes(self._body), LARGEST)
 
 
 async def pass_on(
@@ -86,35 +82,23 @@ async def pass_on(
 
 
 async def relay(
-    response: httpx.Response, send: Send, ours: Headers, read: bytes | None = None
+    response: httpx.Response,
+    send: Send,
+    ours: Headers,
+    body: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Sends a reply on as it comes, or its body that was `read`. A reply that breaks off is broken
-    off, not ended.
+    """Send a reply on as it comes; `body` are its bytes if some were read already.
+
+    A reply that breaks off is broken off, not ended.
     """
-    if read is not None:
-        kept = without(
-            response_headers(response.headers.raw), b"content-length", b"content-encoding"
-        )
-        length = (b"content-length", str(len(read)).encode())
-        await start(response.status_code, [*kept, length], send, ours)
-        await send({"type": "http.response.body", "body": read, "more_body": False})
-        return
     await start(response.status_code, response_headers(response.headers.raw), send, ours)
     try:
-        async for chunk in response.aiter_raw():
+        async for chunk in response.aiter_raw() if body is None else body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except httpx.HTTPError as error:
         log.warning("the provider's reply broke off (%s)", type(error).__name__)
         return
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def read_reply(response: httpx.Response) -> bytes:
-    """A reply's whole body. Raises Unavailable."""
-    try:
-        return await response.aread()
-    except httpx.HTTPError as error:
-        raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
 
 
 async def start(status: int, headers: Headers, send: Send, ours: Headers) -> None:

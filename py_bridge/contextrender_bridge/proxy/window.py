@@ -5,64 +5,26 @@ What a model takes is in LiteLLM's table, or in a provider's refusal, which is r
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
-from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import window_of
-from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
 from contextrender_bridge.client.fitting import dialect_of
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.conversations import Size
-from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, COUNTED_SHARE, Measured
+from contextrender_bridge.proxy.refusals import AGAIN, Refusal
+from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, Measured
+from contextrender_bridge.proxy.splicing import spliced
 
-REFUSALS = (400, 413, 422)
 FEWEST_BYTES = 2.0
 """A request with fewer bytes for each token of the window is not looked at."""
-AGAIN = 0.6
-"""Of what was refused, so much is tried next where nobody says how much may be."""
-TRIES = 6
+SMALLER = 0.95
+"""A request is tried again only with at most this share of the bytes."""
+LEAST = 5
+"""So often a request is made smaller here before it is given up."""
 REMEMBERED = 256
-
-_TOO_LONG = re.compile(
-    rb"context_length_exceeded|maximum context length|context window|prompt is too long"
-    rb"|exceed context limit|maximum number of tokens|input is too long",
-    re.I,
-)
-_NUMBER = rb"([\d,_]*\d)"
-_MOST = re.compile(
-    rb"maximum context length (?:is|of) "
-    + _NUMBER
-    + rb"|> "
-    + _NUMBER
-    + rb"|tokens allowed \("
-    + _NUMBER
-)
-_COUNTED = re.compile(
-    rb"resulted in " + _NUMBER + rb" tokens|too long: " + _NUMBER + rb" tokens"
-    rb"|token count \(" + _NUMBER
-)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What a provider says of a request that is too long: the most it takes, what it counted."""
-
-    most: int | None
-    counted: int | None
-
-    @classmethod
-    def read(cls, status: int, body: bytes) -> Refusal | None:
-        """None where it refuses for another reason."""
-        if status not in REFUSALS or not _TOO_LONG.search(body):
-            return None
-        return cls(_number(_MOST, body), _number(_COUNTED, body))
-
-    def room(self, shown: int) -> int:
-        """The tokens of history that may be taken, where a prompt with `shown` of them was not."""
-        if not (self.most and self.counted):
-            return max(int(AGAIN * shown), SMALLEST_BUDGET)
-        return max(int(COUNTED_SHARE * (self.most - self.counted + shown)), SMALLEST_BUDGET)
 
 
 class Windows:
@@ -101,62 +63,81 @@ class Windows:
             self._ratios[str(model)] = ratio
 
 
-class Windowed:
-    """One request, and what of it fits the model's window."""
+class WindowedRequest:
+    """One request, and as much of it as the model takes."""
 
-    def __init__(
-        self, windows: Windows, dialect: str, model: object, raw: bytes, size: Size
-    ) -> None:
-        """`size` is what the service counted of the history, if it did."""
-        self._windows, self._dialect, self._model, self._raw = windows, dialect, model, raw
-        self._size = size
+    def __init__(self, windows: Windows, raw: bytes, read: Body, dialect: str, size: Size) -> None:
+        """`raw` came and was read as `read`; `size` is what the service counted, if it did."""
+        self._windows, self._raw, self._read, self._size = windows, raw, read, size
+        self._key = DIALECTS[dialect].key
+        self._dialect = dialect
+        self._model = read.fields.get("model")
+        self._body: Mapping[str, Any] = read.fields
         self._known: Measured | None = None
-        self._share = 1.0
-        self._refused = False
-        self.shortened_to = 0
-        """Tokens; none while all is sent."""
+        self.truncated_to = 0
+        """Tokens; 0 while nothing is cut here."""
 
-    def content(self) -> bytes:
-        """What to send: all of it, unless that does not fit, or probably would not."""
+    def whole(self, most: int | None) -> bytes:
+        """Return all of the request, or what fits if it is known not to fit.
+
+        `most` are the bytes that the provider is known to take of this history.
+        """
+        self._use(self._read.fields)
         window = self._windows.of(self._model)
-        if window is None or not (self._refused or len(self._raw) >= FEWEST_BYTES * window):
+        if most is not None and len(self._raw) > most:
+            return self.smaller(len(self._raw), most / len(self._raw)) or self._raw
+        if window is None or len(self._raw) < FEWEST_BYTES * window:
             return self._raw
-        if not self._refused and self._measured.tokens <= window:
+        if self._measured.tokens <= window:
             return self._raw
-        self.shortened_to = int(window * self._share)
-        return wire.dumps(self._measured.within(self.shortened_to))
+        return self._cut(window)
 
-    def refused(self, status: int, said: bytes) -> bool:
-        """Whether a reply says that it is too long; what it says is remembered."""
-        refusal = Refusal.read(status, said)
-        if refusal is None:
-            return False
-        sent, known = self.shortened_to or self._measured.tokens, self._windows.of(self._model)
-        most = refusal.most or (None if self._windows.lists(self._model) else int(AGAIN * sent))
-        if most:
+    def rendered(self, body: Mapping[str, Any]) -> bytes:
+        """Return a rendered body in the bytes of the request."""
+        self._use(body)
+        return spliced(self._raw, self._read, self._key, body)
+
+    def smaller(self, size: int, share: float) -> bytes | None:
+        """Return about this share of what was sent last, which had `size` bytes.
+
+        None if the request cannot be made smaller.
+        """
+        tokens = self.truncated_to or self._measured.tokens
+        for _ in range(LEAST):
+            tokens = int(tokens * min(share, SMALLER))
+            if tokens <= 0:
+                break
+            content = self._cut(tokens)
+            if len(content) < SMALLER * size:
+                return content
+            share = AGAIN
+        return None
+
+    def learn(self, refusal: Refusal) -> None:
+        """Remember what a refusal says of the model that was sent this request."""
+        sent = self.truncated_to or self._measured.tokens
+        unlisted = None if self._windows.lists(self._model) else int(AGAIN * sent)
+        if most := refusal.most or unlisted:
             self._windows.remember(self._model, most)
         if refusal.counted:
             self._measured.ratio *= sent / refusal.counted
             self._windows.counted(self._model, self._measured.ratio)
-        elif self._refused and known == self._windows.of(self._model):
-            self._share *= AGAIN
-        elif known and sent < known:  # its tokens are shorter than was thought
-            self._measured.ratio *= AGAIN * sent / known
-        self._refused = True
-        return True
+
+    def _cut(self, tokens: int) -> bytes:
+        self.truncated_to = tokens
+        left = self._measured.within(tokens)
+        return spliced(self._raw, self._read, self._key, left)
+
+    def _use(self, body: Mapping[str, Any]) -> None:
+        if self._body is not body:
+            self._body, self._known, self.truncated_to = body, None, 0
 
     @property
     def _measured(self) -> Measured:
         if self._known is None:
-            body = wire.loads(self._raw)
-            self._known = Measured(body, dialect_of(self._dialect, body).read(body))
+            reader = dialect_of(self._dialect, self._body)
+            self._known = Measured(self._body, reader.read(self._body))
             self._known.ratio = self._windows.ratio(self._model)
-            if self._size.messages and self._size.tokens:
+            if self._body is self._read.fields and self._size.messages and self._size.tokens:
                 self._known.count_as(self._size.tokens, self._size.messages)
         return self._known
-
-
-def _number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
-    found = pattern.search(text)
-    digits = next((group for group in found.groups() if group), b"") if found else b""
-    return int(re.sub(rb"[,_]", b"", digits)) if digits else None

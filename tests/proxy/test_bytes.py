@@ -1,0 +1,104 @@
+"""What the proxy does not shorten, it sends in the bytes that came."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import dialect_of
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.proxy.bodies import Bodies
+from contextrender_bridge.proxy.splicing import spliced
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.bodies import bodies
+from tests.dialects.test_dialects import plan_of
+from tests.proxy.conftest import Setup
+from tests.proxy.test_too_long import PATHS, body_of
+from tests.support.scripted_model import whole
+from tests.support.strategies import BUDGETS, modest
+
+ODD = ['"\\ud83d"', '"\\u00e9 é 漢"', "1e0", "1.50", '"\\/"', '{"a": 1, "a": 2}', "[ ]"]
+"""Values that a parser and a writer do not give back as they came."""
+HEAD = '{"temperature" : 1e0, "temperature": 1.50 ,"system2":"\\ud83d é \\u00e9",'
+
+
+@st.composite
+def texts(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[str]]:
+    """A request as somebody else writes it, and the texts of its items."""
+    body = draw(bodies(dialect))
+    key = DIALECTS[dialect].key
+    items = []
+    for item in body[key]:
+        text = json.dumps(
+            item, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1]))
+        )
+        if isinstance(item, dict) and draw(st.booleans()):
+            text = text[:-1].rstrip() + f', "odd": {draw(st.sampled_from(ODD))}}}'
+        items.append(text)
+    others = {name: value for name, value in body.items() if name != key}
+    space = draw(st.sampled_from(["", " ", "\n  "]))
+    joined = f"{space},{space}".join(items)
+    tail = json.dumps(others)[1:-1]
+    raw = f'{HEAD}"{key}"{space}:[{joined}]{space},{tail}}}{space}'
+    return raw.encode("utf-8", "surrogatepass"), items
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@given(data=st.data(), budget=BUDGETS)
+@modest
+def test_items_that_stay_keep_their_bytes(dialect: str, data: st.DataObject, budget: int) -> None:
+    raw, items = data.draw(texts(dialect))
+    key = DIALECTS[dialect].key
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return
+    known = Bodies()
+    # Once as the first request, and once behind an earlier one.
+    for read in (known.read(raw, key), known.read(raw, key)):
+        transcript = dialect_of(dialect, read.fields).read(read.fields)
+        if not transcript.messages:
+            return
+        left = transcript.apply(plan_of(transcript.messages, budget))
+        sent = spliced(raw, read, key, left).decode()
+        places = {id(item): n for n, item in enumerate(read.items)}
+        same = [items[places[id(item)]] for item in left[key] if id(item) in places]
+        at = 0
+        for text in same:
+            at = sent.index(text, at) + len(text)
+        begin = raw.decode().index("[", len(HEAD)) + 1
+        assert sent.startswith(raw.decode()[:begin])
+        assert sent.endswith(raw.decode()[read.close :])
+        assert json.loads(sent)[key] == json.loads(json.dumps(left[key]))
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_a_shortened_request_keeps_the_bytes_of_all_else(setup: Setup, dialect: str) -> None:
+    body = body_of(dialect, 8)
+    key = DIALECTS[dialect].key
+    body[key][0]["content"] = "Finde den Fehler: é 漢 \ud83d"
+    tools: list[Json] = [{"name": "look", "description": "schön", "input_schema": {}}]
+    raw = json.dumps({**body, "tools": tools}, ensure_ascii=False, separators=(" , ", " : "))
+    raw = raw.replace("\ud83d", "\\ud83d")[:-1] + ', "top_p": 1e0, "top_p": 0.50 }'
+    setup.model.answer = lambda _: whole({"id": "1"})
+    url = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
+    headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
+    got = setup.http.post(url, content=raw.encode(), headers=headers)
+    assert int(got.headers["x-contextrender-omitted"]) > 0
+    asked = setup.model.asked[-1]
+    sent = asked.body.decode()
+    assert len(sent) < len(raw)
+    first = raw.index("[", raw.index(f'"{key}"')) + 1
+    assert sent.startswith(raw[: raw.index("}", first)])
+    assert sent.endswith(raw[raw.index(', "tools"') if ', "tools"' in raw else -60 :][-60:])
+    assert asked.header("accept-encoding") == "gzip, br;q=0.5"
+
+
+def test_a_body_that_repeats_its_messages_is_written_as_it_was_read() -> None:
+    raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
+    read = Bodies().read(raw, "messages")
+    left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
+    assert json.loads(spliced(raw, read, "messages", left)) == left

@@ -1,0 +1,210 @@
+"""A provider refuses a prompt as too long: each further request is smaller, the next call too.
+
+Its wordings are on one line each (E501).
+"""
+# ruff: noqa: E501
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.proxy.refusals import Refusal
+
+from tests.proxy.conftest import Setup
+from tests.support.scripted_model import Asked, Reply, stream, whole
+
+MOST_BYTES = 5_000
+TEXT = "word " * 300
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "responses": "/v1/responses",
+}
+
+
+def body_of(dialect: str, steps: int = 4) -> Json:
+    ask = {"role": "user", "content": "Find the fault."}
+    if dialect == "responses":
+        items: list[Any] = []
+        for n in range(steps):
+            head = {"type": "function_call", "call_id": f"c{n}", "name": "look", "arguments": "{}"}
+            output = {"type": "function_call_output", "call_id": f"c{n}", "output": TEXT}
+            items += [head, output]
+        return {"model": uuid.uuid4().hex, "store": False, "input": [ask, *items]}
+    said: list[Any] = []
+    for n in range(steps):
+        if dialect == "messages":
+            use = {"type": "tool_use", "id": f"u{n}", "name": "look", "input": {}}
+            result = {"type": "tool_result", "tool_use_id": f"u{n}", "content": TEXT}
+            said += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+        else:
+            call = {"id": f"c{n}", "type": "function"}
+            call["function"] = {"name": "look", "arguments": "{}"}  # type: ignore[assignment]
+            said.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            said.append({"role": "tool", "tool_call_id": f"c{n}", "content": TEXT})
+    more = {"max_tokens": 99} if dialect == "messages" else {}
+    return {"model": uuid.uuid4().hex, **more, "messages": [ask, *said]}
+
+
+def error(message: str, **more: Any) -> Json:
+    return {"error": {"message": message, **more}}
+
+
+# (status, what is said): the wordings of the providers' documentation and of public reports.
+WORDINGS: list[tuple[int, Any]] = [
+    (400, error("request (1300 tokens) exceeds the available context size (1000 tokens), try increasing it", type="exceed_context_size_error", n_prompt_tokens=1300, n_ctx=1000)),
+    (400, error("Invalid request: Your request exceeded model token limit: 1000 (requested: 1300)")),
+    (400, error("Prompt exceeds max length", code="1261")),
+    (400, {"code": "Client specified an invalid argument", "error": "This model's maximum prompt length is 1000 but the request contains 1300 tokens."}),
+    (400, error("prompt token count of 1300 exceeds the limit of 1000", code="model_max_prompt_tokens_exceeded")),
+    (400, error("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 1000]")),
+    (400, error("prompt too long; exceeded max context length by 300 tokens")),
+    (413, error("Request too large", code="request_too_large")),
+    (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
+    (400, error("This model's maximum context length is 1000 tokens. However, your messages resulted in 1300 tokens.", code="context_length_exceeded")),
+    # Others than those that were reported.
+    (400, error("The input token count (1300) exceeds the maximum number of tokens allowed (1000).", status="INVALID_ARGUMENT")),
+    (400, {"message": "Input is too long for requested model."}),
+    (400, error("input length and `max_tokens` exceed context limit: 900 + 400 > 1000, decrease input length")),
+    (500, error("litellm.ContextWindowExceededError: the prompt is longer than the model's context length")),
+    (422, error("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1000. Given: 1300 `inputs` tokens; the prompt is too long")),
+    (400, error("Please reduce the length of the messages or completion. Current length is 1300 while limit is 1000", param="messages")),
+    (413, b"<html><head><title>413 Request Entity Too Large</title></head></html>"),
+    (429, error("Request too large for gpt-x on tokens per min (TPM): Limit 1000, Requested 1300.", code="rate_limit_exceeded")),
+    (400, error("Trying to keep the first 1300 tokens when context the overflows. However, the model is loaded with context length of only 1000 tokens")),
+    (400, error("The number of input tokens (1300) exceeds the model's context window of 1000 tokens")),
+    (503, b"Requested tokens exceed context window of 1000"),
+]  # fmt: skip
+
+
+class Limited:
+    """A labelled double: a model that takes so many bytes and refuses in given words."""
+
+    def __init__(self, setup: Setup, refusal: Reply, answer: Reply | None = None) -> None:
+        self.setup, self.refusal = setup, refusal
+        self.answer = answer or whole({"id": "1", "usage": {}})
+        self.sizes: list[int] = []
+        setup.model.answer = self
+
+    def __call__(self, asked: Asked) -> Reply:
+        self.sizes.append(len(asked.body))
+        return self.refusal if len(asked.body) > MOST_BYTES else self.answer
+
+
+def reply_of(status: int, said: Any) -> Reply:
+    return Reply([said], status) if isinstance(said, bytes) else whole(said, status)
+
+
+@pytest.mark.parametrize(("steps", "budget"), [(4, "2000"), (8, "1600")])
+@pytest.mark.parametrize(("status", "said"), WORDINGS)
+def test_the_next_request_is_smaller(
+    setup: Setup, status: int, said: Any, steps: int, budget: str
+) -> None:
+    """Of a history sent in full, and of a shortened one."""
+    model = Limited(setup, reply_of(status, said))
+    body, path = body_of("chat", steps), f"/s/{uuid.uuid4().hex}"
+    headers = {"x-contextrender-budget": budget}
+    first = setup.post(path + PATHS["chat"], body, **headers)
+    begun = list(model.sizes)
+    assert len(begun) <= 3
+    assert begun == sorted(begun, reverse=True) and len(set(begun)) == len(begun)
+    second = setup.post(path + PATHS["chat"], body, **headers)
+    assert second.status_code == 200, (begun, model.sizes)
+    assert model.sizes[len(begun)] < begun[0]
+    assert first.status_code == 200
+
+
+STREAMS: dict[str, list[list[Any]]] = {
+    "chat": [
+        [error("This endpoint's maximum context length is 1000 tokens.", code=400)],
+        [
+            {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+            {"error": {"message": "context_length_exceeded", "code": 502}, "choices": []},
+        ],
+    ],
+    "messages": [
+        [{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 1300 tokens > 1000 maximum"}}],
+        [
+            {"type": "message_start", "message": {"id": "m", "content": [], "usage": {"input_tokens": 0}}},
+            {"type": "ping"},
+            {"type": "error", "error": {"type": "request_too_large", "message": "too large"}},
+        ],
+    ],
+    "responses": [
+        [{"type": "response.failed", "response": {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}}}],
+        [
+            {"type": "response.created", "response": {"id": "r", "status": "in_progress"}},
+            {"type": "response.in_progress", "response": {"id": "r", "status": "in_progress"}},
+            {"type": "error", "code": "context_length_exceeded", "message": "Your input exceeds the context window"},
+        ],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("dialect", PATHS)
+def test_a_refusal_in_a_stream(setup: Setup, dialect: str, which: int) -> None:
+    refusal = stream(STREAMS[dialect][which])
+    model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
+    body = {**body_of(dialect), "stream": True}
+    path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
+    got = setup.post(path, body, x_contextrender_budget="2000")
+    assert "response.completed" in got.text
+    assert model.sizes[0] > model.sizes[1]
+    again = setup.post(path, body, x_contextrender_budget="2000")
+    assert "response.completed" in again.text
+    assert model.sizes[2] < model.sizes[0]
+
+
+def test_a_failed_reply_with_status_200(setup: Setup) -> None:
+    failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
+    Limited(setup, whole(failed))
+    path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
+    got = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
+    assert got.json() == {"id": "1", "usage": {}}
+
+
+def test_one_hopeless_call_is_at_most_three_requests(setup: Setup) -> None:
+    setup.model.answer = lambda _: whole(error("prompt is too long"), 400)
+    path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
+    for most in (3, 1, 1):
+        setup.model.asked.clear()
+        assert setup.post(path, body_of("chat", 8), x_contextrender_budget="600").status_code == 400
+        sizes = [len(asked.body) for asked in setup.model.asked]
+        assert len(sizes) <= most
+        assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
+
+
+def test_the_agents_own_compaction_is_smaller_too(setup: Setup) -> None:
+    model = Limited(setup, whole(error("Prompt exceeds max length", code="1261"), 400))
+    path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
+    for _ in range(2):
+        got = setup.post(path, body_of("chat"), x_contextrender_compaction="on")
+        assert got.status_code == 200
+    assert model.sizes[-1] < model.sizes[0]
+    assert len(model.sizes) == 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        error("Rate limit reached for requests", code="rate_limit_exceeded"),
+        error("You exceeded your current quota, please check your plan and billing details."),
+        error("messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
+        error("max_tokens: 200000 > 64000, which is the maximum allowed number of output tokens"),
+        error("Too many tokens, please wait before trying again."),
+        error("no such model"),
+        error("messages.1: `tool_use` ids were found without `tool_result` blocks"),
+    ],
+)
+def test_other_refusals_are_none_of_these(said: Json) -> None:
+    assert Refusal.read(400, json.dumps(said).encode()) is None
+
+
+def test_numbers_are_read() -> None:
+    read = [Refusal.read(status, json.dumps(said).encode()) for status, said in WORDINGS[:6]
+            if not isinstance(said, bytes)]  # fmt: skip
+    assert read[0] == read[1] == read[3] == read[4] == Refusal(1000, 1300)
+    assert read[5] == Refusal(1000, None)
