@@ -1,8 +1,12 @@
-"""What a JavaScript adapter's README installs, in an empty folder, is what its example needs."""
+"""What an adapter's README installs, in an empty folder or environment, is what its example needs.
+
+The lines name no version, so this is the newest one; each adapter's own test has a pinned one.
+"""
 
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,5 +38,30 @@ def test_the_example_runs_with_what_the_line_installs(
     run(shlex.split(line), known, tmp_path)
     Script(loopback.model, hosts.steps())
     done = run(["npx", "--no-install", "tsx", "example.ts"], known, tmp_path)
+    assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
+    assert "history sent unchanged" not in done.stderr
+
+
+PYTHON = ("google_adk", "openai_agents", "pydantic_ai", "smolagents")
+
+
+@pytest.mark.parametrize(
+    "name", ["langchain", *(pytest.param(one, marks=pytest.mark.slow) for one in PYTHON)]
+)
+def test_a_python_example_runs_with_what_the_line_installs(
+    tmp_path: Path, loopback: Loopback, name: str
+) -> None:
+    text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ pip install ([^#\n]*)", text, re.M)
+    home = tmp_path / "environment"
+    uv, known = [sys.executable, "-m", "uv"], loopback.environment()
+    known.pop("PYTHONPATH", None)  # the bridge is what the line installs
+    run([*uv, "venv", "--quiet", "--python", sys.executable, str(home)], known, tmp_path)
+    packages = shlex.split(line.replace("./py_bridge", str(ADAPTERS.parent / "py_bridge")))
+    python = home / "bin" / "python"
+    run([*uv, "pip", "install", "--quiet", "--python", str(python), *packages], known, tmp_path)
+    shutil.copy(ADAPTERS / name / "example.py", tmp_path)
+    Script(loopback.model, hosts.steps())
+    done = run([python, "example.py"], known, tmp_path)
     assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
     assert "history sent unchanged" not in done.stderr

@@ -10,7 +10,7 @@ import { contextRenderMiddleware, contextRenderStep } from "@contextrender/clien
 import { tool, ToolLoopAgent, wrapLanguageModel, type ModelMessage } from "ai";
 import { z } from "zod";
 
-const settings = { session: "hosts", budget: 600, policy: "contextrender" };
+const settings = { session: "ai-sdk-hosts", budget: 600, policy: "contextrender" };
 
 const provider = createOpenAICompatible({
   name: "openai",

@@ -44,7 +44,7 @@ async def main() -> None:
     )
     sessions = InMemorySessionService()
     runner = Runner(app=app, session_service=sessions)
-    await sessions.create_session(app_name="hosts", user_id="me", session_id="hosts")
+    await sessions.create_session(app_name="hosts", user_id="me", session_id="adk-hosts")
     await ask(runner, "Find out which of the first six hosts are slow.", StreamingMode.NONE)
     second = "And of the next three? Restart those that are slow."
     await ask(runner, second, StreamingMode.SSE)
@@ -56,7 +56,7 @@ async def ask(runner: Runner, text: str, mode: StreamingMode) -> None:
     said = Content(role="user", parts=[Part(text=text)])
     config = RunConfig(streaming_mode=mode)
     async for event in runner.run_async(
-        user_id="me", session_id="hosts", new_message=said, run_config=config
+        user_id="me", session_id="adk-hosts", new_message=said, run_config=config
     ):
         if event.is_final_response():
             print("".join(part.text or "" for part in event.content.parts))

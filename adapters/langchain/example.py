@@ -37,7 +37,7 @@ def main() -> None:
         middleware=[ContextRenderMiddleware(budget=600, policy="contextrender")],
         checkpointer=InMemorySaver(),
     )
-    where = {"configurable": {"thread_id": "hosts"}, "recursion_limit": 99}
+    where = {"configurable": {"thread_id": "langchain-hosts"}, "recursion_limit": 99}
     first = {"role": "user", "content": "Find out which of the first six hosts are slow."}
     print(agent.invoke({"messages": [first]}, where)["messages"][-1].text)
     second = {"role": "user", "content": "And of the next three? Restart those that are slow."}

@@ -40,7 +40,7 @@ const agent = createAgent({
   middleware: [createMiddleware(contextRender({ budget: 600, policy: "contextrender" }))],
   checkpointer: new MemorySaver(),
 });
-const where = { configurable: { thread_id: "hosts" }, recursionLimit: 99 };
+const where = { configurable: { thread_id: "langchain-js-hosts" }, recursionLimit: 99 };
 
 const first = "Find out which of the first six hosts are slow.";
 const found = await agent.invoke({ messages: [{ role: "user", content: first }] }, where);

@@ -43,7 +43,7 @@ const agent = new Agent({
   memory: new Memory({ storage: new InMemoryStore(), options: { lastMessages: 10_000 } }),
   inputProcessors: [new ContextRenderProcessor({ budget: 600, policy: "contextrender" })],
 });
-const memory = { thread: "hosts", resource: "me" };
+const memory = { thread: "mastra-hosts", resource: "me" };
 
 const first = "Find out which of the first six hosts are slow.";
 const found = await agent.generate(first, { memory, maxSteps: 99 });

@@ -30,7 +30,11 @@ def main() -> None:
         agent = ContextRenderAgent(
             LitellmTextbasedModel(model_name=name, **config["model"]),
             LocalEnvironment(cwd=folder, **config["environment"]),
-            contextrender={"budget": 600, "policy": "contextrender", "session": "hosts"},
+            contextrender={
+                "budget": 600,
+                "policy": "contextrender",
+                "session": "mini-swe-agent-hosts",
+            },
             **config["agent"],
         )
         print(agent.run(TASK)["exit_status"], "after", len(agent.messages), "messages")

@@ -101,7 +101,7 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
     check(script, told)
     (session,) = loopback.sessions()
-    assert session["session"] == "hosts"
+    assert session["session"] == "mini-swe-agent-hosts"
 
 
 def assert_whole(messages: list[Json]) -> None:

@@ -34,7 +34,7 @@ async def main() -> None:
         tools=[look, restart],
         model=os.environ.get("MODEL", "gpt-4o-mini"),
     )
-    session = SQLiteSession("hosts")
+    session = SQLiteSession("openai-agents-hosts")
     fit = ContextRenderFilter(budget=600, policy="contextrender")
     config = RunConfig(call_model_input_filter=fit.for_session(session))
     first = "Find out which of the first six hosts are slow."

@@ -41,7 +41,7 @@ const agent = new Agent({
   instructions: "Use the tools, one host at a time.",
   tools: [look, restart],
 });
-const session = new MemorySession({ sessionId: "hosts" });
+const session = new MemorySession({ sessionId: "openai-agents-js-hosts" });
 const fit = contextRenderFilter({ session, budget: 600, policy: "contextrender" });
 const runner = new Runner({ callModelInputFilter: fit });
 

@@ -34,7 +34,7 @@ def restart(host: str) -> str:
 async def main() -> None:
     """Asks twice in one conversation, the second time streaming."""
     first = "Find out which of the first six hosts are slow."
-    done = await agent.run(first, conversation_id="hosts")
+    done = await agent.run(first, conversation_id="pydantic-ai-hosts")
     print(done.output)
     second = "And of the next three? Restart those that are slow."
     async with agent.run_stream(second, message_history=done.all_messages()) as streamed:

@@ -37,7 +37,9 @@ def main() -> None:
     """Asks twice, the second time on top of the first."""
     # Code is in the history twice, as what the model said and as the call.
     kind, budget = (CodeAgent, 1000) if sys.argv[1:] == ["code"] else (ToolCallingAgent, 600)
-    agent = with_contextrender(kind, session="hosts", budget=budget, policy="contextrender")(
+    agent = with_contextrender(
+        kind, session="smolagents-hosts", budget=budget, policy="contextrender"
+    )(
         tools=[look, restart],
         model=OpenAIModel(os.environ.get("MODEL", "gpt-4o-mini")),
         instructions="Look at one host at a time.",

@@ -17,6 +17,12 @@ from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.in_process import replay_run
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
+from contextrender_bridge.evaluation.task_progress import (
+    TaskProgress,
+    counted,
+    counted_here,
+    start_counting,
+)
 
 PLAIN_LINES = 5
 
@@ -80,17 +86,20 @@ def spread[R](
     workers = min(workers or os.cpu_count() or 1, len(tasks))
     found: dict[int, R] = {}
     with progress(what, sum(sizes)) as advance:
+        done = TaskProgress(sizes, advance)
         if workers <= 1:
             for number, task in enumerate(tasks):
-                found[number] = work(*task)
-                advance(sizes[number])
+                found[number] = counted_here(done, number, work, *task)
+                done.finish(number)
             return list(found.values())
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, spawn, start_counting, (done.counts,))
         try:
             futures = _submit(pool, work, tasks, sizes)
-            for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                advance(sizes[futures[future]])
+            with done.shown():
+                for future in as_completed(futures):
+                    found[futures[future]] = future.result()
+                    done.finish(futures[future])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
@@ -110,7 +119,9 @@ def _submit[R](
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return {pool.submit(work, *tasks[number]): number for number in largest_first}
+        return {
+            pool.submit(counted, number, work, *tasks[number]): number for number in largest_first
+        }
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -1,0 +1,44 @@
+"""A progress bar moves within a long task, here and in other processes."""
+
+import time
+
+import pytest
+from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.evaluation import task_progress, workers
+from contextrender_bridge.evaluation.task_progress import TaskProgress
+
+
+def long_task(pauses: int) -> int:
+    for _ in range(pauses):
+        time.sleep(0.02)
+        pause()
+    return pauses
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
+    told: list[tuple[float, int]] = []
+
+    class Bar:
+        def __enter__(self) -> object:
+            return lambda steps: told.append((time.monotonic(), steps))
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr(workers, "progress", lambda what, total: Bar())
+    monkeypatch.setattr(task_progress, "SECONDS", 0.1)
+    found = workers.spread("Working", long_task, [(60,), (60,)], [20, 20], processes)
+    assert found == [60, 60]
+    assert sum(steps for _, steps in told) == 40
+    assert len(told) >= 8 and max(steps for _, steps in told) < 20
+
+
+def test_an_unfinished_task_is_never_shown_as_done() -> None:
+    told: list[int] = []
+    progress = TaskProgress([10, 100], told.append)
+    progress.counts[0], progress.counts[1] = 10_000, 10_000
+    progress.show()
+    assert sum(told) == 104
+    progress.finish(1)
+    progress.finish(0)
+    assert sum(told) == 110
