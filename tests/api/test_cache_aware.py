@@ -34,7 +34,7 @@ def expected(service: Service) -> list[list[Json]]:
 def frozen(alice: User) -> list[dict[str, Any]]:
     """What calls pass on that froze something, the newest last."""
     nodes = alice.graph().of("Continuation")
-    return [call for node in nodes for call in node.fields["calls"] if "frozen" in call]
+    return [call for node in nodes for call in node.fields["calls"] if call["is_over"]]
 
 
 def test_a_retry_and_an_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
@@ -95,8 +95,8 @@ def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: Us
 
 def imported(api: Api, session: str, messages: list[Json], times: list[float]) -> None:
     """Records a session whose messages came at these times."""
-    api("sync", session="empty", messages=messages[:1])
-    data = api("export_session", session="empty")
+    api("sync", session=f"{session} empty", messages=messages[:1])
+    data = api("export_session", session=f"{session} empty")
     data["branches"][0] |= {"messages": messages, "timestamps": times}
     api("import_session", session=session, data=data)
 
@@ -105,14 +105,15 @@ def imported(api: Api, session: str, messages: list[Json], times: list[float]) -
 def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: float) -> None:
     messages = agent_run(14, lines=5)
     past = len(messages) - 2
-    before = time.time() - 36_000
-    imported(api, "s", messages, [before + n for n in range(past)] + 2 * [before + past + pause])
+    sessions = map(str, range(9))
 
     def goes_on(minutes: float | None) -> bool:
+        session, before = next(sessions), time.time() - pause
+        imported(api, session, messages[:past], [before - past + n for n in range(past)])
         parameters: Json = {} if minutes is None else {"cache_ttl_minutes": minutes}
-        settings = SETTINGS | {"parameters": parameters}
-        last = api("render", session="s", messages=messages[:past], **settings)["messages"]
-        now = api("render", session="s", messages=messages, **settings)["messages"]
+        settings = SETTINGS | {"session": session, "parameters": parameters}
+        last = api("render", messages=messages[:past], **settings)["messages"]
+        now = api("render", messages=messages, **settings)["messages"]
         assert len(last) < past
         return json.dumps(now[: len(last)]) == json.dumps(last)
 

@@ -36,9 +36,9 @@ def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
     pins = SKILL if live else Pins(pinned_calls=("s0",))
     messages = run(300)
     without, _ = render(messages, 3_000, policy, live=live)
-    assert not without.kept
+    assert not without.pinned
     rendered, shown = render(messages, 3_000, policy, live=live, pins=pins)
-    assert rendered.kept == {2: "complete"}
+    assert rendered.pinned == {2: "complete"}
     assert messages[2] in shown
     assert "s0" in [call["id"] for m in shown for call in m.get("tool_calls", ())]
     if policy != "full":
@@ -49,14 +49,18 @@ def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
 def test_the_newest_are_complete_and_others_excerpts_within_half_of_the_room(policy: str) -> None:
     messages = run(700, 700, 700, 700)
     rendered, shown = render(messages, 4_000, policy, pins=SKILL)
-    kept = rendered.kept
+    kept = rendered.pinned
     assert list(kept) == [2, 4, 6, 8]
     assert kept[8] == "complete"
     assert "excerpt" in kept.values()
-    plan, results = rendered.plan, rendered.view.history.results
-    pinned = [r for r in range(4) if r in {*plan.taken, *plan.replaced}]
-    sizes = [results.call_tokens[r] + plan.replaced.get(r, results.tokens[r]) for r in pinned]
-    assert sum(sizes) <= (4_000 - plan.retained.tokens) / 2
+    plan, results = rendered.selection, rendered.view.history.results
+    pinned = [r for r in range(4) if r in plan.shown]
+    sizes = [
+        results.call_tokens[r]
+        + (plan.excerpts[r].tokens if r in plan.excerpts else results.tokens[r])
+        for r in pinned
+    ]
+    assert sum(sizes) <= (4_000 - rendered.text_tokens) / 2
     assert rendered.tokens_after <= 4_000
     texts = [str(message["content"]) for message in shown]
     assert any(text.startswith("[Excerpt: ") and "always say" in text for text in texts)
@@ -71,7 +75,7 @@ def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last() -> None:
         history.extend(messages[len(history) : size], COUNTER)
         frozen = ("contextrender_cache_aware", Parameters(), history)
         rendered, shown = render(messages[:size], 5_000, *frozen, pins=SKILL)
-        assert rendered.kept == {2: "complete", 4: "complete"}
+        assert rendered.pinned == {2: "complete", 4: "complete"}
         assert rendered.tokens_after <= 5_000
         same += json.dumps(shown[: len(before)]) == json.dumps(before)
         calls += 1
@@ -85,6 +89,6 @@ def test_whatever_is_pinned_a_budget_holds(messages: list[Json], budget: int, po
     everything = Pins(pinned_tools=("*",))
     rendered, _ = render(messages, budget, policy, pins=everything)
     asked = [call for call in rendered.view.history.results.call_event if call >= 0]
-    assert len(rendered.kept) == len(asked)
+    assert len(rendered.pinned) == len(asked)
     if policy != "full":
         assert rendered.tokens_after <= budget

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.engine.call.render_call import Rendered, assemble, render_call
+from contextrender_bridge.engine.call.render_call import RenderedCall, assemble, render_call
 from contextrender_bridge.engine.history.growable_arrays import Vectors, encode_vector
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import TextOf
@@ -194,10 +194,12 @@ def render(
     summaries: Summaries | None = None,
     live: bool = False,
     pins: Pins = NO_PINS,
-) -> tuple[Rendered, list[Json]]:
+) -> tuple[RenderedCall, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
+    history = history or recorded(messages)
+    known = history.selections[max(history.selections)][1] if history.selections else None
     rendered = render_call(
-        history or recorded(messages),
+        history,
         budget=budget,
         policy=policy,
         parameters=parameters,
@@ -207,7 +209,11 @@ def render(
         summaries=summaries or scripted(),
         live=live,
         pins=pins,
+        previous=known,
+        follows=True,
     )
+    if known is None or known.messages < len(history):
+        history.remember(policy, rendered.selection)
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]
 
 
@@ -267,17 +273,13 @@ def snapshot(history: History) -> dict[str, Any]:
     }
 
 
-def chosen(rendered: Rendered) -> dict[str, Any]:
+def chosen(rendered: RenderedCall) -> dict[str, Any]:
     """What a rendering decided, in comparable form; floats as their exact bits."""
-    scores = rendered.plan.scores
+    scores = rendered.selection.scores
     return {
-        "taken": rendered.plan.taken,
-        "replaced": rendered.plan.replaced,
-        "retained": rendered.plan.retained,
-        "reasons": rendered.plan.reasons,
+        "selection": rendered.selection,
+        "reasons": rendered.selection.reasons,
         "items": rendered.items,
-        "kinds": rendered.kinds,
-        "texts": rendered.texts,
         "tokens": (rendered.tokens_before, rendered.tokens_after),
         "scores": scores
         and [
@@ -287,7 +289,7 @@ def chosen(rendered: Rendered) -> dict[str, Any]:
     }
 
 
-def check_shown(messages: Sequence[Json], rendered: Rendered, shown: list[Json]) -> None:
+def check_shown(messages: Sequence[Json], rendered: RenderedCall, shown: list[Json]) -> None:
     """It is charged as a plain recount says; no call or result in it lacks the other."""
     outside = slow_rules.outside_budget(messages)
     items = zip(shown, rendered.items, strict=True)

@@ -10,6 +10,7 @@ from contextrender_bridge.engine.history.growable_arrays import Vectors, VectorT
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
 from contextrender_bridge.engine.models.summaries import SummariesInMemory, summaries_for
+from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.evaluation.billing import Prompts
@@ -83,6 +84,7 @@ class Renderer:
         self._embedder = embedder if isinstance(embedder, _Timed) else _Timed(embedder)
         self._history = History() if history is None else history
         self._vectors, self._summaries = VectorTable(), SummariesInMemory()
+        self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         """The prompt before the next call, after all of these."""
@@ -102,14 +104,16 @@ class Renderer:
             summaries=summaries_for(case.policy, self._summaries, summary_model()),
             live=case.live,
             model_window=window_of(self._model),
+            previous=self._previous,
         )
+        self._previous = rendered.selection
         made = [assemble(messages[item.message], item) for item in rendered.items]
         shown = (item.message for item in rendered.items)
         return Prompt(
             rendered.tokens_before,
             rendered.tokens_after,
-            rendered.plan.retained.outside_tokens,
-            frozenset(rendered.visible),
+            rendered.view.unbudgeted_tokens,
+            frozenset(rendered.complete),
             made,
             rendered.usage,
             bool(rendered.warnings),

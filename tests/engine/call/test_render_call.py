@@ -62,7 +62,7 @@ def test_it_fits_without_orphans_in_its_order(
             else:
                 assert made == asked[place]
     results = {p for p, message in enumerate(messages) if message["role"] == "tool"}
-    assert rendered.visible == sorted(results & {*positions} - replaced)
+    assert rendered.complete == sorted(results & {*positions} - replaced)
     assert rendered.omitted == sorted(results - {*positions})
 
 
@@ -93,7 +93,7 @@ def test_scores_and_the_greedy_choice_equal_a_slow_rewrite(
     rendered, _ = render(messages, budget, parameters=parameters)
     if rendered.view.fits:
         return
-    plan, scores = rendered.plan, rendered.plan.scores
+    plan, scores = rendered.selection, rendered.selection.scores
     assert scores is not None
     found = slow_rules.candidates(
         messages, budget, COUNTER.text, by_axis, parameters.query_task_share
@@ -105,13 +105,13 @@ def test_scores_and_the_greedy_choice_equal_a_slow_rewrite(
     assert scores.usefulness == pytest.approx(useful, abs=1e-12)
 
     kept = slow_rules.retained(messages, budget, COUNTER.text).tokens
-    free = budget - (plan.retained.tokens if plan.retained.excerpts else kept)
+    free = budget - (rendered.text_tokens if plan.text.cut else kept)
     taken, limits = slow_rules.choice(
         found, [float(u) for u in scores.usefulness], budget, free, parameters.redundancy_penalty
     )
-    assert plan.shown_order == taken
-    assert plan.taken == [result for result in taken if not found[result].oversized]
-    assert plan.replaced == limits
+    assert list(plan.shown_order) == taken
+    assert list(plan.complete) == [result for result in taken if not found[result].oversized]
+    assert plan.limits == limits
 
 
 @given(transcripts(), BUDGETS)
@@ -120,7 +120,7 @@ def test_prune_takes_the_newest_that_fit(messages: list[Json], budget: int) -> N
     rendered, _ = render(messages, budget, "prune")
     if rendered.view.fits:
         return
-    free = budget - rendered.plan.retained.tokens
+    free = budget - rendered.text_tokens
     taken = []
     found = slow_rules.candidates(messages, budget, COUNTER.text, by_axis, 0.4)
     for candidate in reversed(found):
@@ -128,8 +128,8 @@ def test_prune_takes_the_newest_that_fit(messages: list[Json], budget: int) -> N
         if candidate.may_show and cost <= free:
             taken.append(candidate.position)
             free -= cost
-    assert rendered.visible == sorted(taken)
-    assert rendered.texts == {}
+    assert rendered.complete == sorted(taken)
+    assert rendered.selection.excerpts == {}
 
 
 @given(transcripts(), BUDGETS, policies)
@@ -139,20 +139,20 @@ def test_retained_text_equals_a_rewrite(messages: list[Json], budget: int, polic
     if rendered.view.fits:
         return
     kept = slow_rules.retained(messages, budget, COUNTER.text)
-    retained = rendered.plan.retained
-    assert list(retained.dropped_turns) == kept.dropped_turns
-    assert bool(retained.excerpts) == (kept.tokens > budget)
+    retained = rendered.selection.text
+    assert list(retained.turns) == kept.dropped_turns
+    assert bool(retained.cut) == (kept.tokens > budget)
     positions = {item.message for item in rendered.items}
     assert not positions & kept.left_messages
     for position, message in enumerate(messages):
         if message["role"] == "tool" or position in kept.left_messages:
             continue
-        if slow_rules.own_tokens(message, COUNTER.text) and position not in retained.excerpts:
+        if slow_rules.own_tokens(message, COUNTER.text) and position not in retained.cut:
             assert position in positions
-    if retained.excerpts:
-        assert retained.tokens <= budget
+    if retained.cut:
+        assert rendered.text_tokens <= budget
     else:
-        assert retained.tokens == kept.tokens
+        assert rendered.text_tokens == kept.tokens
 
 
 def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
@@ -160,7 +160,7 @@ def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
     rendered, shown = render(messages, 100)
     assert [item.message for item in rendered.items] == [0, 1, 2]
     assert shown[1:] == messages[1:]
-    assert {*rendered.plan.retained.excerpts} == {0}
+    assert {*rendered.selection.text.cut} == {0}
     assert 60 < rendered.tokens_after <= 100
 
 
@@ -183,12 +183,13 @@ def test_an_oversized_result_is_a_marked_excerpt(messages: list[Json], budget: i
     rendered, shown = render(messages, budget)
     texts = reader(messages)
     contents = {item.message: message for item, message in zip(rendered.items, shown, strict=True)}
-    for number, limit in rendered.plan.replaced.items():
+    for number, limit in rendered.selection.limits.items():
+        made = rendered.selection.excerpts[number]
         position = rendered.view.history.results.message[number]
         message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
-        assert rendered.kinds[number] == "excerpt"
-        assert rendered.texts[number] == text != texts(position)
+        assert made.kind == "excerpt"
+        assert made.text == text != texts(position)
         assert COUNTER.message(message) <= limit <= max(100, budget // 8)
         assert text.startswith(
             f"[Excerpt of a tool result of {COUNTER.message(messages[position])} tokens"
@@ -198,11 +199,11 @@ def test_an_oversized_result_is_a_marked_excerpt(messages: list[Json], budget: i
 def test_an_excerpt_keeps_head_tail_and_the_values_in_question() -> None:
     rendered, shown = render(oversized(LONG, "what about item_0455"), 4_000)
     text = shown[3]["content"]
-    assert rendered.kinds == {1: "excerpt"}
+    assert [*rendered.selection.excerpts] == [1]
     assert "recall result 3 for all of it]\nline 0 of the log" in text
     assert "item_0455" in text
     assert text.rstrip().endswith("item_0899")
-    assert rendered.visible == [2]
+    assert rendered.complete == [2]
     assert rendered.omitted == []
     assert 400 < COUNTER.message(shown[3]) <= 500
 

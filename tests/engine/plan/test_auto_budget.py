@@ -8,10 +8,10 @@ import pytest
 from contextrender_bridge.engine.call.call_record import CallRecord, Standing, record_of
 from contextrender_bridge.engine.call.explain import explain_results
 from contextrender_bridge.engine.call.settings import LIVE, CallMetadata
-from contextrender_bridge.engine.history.frozen import Frozen
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO, limits_of
 from contextrender_bridge.engine.plan import auto_budget
+from contextrender_bridge.engine.plan.selection_json import from_json, to_json
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.support.strategies import COUNTER, render
@@ -50,7 +50,7 @@ def needed_again() -> list[tuple[Any, list[Json]]]:
 def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothing() -> None:
     made = calls_of(reading(26))
     budgets = [rendered.budget for rendered, _ in made]
-    over = next(n for n, (rendered, _) in enumerate(made) if rendered.texts)
+    over = next(n for n, (rendered, _) in enumerate(made) if rendered.selection.excerpts)
     assert set(budgets[: over + 1]) == {24_000}
     for number, budget in enumerate(budgets[over:]):
         assert budget == int(24_000 * STEP_DOWN**number)
@@ -68,7 +68,7 @@ def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
     for name, faulted in ((hidden, True), (seen, False)):
         now = reading(31, said={29: f"now {name}"})
         after, _ = calls_of(now)[-1]
-        assert after.plan.faulted is faulted
+        assert after.selection.faulted is faulted
         expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
 
@@ -88,11 +88,8 @@ def test_it_follows_from_the_messages_alone() -> None:
     alone = render(messages[:size], AUTO, POLICY)
     assert live[1] == alone[1]
     assert live[0].budget == alone[0].budget
-    history = History()
-    history.extend(messages, COUNTER)
-    render(messages, AUTO, POLICY, history=history)
-    frozen = next(reversed(history.frozen.values())).latest
-    assert Frozen.from_json(json.loads(json.dumps(frozen.to_json()))) == frozen
+    kept = json.loads(json.dumps(to_json(live[0].selection)))
+    assert from_json(kept) == live[0].selection
 
 
 def back_in(shown: list[Json], position: int) -> list[int]:
@@ -105,31 +102,31 @@ def back_in(shown: list[Json], position: int) -> list[int]:
 
 def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> None:
     made = needed_again()
-    back = [n for n, (rendered, _) in enumerate(made) if rendered.plan.added]
+    back = [n for n, (rendered, _) in enumerate(made) if rendered.selection.restored]
     assert back
     rendered, shown = made[back[0]]
-    ((host, added),) = rendered.plan.added.items()
+    ((host, added),) = rendered.selection.restored.items()
     assert 2 in added.results
     assert added.tokens <= 0.04 * rendered.budget
     assert "def function_2_" in added.text
-    assert host == max(rendered.plan.taken)
+    assert host == max(rendered.selection.complete)
     position = rendered.view.history.results.message[2]
     assert back_in(shown, position) == [len(shown) - 1]
-    assert rendered.view.history.results.message[host] in rendered.visible
+    assert rendered.view.history.results.message[host] in rendered.complete
     assert rendered.tokens_after <= rendered.budget
     for later, then in made[back[0] + 1 :]:
-        if later.plan.added:
+        if later.selection.restored:
             assert then[: len(shown)] == shown
     row = explain_results(rendered)[2]
-    if 2 not in {*rendered.plan.taken, *rendered.plan.replaced}:
+    if 2 not in rendered.selection.shown:
         assert row.verdict.shown == "excerpt"
         assert "stands behind result" in row.verdict.reason
 
 
 def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
     made = needed_again()
-    rendered = next(rendered for rendered, _ in made if rendered.plan.added)
-    fact = record_of(rendered, LIVE, 1, 0, CallMetadata())
+    rendered = next(rendered for rendered, _ in made if rendered.selection.restored)
+    fact = record_of(rendered, LIVE, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget
     assert fact.to_json()["budget"] == "auto"

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.plan.truncated_calls import cut_call
 from contextrender_bridge.engine.policies import POLICIES
 from contextrender_bridge.engine.text.transcript import Json
@@ -23,7 +23,7 @@ def write(words: int, answer: str = "written") -> list[Json]:
     return step("w", "write", arguments, answer)
 
 
-def newest_of(rendered: Rendered) -> set[int]:
+def newest_of(rendered: RenderedCall) -> set[int]:
     """The results that came after the last assistant message, and have a call."""
     history = rendered.view.history
     return {
@@ -33,8 +33,8 @@ def newest_of(rendered: Rendered) -> set[int]:
     }
 
 
-def shown_in(rendered: Rendered) -> set[int]:
-    return {*rendered.plan.taken, *rendered.plan.replaced}
+def shown_in(rendered: RenderedCall) -> set[int]:
+    return {*rendered.selection.shown}
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)

@@ -89,8 +89,8 @@ def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> No
     assert orphans(shown) == []
     assert shown[:2] == messages[:2]
     assert tokens_inside(shown) == rendered.tokens_after <= 1000
-    ((result, kind),) = rendered.kinds.items()
-    assert kind == "summary" and [*rendered.plan.replaced] == [result]
+    ((result, made),) = rendered.selection.excerpts.items()
+    assert made.kind == "summary"
     position = rendered.view.history.results.message[result]
     rows = {row.position: row.verdict for row in explain_results(rendered)}
     assert rows[position].shown == "summary"

@@ -101,7 +101,9 @@ def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(policy: str
     found = 0
     for size in turns_of(messages)[::10]:
         rendered, shown = render(messages[:size], 1_500, policy)
-        replaced = {rendered.view.history.results.message[result] for result in rendered.texts}
+        replaced = {
+            rendered.view.history.results.message[result] for result in rendered.selection.excerpts
+        }
         for item, message in zip(rendered.items, shown, strict=True):
             if item.message not in replaced:
                 continue
@@ -125,10 +127,10 @@ def test_the_newest_results_are_shown_if_half_of_what_is_free_holds_them(policy:
     for size in turns_of(messages)[5::8]:
         rendered, _ = render(messages[:size], 2_000, policy)
         view = rendered.view
-        free = view.budget - rendered.plan.retained.tokens
+        free = view.budget - rendered.text_tokens
         newest = [r for r in range(len(view.costs)) if view.ages[r] == 1]
         if sum(view.costs[r] for r in newest) <= free / 2:
-            assert {*newest} <= {*rendered.plan.taken}
+            assert {*newest} <= {*rendered.selection.complete}
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
@@ -141,7 +143,7 @@ def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -
     messages.append(result(first["id"], "\n".join(rows)))
     rendered, shown = render(messages, 1_500, policy)
     text = shown[-1]["content"]
-    assert rendered.kinds[len(rendered.view.costs) - 1] == "excerpt"
+    assert rendered.selection.excerpts[len(rendered.view.costs) - 1].kind == "excerpt"
     assert "\nline 0 of the log\n" in text
     assert "Invoice_77" in text
     assert 80 < COUNTER.message(shown[-1]) <= 750

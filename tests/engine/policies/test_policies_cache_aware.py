@@ -6,9 +6,10 @@ import re
 
 import pytest
 from contextrender_bridge.engine.call.explain import ResultRow, explain_results
-from contextrender_bridge.engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.plan.selection_json import from_json, to_json
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.engine.policies.test_policies import agent_run, turns_of
@@ -22,13 +23,11 @@ def prompts(
     messages: list[Json], budget: int, parameters: Parameters = DEFAULTS
 ) -> list[tuple[list[Json], bool]]:
     history = History()
-    key = frozen_key(budget, parameters)
     made = []
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
         rendered, shown = render(messages[:size], budget, POLICY, parameters, history=history)
-        trail = history.frozen.get(key)
-        anew = trail is not None and trail.latest.since == trail.latest.messages
+        anew = rendered.selection.rebuilt == size
         assert rendered.tokens_after <= budget
         made.append((shown, anew))
     return made
@@ -48,27 +47,20 @@ def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Par
     assert 1 < sum(anew for _, anew in made) < len(made) / 2
 
 
-def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
+def test_a_selection_follows_from_the_last_answered_one_and_the_history_alone() -> None:
     messages = agent_run(30)
     live = History()
-    key = frozen_key(1_500, Parameters())
-    for size in turns_of(messages)[::6]:
+    known: list[Selection] = []
+    for size in turns_of(messages):
         live.extend(messages[len(live) : size], COUNTER)
         first, shown = render(messages[:size], 1_500, POLICY, history=live)
-        if key not in live.frozen:
-            continue
-        stored = (live.frozen[key].answered, live.frozen[key].latest)
-        kept = FrozenTrail(
-            *(Frozen.from_json(json.loads(json.dumps(one.to_json()))) for one in stored)
-        )
-        assert kept == live.frozen[key]
-        for known in (kept, kept.before(size), kept.before(size - 1), kept.before(size - 30)):
+        for last in known[-1:]:
             restarted = History()
             restarted.extend(messages[:size], COUNTER)
-            restarted.frozen[key] = known
+            restarted.remember(POLICY, from_json(json.loads(json.dumps(to_json(last)))))
             again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
             assert (chosen(first), shown) == (chosen(again), shown_again)
-        assert kept.before(size - 1).latest.messages < size
+        known.append(first.selection)
 
 
 def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
@@ -78,13 +70,15 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
     for size in [*sizes[:3], *sizes[3::6]]:
         rendered, _ = render(messages[:size], 1_500, POLICY)
         rows = explain_results(rendered)
-        back = {rendered.view.history.results.message[n] for n in rendered.plan.back}
+        back = {
+            rendered.view.history.results.message[n] for n in rendered.selection.restored_results
+        }
         assert [row.verdict.shown == "omitted" for row in rows] == [
             row.position in rendered.omitted and row.position not in back for row in rows
         ]
         reasons |= {(row.verdict.shown, re.sub(r"\d+", "N", row.verdict.reason)) for row in rows}
-        if rendered.plan.since:
-            check_ranks(rows, rendered.plan.since, messages)
+        if rendered.selection.rebuilt:
+            check_ranks(rows, rendered.selection.rebuilt, messages)
     assert {
         ("complete", "the whole history fits"),
         ("complete", "selected"),

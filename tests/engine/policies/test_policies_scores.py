@@ -98,8 +98,8 @@ def test_s_is_what_the_formula_says_for_anything(messages: list[Json], budget: i
         # A first user message without a word is a task without words.
         messages = [m for m in messages if m["role"] != "user" or content_text(m.get("content"))]
     rendered, _ = render(messages, budget, "reuse_density")
-    if rendered.plan.scores and len(rendered.view.costs):
-        assert list(rendered.plan.scores.score) == pytest.approx(density(messages), rel=1e-9)
+    if rendered.selection.scores and len(rendered.view.costs):
+        assert list(rendered.selection.scores.score) == pytest.approx(density(messages), rel=1e-9)
 
 
 def test_density_alone_is_the_greedy_by_s() -> None:
@@ -107,15 +107,15 @@ def test_density_alone_is_the_greedy_by_s() -> None:
     for size in turns_of(messages)[10::6]:
         alone = Parameters(newest_share=0)
         rendered, _ = render(messages[:size], 1_500, "reuse_density", alone)
-        view, plan = rendered.view, rendered.plan
-        scores, free = density(messages[:size]), 1_500 - plan.retained.tokens
+        view, plan = rendered.view, rendered.selection
+        scores, free = density(messages[:size]), 1_500 - rendered.text_tokens
         taken = []
         for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
             if view.costs[result] <= free:
                 taken.append(result)
                 free -= view.costs[result]
-        assert plan.taken == taken
-        assert plan.replaced == {}
+        assert list(plan.complete) == taken
+        assert plan.excerpts == {}
 
 
 def talk(turns: int = 12) -> list[Json]:
@@ -131,32 +131,36 @@ def talk(turns: int = 12) -> list[Json]:
 def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str) -> None:
     messages = talk()
     rendered, _ = render(messages, 2_000, policy)
-    kept = rendered.plan.retained
-    assert 600 - 105 < kept.tokens <= (600 if policy != "contextrender_cache_aware" else 1_000)
-    assert rendered.plan.taken
-    assert sorted(kept.left_messages) == list(range(1, 1 + 2 * len(kept.left_messages), 2))
-    assert not kept.left_messages & {0, len(messages) - 3, len(messages) - 1}
+    kept = rendered.selection.text
+    assert (
+        600 - 105
+        < rendered.text_tokens
+        <= (600 if policy != "contextrender_cache_aware" else 1_000)
+    )
+    assert rendered.selection.complete
+    assert list(kept.dropped) == list(range(1, 1 + 2 * len(kept.dropped), 2))
+    assert not {*kept.dropped} & {0, len(messages) - 3, len(messages) - 1}
     asking = rendered.view.history.results.call_message
-    gone = {r for r, message in enumerate(asking) if message in kept.left_messages}
-    assert gone & {*rendered.plan.taken, *rendered.plan.replaced}
-    calls = [item for item in rendered.items if item.message in kept.left_messages]
+    gone = {r for r, message in enumerate(asking) if message in kept.dropped}
+    assert gone & rendered.selection.shown
+    calls = [item for item in rendered.items if item.message in kept.dropped]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)
     roomy, _ = render(talk(8), 1_700, policy)
-    assert roomy.plan.retained.left_messages == frozenset()
+    assert roomy.selection.text.dropped == ()
 
 
 @given(transcripts(), BUDGETS)
 @modest
 def test_retrieval_takes_recent_results_then_the_nearest(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "semantic_retrieval")
-    view, plan = rendered.view, rendered.plan
+    view, plan = rendered.view, rendered.selection
     if view.fits:
         return
     assert plan.scores is not None
     cosine = plan.scores.relevance
     assert cosine is not None
-    free = budget - plan.retained.tokens
+    free = budget - rendered.text_tokens
     order = [r for r in range(len(view.costs)) if view.eligible[r]]
     recent = sorted((r for r in order if view.ages[r] <= 3), reverse=True)
     taken: list[int] = []
@@ -169,4 +173,4 @@ def test_retrieval_takes_recent_results_then_the_nearest(messages: list[Json], b
             if result not in taken and used + view.costs[result] <= limit:
                 taken.append(result)
                 used += view.costs[result]
-    assert plan.taken == taken
+    assert list(plan.complete) == taken

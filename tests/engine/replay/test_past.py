@@ -54,8 +54,8 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
             embedder=lambda: load_embedder("wordllama"),
             text_of=lambda message: content_text(run[message].get("content")),
         )
-        assert list(numbers_in(step.complete)) == sorted(rendered.plan.taken)
-        assert list(numbers_in(step.replaced)) == sorted(rendered.plan.replaced)
+        assert list(numbers_in(step.complete)) == sorted(rendered.selection.complete)
+        assert list(numbers_in(step.replaced)) == sorted(rendered.selection.excerpts)
         assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
         assert step.messages == position and step.results == len(history.results)
         assert step.usage.read <= step.usage.prompt == step.after + step.outside

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, Self
 
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SENT, CallMetadata, RenderSettings
-from contextrender_bridge.engine.plan.plan import Plan
+from contextrender_bridge.engine.plan.selection import Selection
 
 UNSET: Final = {
     "parameters": {},
@@ -36,7 +36,7 @@ class CallRecord:
     output; None where it said nothing. `budget` is the call's own in tokens; where it finds itself,
     `faulted` tells that the turn before missed something, and `back` are runs of the results that
     came back behind another; `parts` tell what of results stands otherwise than it did at the call
-    before, as `Frozen.parts_since` has it, packed. Of a call that was sent whole it tells of the
+    before, as `parts_since` has it, packed. Of a call that was sent whole it tells of the
     whole history, whatever its rendering left out.
     """
 
@@ -150,33 +150,59 @@ class CallRecord:
 
 
 def record_of(
-    rendered: Rendered, settings: RenderSettings, at: int, shared: int, caller: CallMetadata
+    rendered: RenderedCall,
+    settings: RenderSettings,
+    at: int,
+    previous: Selection | None,
+    caller: CallMetadata,
 ) -> CallRecord:
-    """The record of a rendering, or of the whole history where the caller sends that."""
-    retained = rendered.plan.retained
-    text = retained.tokens
+    """Return the record of a call; `previous` is what the call before it showed.
+
+    Where the caller sends the full history, it tells of that.
+    """
+    history, selection = rendered.view.history, rendered.selection
+    text, sent = rendered.text_tokens, selection
     if caller.sent != SENT[0]:
-        text = sum(rendered.view.history.text_tokens) - retained.outside_tokens
+        text = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
+        sent = selection.in_full(history)
+    shared = sent.tokens_in(history, sent.shared_messages(previous, history.results))
     return CallRecord(
         settings,
         at,
-        len(rendered.view.history.results.message),
+        len(history.results.message),
         rendered.tokens_before,
         rendered.tokens_after,
-        retained.outside_tokens,
+        rendered.view.unbudgeted_tokens,
         text,
         shared,
-        runs(rendered.plan.taken),
-        runs(rendered.plan.replaced),
+        runs(selection.complete),
+        runs(selection.excerpts),
         caller.sent,
         caller.model,
         caller.client,
         rendered.embedded_tokens,
         budget=rendered.budget,
-        faulted=rendered.plan.faulted,
-        back=runs(rendered.plan.back),
-        parts=tuple((*part[:2], *packed(part[2:])) for part in rendered.plan.parts),
+        faulted=selection.faulted,
+        back=runs(selection.restored_results),
+        parts=tuple((*part[:2], *packed(part[2:])) for part in parts_since(selection, previous)),
     ).as_sent()
+
+
+def parts_since(selection: Selection, previous: Selection | None) -> list[tuple[int, ...]]:
+    """Return what is shown in part otherwise than before: the result with whose text it stands,
+    the result that it is of, and its characters, as runs. The first alone: no more."""
+    if not selection.rebuilt:
+        return []
+    before = previous or Selection(0)
+    found: list[tuple[int, ...]] = []
+    for result, made in selection.excerpts.items():
+        if before.excerpts.get(result) != made:
+            found.append((result, result, *made.ranges))
+    for host, text in selection.restored.items():
+        if before.restored.get(host) != text:
+            found += [(host, part.result, *part.ranges) for part in text.parts]
+    gone = before.restored.keys() - selection.restored.keys() - selection.excerpts.keys()
+    return found + [(host,) for host in sorted(gone)]
 
 
 @dataclass(slots=True, frozen=True)
@@ -187,9 +213,9 @@ class Standing:
     replaced: frozenset[int]
 
     @classmethod
-    def of(cls, rendered: Rendered) -> Self:
+    def of(cls, rendered: RenderedCall) -> Self:
         """That of a rendering."""
-        return cls(frozenset(rendered.plan.taken), _in_part(rendered.plan))
+        return cls(frozenset(rendered.selection.complete), rendered.selection.partial)
 
     @classmethod
     def noted(cls, record: CallRecord) -> Self:
@@ -215,10 +241,6 @@ def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]
         "ShowsExcerpt": set(here.replaced - then.replaced),
         "Drops": set((then.complete | then.replaced) - (here.complete | here.replaced)),
     }
-
-
-def _in_part(plan: Plan) -> frozenset[int]:
-    return frozenset(plan.replaced) | frozenset(plan.back) - frozenset(plan.taken)
 
 
 def runs(results: Iterable[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from math import fsum
 from typing import Final
 
 from contextrender_bridge.engine.call.call_record import Standing
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.result_page import LastRebuild
 from contextrender_bridge.engine.history.history import NO_CALL
 
@@ -41,32 +41,29 @@ class ResultDecision:
 class Verdicts:
     """The verdicts on the results of one rendering."""
 
-    rendered: Rendered
+    rendered: RenderedCall
 
     def of(self, result: int) -> ResultDecision:
         """The verdict on a result, by number."""
-        plan = self.rendered.plan
+        plan = self.rendered.selection
         order = self._places.get(result)
         own_reason = plan.reasons.get(result)
-        if result in plan.replaced:
-            kind = self.rendered.kinds[result]
-            limit = plan.replaced[result]
+        if result in plan.excerpts:
+            kind = plan.excerpts[result].kind
+            limit = plan.limits.get(result, plan.excerpts[result].tokens)
             reason = own_reason or f"larger than the budget, so {kind} of at most {limit} tokens"
             return ResultDecision(kind, order, reason)
         if order is not None:
-            fits = self.rendered.view.fits and not self.rendered.plan.reasons
+            fits = self.rendered.view.fits and not plan.reasons
             reason = "the whole history fits" if fits else own_reason or "selected"
             return ResultDecision("complete", order, reason)
         return self._omitted(result, own_reason)
 
     def _omitted(self, result: int, own_reason: str | None) -> ResultDecision:
-        view, retained = self.rendered.view, self.rendered.plan.retained
+        view = self.rendered.view
         if view.history.results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
-        if (
-            not view.eligible[result]
-            and view.history.results.turn[result] in retained.dropped_turns
-        ):
+        if not view.eligible[result] and view.history.results.turn[result] in self._dropped_turns:
             return ResultDecision(
                 "omitted", None, "its whole turn left to make room for later text"
             )
@@ -88,31 +85,37 @@ class Verdicts:
     @cached_property
     def rebuilt(self) -> LastRebuild | None:
         """What competed when the prompt was rebuilt, where the policy does that."""
-        return LastRebuild(self.rendered) if self.rendered.plan.since else None
+        return LastRebuild(self.rendered) if self.rendered.selection.rebuilt else None
 
     @cached_property
     def _behind(self) -> dict[int, int]:
         """By result that came back: the last one behind which it stands."""
-        added = self.rendered.plan.added
-        return {result: host for host, made in added.items() for result in made.results}
+        restored = self.rendered.selection.restored
+        return {result: host for host, made in restored.items() for result in made.results}
+
+    @cached_property
+    def _dropped_turns(self) -> frozenset[int]:
+        return frozenset(self.rendered.selection.text.turns)
 
     @cached_property
     def _places(self) -> dict[int, int]:
-        return {result: place for place, result in enumerate(self.rendered.plan.shown_order, 1)}
+        return {
+            result: place for place, result in enumerate(self.rendered.selection.shown_order, 1)
+        }
 
     @cached_property
     def _free(self) -> int:
         """Tokens that retained text left for results."""
-        return self.rendered.budget - self.rendered.plan.retained.tokens
+        return self.rendered.budget - self.rendered.text_tokens
 
     @cached_property
     def _used(self) -> Sequence[int]:
         """Tokens taken by the first 0, 1, 2 ... of those shown, in the order taken."""
-        plan, view = self.rendered.plan, self.rendered.view
+        plan, view = self.rendered.selection, self.rendered.view
         calls = view.history.results.call_tokens
         sizes = (
-            calls[result] + plan.replaced[result]
-            if result in plan.replaced
+            calls[result] + plan.limits.get(result, plan.excerpts[result].tokens)
+            if result in plan.excerpts
             else int(view.costs[result])
             for result in plan.shown_order
         )
@@ -149,7 +152,7 @@ class ResultRow:
 
 
 def explain_results(
-    rendered: Rendered,
+    rendered: RenderedCall,
     numbers: Sequence[int] | None = None,
     decisions: Mapping[int, ResultDecision] | None = None,
 ) -> list[ResultRow]:
@@ -158,11 +161,10 @@ def explain_results(
     `decisions` are recorded ones, in place of those that follow from the rendering; how results
     ranked at the last rebuild is told without them alone. c follows from the uses.
     """
-    view, plan = rendered.view, rendered.plan
+    view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results
     wanted = range(len(results)) if numbers is None else numbers
     among = set(wanted)
-    scores = plan.scores
     uses: dict[int, list[UseRow]] = {}
     drawn = [use for use in history.reuse.uses if use.result in among]
     holders = history.reuse.holders([value for use in drawn for value in use.values])

@@ -1,10 +1,11 @@
-"""Renders one model call: a policy's plan for a history, with the texts that replace results."""
+"""Renders one model call: a policy's selection for a history, with substitutes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.history.growable_arrays import Vectors
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
@@ -12,11 +13,17 @@ from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import NO_PINS, START, Parameters, Pins, limits_of
 from contextrender_bridge.engine.plan.call_context import present
-from contextrender_bridge.engine.plan.plan import Plan, RenderedMessage, shown_items
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
+from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.ranking import Relevance
+from contextrender_bridge.engine.plan.selection import (
+    RenderedMessage,
+    Selection,
+    Substitute,
+    everything_shown,
+    rendered_messages,
+)
 from contextrender_bridge.engine.plan.truncated_calls import with_arguments
-from contextrender_bridge.engine.policies import plan_for, policy_named
+from contextrender_bridge.engine.policies import policy_named, selection_for
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
@@ -27,73 +34,90 @@ MARK_TOKENS = 40
 
 
 @dataclass
-class Rendered:
-    """What one call shows.
+class RenderedCall:
+    """A call's selection, with the view it was made of and what making it took.
 
-    `texts` are the replacements of oversized results by result number, `kinds` what each is:
-    "compaction", "excerpt" or "summary"; `replaced_tokens` are their tokens. `fresh_vectors` were
-    made on the way, `spent` is what compactions took. `budget` is the call's own; `tokens_before`
-    are the whole history's without the system prompt and the current user message, `tokens_after`
-    the same of what is shown: at most the budget, except for the policy `full`. `visible` are the
-    positions of the results shown complete, `omitted` of those not shown at all, `shortened` of
-    messages whose text or calls are cut short, or whose text alone left.
+    `fresh_vectors` were made on the way, `summary_usage` is what compactions took.
+    `tokens_before` are the full history's without what the budget does not charge, `tokens_after`
+    the same of what is shown: at most the budget, except for the policy `full`.
     """
 
     view: PolicyInput
-    plan: Plan
-    items: list[RenderedMessage]
-    texts: dict[int, str] = field(default_factory=dict)
-    kinds: dict[int, str] = field(default_factory=dict)
+    selection: Selection
     fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     embedded: bool = False
     embedded_tokens: int = 0
-    spent: list[Usage] = field(default_factory=list)
-    budget: int = field(init=False)
-    tokens_before: int = field(init=False)
-    tokens_after: int = field(init=False)
-    replaced_tokens: dict[int, int] = field(init=False)
-    visible: list[int] = field(init=False)
-    omitted: list[int] = field(init=False)
-    shortened: list[int] = field(init=False)
+    summary_usage: list[Usage] = field(default_factory=list)
+    sends_everything: bool = False
+    """Whether the prompt is every message with all of its calls, orphans too."""
 
-    def __post_init__(self) -> None:
-        """Reckons what follows from the plan and its texts."""
-        plan, retained, history = self.plan, self.plan.retained, self.view.history
-        results, positions = history.results, history.results.message
-        self.budget = plan.budget or self.view.budget
-        self.tokens_before = history.total_tokens - retained.outside_tokens
-        count = self.view.counter.message
-        self.replaced_tokens = {
-            result: plan.texts[result].tokens if result in plan.texts else count({"content": text})
-            for result, text in self.texts.items()
-        }
-        calls = results.call_tokens
-        shown = sum(results.tokens[result] + calls[result] for result in plan.taken)
-        shown += sum(made.tokens - calls[result] for result, made in plan.calls.items())
-        shown += sum(made.tokens for made in plan.added.values())
-        shown += sum(calls[result] + tokens for result, tokens in self.replaced_tokens.items())
-        self.tokens_after = retained.tokens + shown
-        self.visible = sorted(positions[result] for result in plan.taken)
-        in_view = {*plan.taken, *plan.replaced}
-        self.omitted = [place for result, place in enumerate(positions) if result not in in_view]
-        alone = () if retained.dropped_turns else retained.left_messages
-        cut = (results.call_message[result] for result in plan.calls)
-        self.shortened = sorted({*retained.excerpts, *alone, *cut})
+    @cached_property
+    def items(self) -> list[RenderedMessage]:
+        """The prompt's messages, in order."""
+        history = self.view.history
+        if not self.sends_everything:
+            return rendered_messages(history, self.selection, self.view.text_of)
+        firsts = pairwise([*history.first_events, history.events])
+        return [
+            RenderedMessage(message, tuple(range(stop - first - 1)))
+            for message, (first, stop) in enumerate(firsts)
+        ]
+
+    @property
+    def budget(self) -> int:
+        """The call's own budget in tokens."""
+        return int(self.selection.budget) or self.view.budget
+
+    @cached_property
+    def tokens_before(self) -> int:
+        """The full history's tokens that the budget would charge."""
+        return self.view.history.total_tokens - self.view.unbudgeted_tokens
+
+    @cached_property
+    def tokens_after(self) -> int:
+        """The prompt's tokens that the budget charges."""
+        return self.selection.tokens_in(self.view.history) - self.view.unbudgeted_tokens
+
+    @cached_property
+    def text_tokens(self) -> int:
+        """Those of them that are text, results and their calls apart."""
+        return self.view.tokens_of(self.selection.text)
+
+    @property
+    def complete(self) -> list[int]:
+        """The positions of the results shown complete."""
+        positions = self.view.history.results.message
+        return sorted(positions[result] for result in self.selection.complete)
+
+    @property
+    def omitted(self) -> list[int]:
+        """The positions of the results that are not shown in their own place."""
+        positions, shown = self.view.history.results.message, self.selection.shown
+        return [place for result, place in enumerate(positions) if result not in shown]
+
+    @property
+    def truncated(self) -> list[int]:
+        """The positions of messages whose text or calls are cut, or whose text alone is dropped."""
+        text, results = self.selection.text, self.view.history.results
+        alone = () if text.turns else text.dropped
+        cut = (results.call_message[result] for result in self.selection.arguments)
+        return sorted({*(p for p in text.cut if p not in self.view.unbudgeted), *alone, *cut})
 
     @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        used = self.plan.usage
-        for more in self.spent:
+        used = self.view.summaries.usage if self.view.summaries else NOTHING_USED
+        for more in self.summary_usage:
             used = used.plus(more)
         return replace(used, embedded=used.embedded + self.embedded_tokens)
 
     @property
-    def kept(self) -> dict[int, str]:
-        """Of each result that is pinned, by position, how it is shown: `omitted` if not at all."""
-        plan, positions = self.plan, self.view.history.results.message
-        shown = dict.fromkeys(plan.taken, "complete") | self.kinds
+    def pinned(self) -> dict[int, str]:
+        """How each pinned result is shown, by position: `omitted` if not at all."""
+        positions, excerpts = self.view.history.results.message, self.selection.excerpts
+        shown = dict.fromkeys(self.selection.complete, "complete")
+        shown |= {result: made.kind for result, made in excerpts.items()}
         return {positions[r]: shown.get(r, "omitted") for r in present(self.view).pinned}
 
 
@@ -112,8 +136,10 @@ def render_call(
     live: bool = False,
     pins: Pins = NO_PINS,
     model_window: int | None = None,
-) -> Rendered:
-    """The rendering before the next model invocation.
+    previous: Selection | None = None,
+    follows: bool = False,
+) -> RenderedCall:
+    """Return the rendering before the next model call.
 
     `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
@@ -121,39 +147,34 @@ def render_call(
     those that need a model. `compact` may give a model-made text for an oversized result; where it
     gives none, or one over the limit, an excerpt stands in. For a `live` agent the newest results
     are in view under any policy, and for anyone those of `pins`. A budget that finds itself keeps
-    to `model_window`, where that is known.
+    to `model_window`, where that is known. `previous` is the selection of the last answered call,
+    where this policy made that; with `follows`, calls answered since are selected on the way.
     Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     chosen = policy_named(policy)
     most, start = limits_of(budget, model_window) if chosen.sizes_itself else (budget or START, 0)
     view = PolicyInput(
-        history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
+        history,
+        most,
+        parameters,
+        counter,
+        text_of,
+        relevance,
+        originals,
+        summaries,
+        pins,
+        start,
+        previous,
+        follows,
     )
-    plan = plan_for(view, chosen, live)
-    texts: dict[int, str] = {}
-    kinds: dict[int, str] = {}
-    for result, limit in plan.replaced.items():
-        if result in plan.texts:
-            kinds[result], texts[result] = plan.texts[result].kind, plan.texts[result].text
-            continue
-        made = compact(result, limit - MARK_TOKENS) if compact else None
-        text = _compaction(view, result, limit, made) if made else None
-        kinds[result] = "compaction" if text else "excerpt"
-        texts[result] = text or _excerpt(view, result, limit)
-    positions = history.results.message
-    texts_at = {positions[result]: text for result, text in texts.items()}
-    for result, made_behind in plan.added.items():
-        texts_at[positions[result]] = text_of(positions[result]) + made_behind.text
+    selection = _with_substitutes(view, selection_for(view, chosen, live), compact)
     warnings = [relevance.warning] if relevance.warning else []
     if summaries is not None:
         warnings += summaries.warnings
-    return Rendered(
+    return RenderedCall(
         view,
-        plan,
-        shown_items(history, plan, texts_at),
-        texts,
-        kinds,
+        selection,
         relevance.fresh,
         warnings,
         relevance.embedded,
@@ -161,8 +182,24 @@ def render_call(
     )
 
 
+def _with_substitutes(
+    view: PolicyInput, selection: Selection, compact: Compact | None
+) -> Selection:
+    """Return the selection with the substitutes for which its policy set limits alone."""
+    if not selection.limits:
+        return selection
+    made = dict(selection.excerpts)
+    for result, limit in selection.limits.items():
+        text = compact(result, limit - MARK_TOKENS) if compact else None
+        text = _compaction(view, result, limit, text) if text else None
+        kind = "compaction" if text else "excerpt"
+        shown = text or _excerpt(view, result, limit)
+        made[result] = Substitute(shown, view.counter.message({"content": shown}), kind)
+    return replace(selection, excerpts=made)
+
+
 def assembled(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
-    """Messages of the history as items of a plan show them."""
+    """Return messages of the history as the items of a prompt show them."""
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
@@ -213,13 +250,8 @@ def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
     return counter.cut(header + body, room)
 
 
-def sent_whole(rendered: Rendered) -> Rendered:
-    """Every message as it is, with all of its calls: orphans, too."""
+def sent_in_full(rendered: RenderedCall) -> RenderedCall:
+    """Return every message as it is, with all of its calls: orphans, too."""
     history = rendered.view.history
-    plan = Plan(everything(rendered.view).retained, list(range(len(history.results.message))))
-    firsts = [*history.first_events, history.events]
-    items = [
-        RenderedMessage(message, tuple(range(stop - first - 1)))
-        for message, (first, stop) in enumerate(pairwise(firsts))
-    ]
-    return Rendered(rendered.view, plan, items)
+    selection = everything_shown(history, len(history))
+    return RenderedCall(rendered.view, selection, sends_everything=True)

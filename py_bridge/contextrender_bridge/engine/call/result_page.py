@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import Standing
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.plan.call_context import CallContext, tracker
 from contextrender_bridge.engine.plan.density import Density, density_of
 
@@ -36,13 +36,13 @@ class Page:
         if self.sort not in ("", *COLUMNS):
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
-    def of(self, rendered: Rendered, standing: Standing) -> list[int]:
+    def of(self, rendered: RenderedCall, standing: Standing) -> list[int]:
         """The numbers of the results on the page."""
         ordered = self._ordered(rendered, standing)
         stop = None if self.rows is None else self.first + self.rows
         return list(ordered[self.first : stop])
 
-    def _ordered(self, rendered: Rendered, standing: Standing) -> Sequence[int]:
+    def _ordered(self, rendered: RenderedCall, standing: Standing) -> Sequence[int]:
         everything = range(len(rendered.view.history.results))
         if not self.sort:
             return everything
@@ -54,23 +54,23 @@ class Page:
         return sorted(everything, key=keys.__getitem__, reverse=self.down)
 
 
-def _as_taken(rendered: Rendered, standing: Standing, down: bool) -> list[int]:
+def _as_taken(rendered: RenderedCall, standing: Standing, down: bool) -> list[int]:
     """Those shown in the order taken, then those of which that is not known, then the others."""
     differing = standing.differing(Standing.of(rendered))
-    taken = [result for result in rendered.plan.shown_order if result not in differing]
+    taken = [result for result in rendered.selection.shown_order if result not in differing]
     shown = sorted((standing.complete | standing.replaced).difference(taken), reverse=True)
     known = {*taken, *shown}
     last = range(len(rendered.view.history.results) - 1, -1, -1)
     return [*(taken[::-1] if down else taken), *shown, *(r for r in last if r not in known)]
 
 
-def _keys(rendered: Rendered, by: str) -> Sequence[Any] | None:
+def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:
     """A sortable value of each result; None where the policy has none."""
-    view, scores = rendered.view, rendered.plan.scores
+    view, scores = rendered.view, rendered.selection.scores
     results = view.history.results
     if by == "name":
         return [view.history.names.get(event, "") for event in results.event]
-    if by == "score" and rendered.plan.since:
+    if by == "score" and rendered.selection.rebuilt:
         rebuilt = LastRebuild(rendered)
         return [rebuilt.score(result) or 0.0 for result in range(len(results))]
     if by in ("relevance", "usefulness", "score"):
@@ -92,13 +92,13 @@ ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 class LastRebuild:
     """The call at which the prompt of this rendering was last rebuilt."""
 
-    rendered: Rendered
+    rendered: RenderedCall
 
     @cached_property
     def density(self) -> Density:
         """S of the results there were."""
         view = self.rendered.view
-        return density_of(CallContext(view, self.rendered.plan.since, tracker(view)))
+        return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
@@ -110,7 +110,7 @@ class LastRebuild:
     @cached_property
     def kept(self) -> int:
         """How many of them were complete in the prompt then, and still are."""
-        return sum(result in self.ranks for result in self.rendered.plan.taken)
+        return sum(result in self.ranks for result in self.rendered.selection.complete)
 
     def score(self, result: int) -> float | None:
         """S of a result then; None for one that came later."""

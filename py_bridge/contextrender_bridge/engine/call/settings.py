@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.setting_kinds import LIVE_POLICY
-from contextrender_bridge.engine.history.frozen import frozen_key
 from contextrender_bridge.engine.parameters import (
     AUTO,
     NAMES,
@@ -20,7 +19,6 @@ from contextrender_bridge.engine.parameters import (
     Pins,
     budget_name,
     check_budget,
-    limits_of,
 )
 from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 
@@ -61,11 +59,6 @@ class RenderSettings:
     def of_model(self, window: int | None) -> Self:
         """These for a model with that window, where it matters."""
         return replace(self, window=window or 0) if self.budget == AUTO else self
-
-    @property
-    def frozen_key(self) -> str:
-        """What a frozen rendering is kept under."""
-        return _frozen_key(self)
 
     @staticmethod
     def of(noted: Mapping[str, Any]) -> RenderSettings:
@@ -119,12 +112,6 @@ def _as_json(settings: RenderSettings) -> dict[str, Any]:
         **({"window": settings.window} if settings.window else {}),
         **settings.pins.to_json(),
     }
-
-
-@lru_cache(256)
-def _frozen_key(settings: RenderSettings) -> str:
-    most, start = limits_of(settings.budget, settings.window or None)
-    return frozen_key(most, settings.parameters, settings.pins, start)
 
 
 @lru_cache(256)

@@ -9,9 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from contextrender_bridge.engine.history.frozen import FrozenTrail
 from contextrender_bridge.engine.history.growable_arrays import VectorTable
 from contextrender_bridge.engine.history.reuse import ReuseIndex
 from contextrender_bridge.engine.history.token_tracking import Originals, Tracking
@@ -26,8 +25,10 @@ from contextrender_bridge.engine.text.transcript import (
 
 if TYPE_CHECKING:
     from contextrender_bridge.engine.history.history_snapshot import RememberingTracking
+    from contextrender_bridge.engine.plan.selection import Selection
 
 NO_CALL = -1
+SELECTIONS_KEPT: Final = 3
 
 
 @dataclass(slots=True)
@@ -76,9 +77,10 @@ class History:
     `turn` is the next model invocation's number, from 1. `spoken` are the positions of messages
     that stand without any call: all but tool results and assistant messages that only call. `names`
     has the tool's name for the event number of every call and result. `totals` are the tokens of
-    everything up to and including each message. `tracking` and `frozen` belong to the policies that
-    use them, which make them when asked first; where `followed` is there it stands for `tracking`,
-    and belongs to whoever looks back.
+    everything up to and including each message. `tracking` belongs to the policies that
+    use it, and is made when it is asked for first; where `followed` is there it stands for
+    `tracking`, and belongs to whoever looks back. `selections` are those of the last calls, each
+    with its policy, by how many messages the call had.
     """
 
     def __init__(self) -> None:
@@ -106,7 +108,7 @@ class History:
         self.names: dict[int, str] = {}
         self.tracking: Tracking | None = None
         self.followed: RememberingTracking | None = None
-        self.frozen: dict[str, FrozenTrail] = {}
+        self.selections: dict[int, tuple[str, Selection]] = {}
         self._open: dict[str, list[_OpenCall]] = {}
         self._result_at: dict[int, int] = {}
 
@@ -122,10 +124,10 @@ class History:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         fixed = 420 * len(self.roles) + 340 * len(self.results)
-        frozen = sum(trail.nbytes for trail in self.frozen.values())
         tracked = self.tracking.nbytes if self.tracking else 0
-        known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
-        return fixed + self.text_bytes + known
+        known = self.vectors.nbytes + self.reuse.nbytes + tracked
+        shown = sum(selection.nbytes for _, selection in self.selections.values())
+        return fixed + self.text_bytes + known + shown
 
     def tracking_of(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
         """`tracking`, made on first use, or what `followed` had, of the first `messages`."""
@@ -135,6 +137,12 @@ class History:
             self.tracking = Tracking()
         self.tracking.catch_up(self, messages, originals, counter)
         return self.tracking
+
+    def remember(self, policy: str, selection: "Selection") -> None:
+        """Keep a call's selection, and those of the call before: that may be made again."""
+        self.selections[selection.messages] = (policy, selection)
+        for messages in sorted(self.selections)[:-SELECTIONS_KEPT]:
+            del self.selections[messages]
 
     def count_uses(self) -> int:
         """Return how many results answers used, each once per turn."""

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from contextrender_bridge.engine.history.frozen import Frozen, RestoredText
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.excerpt_text import back_mark, parts_of
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.fill_selection import LEAST_EXCERPT, small_newcomer
-from contextrender_bridge.engine.plan.selection import SelectionBuilder
+from contextrender_bridge.engine.plan.selection import RestoredPart, RestoredText, Selection
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 THRIFTY_FROM: Final = 2_000
 """Tokens above which a newcomer is complete only where there is much room."""
@@ -25,7 +25,7 @@ THRIFTY_SHARE: Final = 0.25
 THRIFTY_LEAST: Final = 0.05
 
 
-def appended(moment: CallContext, last: Frozen) -> SelectionBuilder | None:
+def appended(moment: CallContext, last: Selection) -> SelectionBuilder | None:
     """The last rendering and what is new since; None if that exceeds the budget.
 
     A newcomer that is too large is an excerpt.
@@ -43,14 +43,14 @@ def appended(moment: CallContext, last: Frozen) -> SelectionBuilder | None:
     return choice
 
 
-def shown_before(moment: CallContext, last: Frozen) -> list[int]:
+def shown_before(moment: CallContext, last: Selection) -> list[int]:
     """The results of the last prompt; all there were while everything fitted."""
-    if last.over:
-        return [*last.complete, *last.excerpts]
+    if last.is_over:
+        return [r for r in (*last.complete, *last.excerpts) if moment.asked[r]]
     return [r for r in range(first_new(moment, last)) if moment.asked[r]]
 
 
-def first_new(moment: CallContext, last: Frozen) -> int:
+def first_new(moment: CallContext, last: Selection) -> int:
     """The first result that the last prompt could not have."""
     return bisect_left(moment.view.history.results.message, max(last.messages, 0))
 
@@ -110,22 +110,15 @@ def bring_back(choice: SelectionBuilder, newcomers: Sequence[int]) -> None:
         return
     parts = _parts(choice, wanted, room)
     if parts:
-        texts, tokens, shown = zip(*parts.values(), strict=True)
-        made = RestoredText("".join(texts), sum(tokens), tuple(parts), shown)
-        choice.add_behind(max(newcomers), made)
+        choice.restore(max(newcomers), RestoredText(tuple(parts)))
 
 
-def _parts(
-    choice: SelectionBuilder, wanted: Sequence[int], room: float
-) -> dict[int, tuple[str, int, tuple[int, ...]]]:
-    """By result what comes back of it, its tokens, and which characters of the result it has.
-
-    The most worth for its size comes first.
-    """
+def _parts(choice: SelectionBuilder, wanted: Sequence[int], room: float) -> list[RestoredPart]:
+    """Return what is restored of each result; the most worth for its size comes first."""
     moment = choice.moment
     density, counter = density_of(moment), moment.view.counter
     excerpting, positions = ExcerptBuilder(choice, density), moment.view.history.results.message
-    parts: dict[int, tuple[str, int, tuple[int, ...]]] = {}
+    parts: list[RestoredPart] = []
     for result in sorted(wanted, key=lambda result: (-density.scores[result], result)):
         first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
         segments = excerpting.again(result, room - MARK_TOKENS)
@@ -136,7 +129,7 @@ def _parts(
         text = f"\n\n{mark}{body}"
         tokens = counter.text(text)
         if tokens <= room:
-            parts[result] = text, tokens, shown
+            parts.append(RestoredPart(result, text, tokens, shown))
             room -= tokens
     return parts
 

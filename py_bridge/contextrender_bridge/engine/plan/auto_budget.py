@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.history.frozen import Frozen
+from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
 from contextrender_bridge.engine.parameters import LEAST
 from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.text.values import Ids
 
 GROWTH: Final = 0.25
@@ -19,11 +20,11 @@ RATE: Final = 0.025
 """The share of turns that miss something at which the budget stays as it is."""
 
 
-def sized(moment: CallContext, last: Frozen) -> tuple[float, bool]:
+def sized(moment: CallContext, last: Selection) -> tuple[float, bool]:
     """The step's budget in tokens, and whether the turn before it faulted."""
     most = moment.view.budget
     start = float(min(moment.view.start or most, most))
-    if not last.over:
+    if not last.is_over:
         return start, False
     faulted = bool(missed(moment, last))
     change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
@@ -31,7 +32,7 @@ def sized(moment: CallContext, last: Frozen) -> tuple[float, bool]:
     return min(max(budget, float(min(LEAST, most))), float(most)), faulted
 
 
-def missed(moment: CallContext, last: Frozen) -> list[int]:
+def missed(moment: CallContext, last: Selection) -> list[int]:
     """The tracked tokens that the last turn said and no part of its prompt showed, by number.
 
     Only those that a result owned before that call.
@@ -54,7 +55,7 @@ def _said_at(message: int, moment: CallContext, tracking: Tracking) -> Ids:
     return said
 
 
-def unseen_in(moment: CallContext, tracking: Tracking, last: Frozen, wanted: Ids) -> list[int]:
+def unseen_in(moment: CallContext, tracking: Tracking, last: Selection, wanted: Ids) -> list[int]:
     """Those of these tokens that the prompt `last` of this history showed nowhere, by number.
 
     Texts that stand in for others are only read for tokens that stood in no whole one.
@@ -65,13 +66,15 @@ def unseen_in(moment: CallContext, tracking: Tracking, last: Frozen, wanted: Ids
     saying, tokens = tracking.events_saying(found)
     inside = saying < len(events)
     found[tokens[inside][events[saying[inside]]]] = False
-    texts = (last.excerpts, last.calls, last.text.cut, last.added)
     if found.any():
-        found[tracking.known([made.text for each in texts for made in each.values()])] = False
+        texts = (last.excerpts, last.arguments, last.text.cut)
+        shown = [made.text for each in texts for made in each.values()]
+        shown += [made.text for made in last.restored.values()]
+        found[tracking.known(shown)] = False
     return [int(token) for token in np.flatnonzero(found)]
 
 
-def _whole_events(moment: CallContext, last: Frozen) -> NDArray[np.bool_]:
+def _whole_events(moment: CallContext, last: Selection) -> NDArray[np.bool_]:
     """By event before that call: whether it stood in its prompt as it is."""
     history, messages = moment.view.history, last.messages
     results, count = history.results, history.results_before(messages)
@@ -79,9 +82,10 @@ def _whole_events(moment: CallContext, last: Frozen) -> NDArray[np.bool_]:
     stop = firsts[messages] if messages < len(firsts) else history.events
     whole = np.zeros(stop, np.bool_)
     whole[np.array(firsts[:messages], np.int64)] = True
-    whole[[firsts[message] for message in (*last.text.left, *last.text.cut)]] = False
+    whole[[firsts[message] for message in (*last.text.dropped, *last.text.cut)]] = False
     whole[np.array(results.event[:count], np.int64)] = False
     whole[[results.event[result] for result in last.complete]] = True
-    shown = {*last.complete, *last.excerpts} - {*last.calls}
-    whole[[results.call_event[result] for result in shown]] = True
+    shown = {*last.complete, *last.excerpts} - {*last.arguments}
+    calls = [results.call_event[result] for result in shown]
+    whole[[event for event in calls if event != NO_CALL]] = True
     return whole

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.history.frozen import Substitute, TextSelection
 from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.selection import Substitute, TextSelection
 
 Ints = NDArray[np.int64]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from contextrender_bridge.engine.history.frozen import Substitute
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
 READERS: Final = re.compile(r"(?i)(^|[_.\-])(read|view|open|cat)([_.\-]?file)?$")
@@ -51,7 +51,7 @@ def _excerpt(moment: CallContext, result: int, segments: Sequence[int]) -> Subst
     opening = mark(results.message[result], tokens, missing, lines)
     body, runs = parts_of(moment, result, segments)
     excerpt = opening + body
-    return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, shown=runs)
+    return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=runs)
 
 
 def parts_of(

@@ -12,7 +12,7 @@ from contextrender_bridge.engine.plan.call_context import Ints
 from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
-from contextrender_bridge.engine.plan.selection import SelectionBuilder, gone_from
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder, gone_from
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.25
@@ -209,11 +209,12 @@ def _visible(choice: SelectionBuilder) -> NDArray[np.bool_]:
     moment, tracking = choice.moment, choice.moment.tracking
     results, events = moment.view.history.results, np.zeros(tracking.events, np.bool_)
     events[[results.event[result] for result in choice.complete]] = True
-    shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.cut_calls}
+    shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.arguments}
     events[[results.call_event[result] for result in shown]] = True
     seen = _said(choice) | tracking.tokens_of_events(events)
-    texts = (choice.kept, choice.cut_calls, choice.added)
-    seen[tracking.known([made.text for each in texts for made in each.values()])] = True
+    texts = [made.text for each in (choice.kept, choice.arguments) for made in each.values()]
+    texts += [made.text for made in choice.restored.values()]
+    seen[tracking.known(texts)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segments(segment, segment + 1)] = True
     return seen

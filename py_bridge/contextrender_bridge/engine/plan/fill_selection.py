@@ -6,13 +6,13 @@ What must be in view is complete, else in part, else at least its beginning (doc
 from collections.abc import Sequence
 from typing import Final
 
-from contextrender_bridge.engine.history.frozen import Substitute
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
-from contextrender_bridge.engine.plan.selection import SelectionBuilder
+from contextrender_bridge.engine.plan.selection import Substitute
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.truncated_calls import cut_call
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, call_parts
 
@@ -107,15 +107,17 @@ def opening_of(moment: CallContext, result: int, limit: int) -> Substitute | Non
     """A result's first line, marked, in at most `limit` tokens; None where no word fits."""
     view = moment.view
     position, size = view.history.results.message[result], int(moment.sizes[result])
-    text = view.text_of(position).lstrip()
-    line = text.partition("\n")[0]
+    text = view.text_of(position)
+    start = len(text) - len(text.lstrip())
+    line = text[start:].partition("\n")[0]
     for before in (mark(position, size, size), ""):
         room = limit - MESSAGE_OVERHEAD - view.counter.text(before + GAP)
         if room > 0:
             line = view.counter.cut(line, room)
             left_out = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
             shown = (before and mark(position, size, left_out)) + line + GAP
-            return Substitute(shown, view.counter.text(shown) + MESSAGE_OVERHEAD)
+            ranges = (start, len(line))
+            return Substitute(shown, view.counter.text(shown) + MESSAGE_OVERHEAD, ranges=ranges)
     return None
 
 

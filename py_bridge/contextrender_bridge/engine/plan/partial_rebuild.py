@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from contextrender_bridge.engine.history.frozen import Frozen
 from contextrender_bridge.engine.plan.append_step import first_new, shown_before
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import Density, worth_of
 from contextrender_bridge.engine.plan.fill_selection import select_in_parts, small_newcomer
 from contextrender_bridge.engine.plan.ranking import Floats
-from contextrender_bridge.engine.plan.selection import SelectionBuilder
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 LOSS: Final = 0.1
 """The share of worth that keeping the prompt's beginning may cost."""
@@ -44,7 +44,7 @@ class PartialRebuild:
 
 
 def selected_late(
-    moment: CallContext, last: Frozen, anew: SelectionBuilder, density: Density, share: float
+    moment: CallContext, last: Selection, anew: SelectionBuilder, density: Density, share: float
 ) -> PartialRebuild | None:
     """The last prompt up to the latest cut where that is nearly as good as `anew`, if there is one.
 
@@ -78,7 +78,7 @@ def tried(cuts: Iterable[Cut]) -> Iterator[Cut]:
             due += step
 
 
-def _cuts(moment: CallContext, last: Frozen, room: float) -> Iterator[Cut]:
+def _cuts(moment: CallContext, last: Selection, room: float) -> Iterator[Cut]:
     """Where the last prompt may be cut, from the end: behind an assistant message and its results.
 
     With what stays of it, which is within `room`.
@@ -97,8 +97,8 @@ def _cuts(moment: CallContext, last: Frozen, room: float) -> Iterator[Cut]:
             used -= costs.pop()
 
 
-def _cost(moment: CallContext, last: Frozen, result: int) -> int:
-    call = last.calls[result].tokens if result in last.calls else int(moment.calls[result])
+def _cost(moment: CallContext, last: Selection, result: int) -> int:
+    call = last.arguments[result].tokens if result in last.arguments else int(moment.calls[result])
     size = last.excerpts[result].tokens if result in last.excerpts else int(moment.sizes[result])
     return call + size
 

@@ -1,12 +1,12 @@
 """What a policy looks at: a history before one model invocation, under one budget.
 
-It answers with a `Plan` (engine.plan.plan).
+It answers with a `Selection` (engine.plan.selection).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,18 @@ from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf, Tracking
 from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
-from contextrender_bridge.engine.plan.plan import (
-    SMALLEST_REPLACEMENT,
-    Plan,
-    RetainedText,
-    retain_text,
-)
 from contextrender_bridge.engine.plan.ranking import Floats
+from contextrender_bridge.engine.plan.retained_text import retain_text
+from contextrender_bridge.engine.plan.selection import (
+    Selection,
+    TextSelection,
+    messages_before_budget,
+    text_tokens,
+)
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
+
+SMALLEST_REPLACEMENT: Final = 100
 
 
 class RelevanceOf(Protocol):
@@ -42,7 +45,8 @@ class PolicyInput:
     only by policies that rank by it. `originals_of` reads messages that are not in memory.
     `summaries` is there for policies that need a model, `pins` say what the caller wants kept.
     For a policy whose budget finds itself, `budget` is the most and `start` where it begins, 0
-    for others.
+    for others. `previous` is the selection of the last answered call, if it is known;
+    where the call `follows`, those answered since are selected first, as if they had been made.
     """
 
     history: History
@@ -55,6 +59,8 @@ class PolicyInput:
     summaries: Summaries | None = None
     pins: Pins = NO_PINS
     start: int = 0
+    previous: Selection | None = None
+    follows: bool = False
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
         """The original messages from one position up to another."""
@@ -70,16 +76,38 @@ class PolicyInput:
         return self.history.tracking_of(messages, self.originals, self.counter)
 
     @cached_property
-    def retained(self) -> RetainedText:
+    def retained(self) -> TextSelection:
         """The text charged before any result, by the method's rule."""
         return retain_text(self.history, self.budget, self.text_of, self.counter)
 
     @cached_property
+    def unbudgeted(self) -> frozenset[int]:
+        """The positions that the budget does not charge."""
+        return messages_before_budget(self.history, len(self.history))
+
+    @cached_property
+    def unbudgeted_tokens(self) -> int:
+        """The tokens of what the budget does not charge."""
+        return sum(self.history.text_tokens[position] for position in self.unbudgeted)
+
+    @cached_property
+    def retained_tokens(self) -> int:
+        """The tokens of the retained text."""
+        return self.tokens_of(self.retained)
+
+    @property
+    def free(self) -> int:
+        """The tokens of the budget that the retained text leaves."""
+        return self.budget - self.retained_tokens
+
+    def tokens_of(self, text: TextSelection) -> int:
+        """Return the tokens of a text that the budget charges."""
+        return text_tokens(self.history, text, len(self.history)) - self.unbudgeted_tokens
+
+    @cached_property
     def fits(self) -> bool:
         """Whether the whole history is within the budget."""
-        outside = {*range(self.history.leading_system), self.history.last_user} - {-1}
-        excluded = sum(self.history.text_tokens[position] for position in outside)
-        return bool(self.history.total_tokens - excluded <= self.budget)
+        return bool(self.history.total_tokens - self.unbudgeted_tokens <= self.budget)
 
     @cached_property
     def ages(self) -> Floats:
@@ -118,9 +146,9 @@ class PolicyInput:
         """Results that may be shown at all: those with a call, of a turn that has not left."""
         results = self.history.results
         known: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-        if self.retained.dropped_turns:
-            left = np.isin(np.asarray(results.turn), self.retained.dropped_turns)
-            return known & ~left
+        if self.retained.turns:
+            dropped = np.isin(np.asarray(results.turn), self.retained.turns)
+            return known & ~dropped
         return known
 
     @cached_property
@@ -130,7 +158,7 @@ class PolicyInput:
 
     @property
     def replacement_limit(self) -> int:
-        """The most tokens the text in place of an oversized result may have; 0: none is shown."""
+        """The most tokens of the substitute for an oversized result; 0 if none is shown."""
         share = self.parameters.oversized_share
         return max(SMALLEST_REPLACEMENT, int(self.budget * share)) if share else 0
 
@@ -139,12 +167,7 @@ class PolicyInput:
         return self.history.vectors.matrix(len(self.history.results.message))
 
 
-def everything(view: PolicyInput) -> Plan:
-    """The plan that shows every result whose call is known, whatever its size."""
-    history = view.history
-    outside = frozenset([*range(history.leading_system), history.last_user]) - {-1}
-    tokens = history.text_tokens
-    outside_tokens = sum(tokens[position] for position in outside)
-    retained = RetainedText(sum(tokens) - outside_tokens, outside, outside_tokens)
-    known = [r for r, call in enumerate(history.results.call_event) if call != NO_CALL]
-    return Plan(retained, known)
+def everything(view: PolicyInput) -> Selection:
+    """Return the selection of every result whose call is known, whatever its size."""
+    known = [r for r, call in enumerate(view.history.results.call_event) if call != NO_CALL]
+    return Selection(len(view.history), complete=tuple(known))

@@ -1,238 +1,334 @@
-"""What is chosen for one model call: the text that stays, and results, complete or in excerpts.
+"""What one model call shows: the one value that a policy returns, and that the graph holds.
 
-Retained text is capped, so that results have room (docs/policies.md, Text): message by message, the
-oldest first. Results do not leave with the text of their turn.
+A selection tells two things of the call before it: how long both prompts are the same, and what
+came and what left.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from contextrender_bridge.engine.history.history import History, ResultArrays
+from contextrender_bridge.engine.plan.ranking import Floats
 
-from contextrender_bridge.engine.history.frozen import (
-    ALL_TEXT,
-    Frozen,
-    RestoredText,
-    Substitute,
-    TextSelection,
-)
-from contextrender_bridge.engine.plan.call_context import CallContext, Ints
-from contextrender_bridge.engine.plan.excerpt_text import excerpt_of
-from contextrender_bridge.engine.plan.plan import RetainedText, excerpts_of
-from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
-
-CAP: Final = 0.5
-TARGET: Final = 0.3
-TASK_SHARE: Final = 0.15
-NEWEST_SHARE: Final = 0.25
-"""The share of the budget kept for the newest results beside text that may not leave."""
+Ranges = tuple[int, ...]
+"""Characters of a text: start, length, start, length."""
 
 
-def sizes_of(text: TextSelection, moment: CallContext) -> Ints:
-    """Tokens of each message's text that stays and that the budget charges."""
-    sizes = moment.text_tokens.copy()
-    sizes[list(text.left)] = 0
-    for position, made in text.cut.items():
-        sizes[position] = 0 if position in moment.outside else made.tokens
-    return sizes
+@dataclass(slots=True, frozen=True)
+class Substitute:
+    """A text shown in place of a message's, a result's or a call's arguments.
 
-
-def gone_from(text: TextSelection, moment: CallContext) -> NDArray[np.bool_]:
-    """By message: whether its text is not there as it was."""
-    gone = np.zeros(moment.messages, np.bool_)
-    gone[[*text.left, *text.cut]] = True
-    return gone
-
-
-def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
-    """The text that stays: as before up to `CAP` of the budget, else until `TARGET` of it is left.
-
-    The last assistant message never leaves, nor the first user message while it is at most
-    `TASK_SHARE`. Where that leaves the newest results less than `NEWEST_SHARE`, it is cut.
-    """
-    budget, sizes = moment.view.budget, sizes_of(before, moment)
-    total = int(sizes.sum())
-    if total <= CAP * budget:
-        return before
-    left = list(before.left)
-    cut = dict(before.cut)
-    for position in np.flatnonzero(_movable(moment) & (sizes > 0)).tolist():
-        if total <= TARGET * budget:
-            break
-        total -= int(sizes[position])
-        sizes[position] = 0
-        cut.pop(position, None)
-        left.append(position)
-    if total > (1 - NEWEST_SHARE) * budget:
-        cut |= _cut_short(moment, sizes)
-    return TextSelection(tuple(sorted(left)), cut)
-
-
-def retained_with(moment: CallContext, text: TextSelection) -> RetainedText:
-    """That text as a plan has it."""
-    excerpts = {position: made.text for position, made in text.cut.items()}
-    return RetainedText(
-        int(sizes_of(text, moment).sum()),
-        moment.outside,
-        moment.outside_tokens,
-        left_messages=frozenset(text.left),
-        excerpts={p: made for p, made in excerpts.items() if p not in moment.outside},
-    )
-
-
-def _cut_short(moment: CallContext, sizes: Ints) -> dict[int, Substitute]:
-    """Excerpts of what may not leave, the task excepted, which is short."""
-    view, task = moment.view, moment.view.history.first_user
-    staying = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes) if p != task}
-    room = int((1 - NEWEST_SHARE) * view.budget) - int(sizes.sum()) + sum(staying.values())
-    _, texts = excerpts_of(staying, room, view.text_of, view.counter)
-    return {position: _replacement(moment, text) for position, text in texts.items()}
-
-
-def _replacement(moment: CallContext, text: str) -> Substitute:
-    tokens = moment.view.counter.text(text) + MESSAGE_OVERHEAD if text else 0
-    return Substitute(text, tokens)
-
-
-def _movable(moment: CallContext) -> NDArray[np.bool_]:
-    """Messages whose text may leave: all charged ones but the last assistant's and a short task."""
-    movable = np.ones(moment.messages, np.bool_)
-    movable[list(moment.outside)] = False
-    if moment.last_assistant >= 0:
-        movable[moment.last_assistant] = False
-    task = moment.view.history.first_user
-    if 0 <= task < moment.messages:
-        short = moment.view.history.text_tokens[task] <= TASK_SHARE * moment.view.budget
-        movable[task] &= not short
-    return movable
-
-
-class SelectionBuilder:
-    """What is shown of a moment's results, while it is being chosen; `used` are its tokens.
-
-    `free` is what retained text leaves of the budget. `segments` are those of each result shown in
-    part, in the order added; `kept` are excerpts as they will be, `cut_calls` calls whose arguments
-    are shortened. What no call asked for is not available.
+    `tokens` are those of the whole message or call. `ranges` are the characters of the own text
+    that it shows, where that is known.
     """
 
-    def __init__(self, moment: CallContext, text: TextSelection) -> None:
-        self.moment = moment
-        self.text = text
-        self.used = 0
-        self.complete: list[int] = []
-        self.kept: dict[int, Substitute] = {}
-        self.cut_calls: dict[int, Substitute] = {}
-        self.added: dict[int, RestoredText] = {}
-        self.segments: dict[int, list[int]] = {}
-        self.available: NDArray[np.bool_] = moment.asked.copy()
-        self.calls: list[int] = moment.calls.tolist()
-        self.costs: list[int] = moment.costs.tolist()
-        self.free = moment.view.budget - int(sizes_of(text, moment).sum())
+    text: str
+    tokens: int
+    kind: str = "excerpt"
+    ranges: Ranges = field(default=(), compare=False)
 
-    @classmethod
-    def repeated(cls, moment: CallContext, last: Frozen, results: Iterable[int]) -> Self:
-        """These results of the last prompt, as they were there."""
-        choice = cls(moment, last.text)
-        for result in results:
-            if result in last.calls:
-                choice.cut_call(result, last.calls[result])
-            if result in last.excerpts:
-                choice.keep(result, last.excerpts[result])
-            else:
-                choice.take(result)
-            if result in last.added:
-                choice.add_behind(result, last.added[result])
-        return choice
+
+@dataclass(slots=True, frozen=True)
+class RestoredPart:
+    """What is shown again of a result behind another one's text."""
+
+    result: int
+    text: str
+    tokens: int
+    ranges: Ranges = field(default=(), compare=False)
+
+
+@dataclass(slots=True, frozen=True)
+class RestoredText:
+    """The parts of results that are shown again behind one result's own text."""
+
+    parts: tuple[RestoredPart, ...]
 
     @property
-    def left_over(self) -> int:
-        """Tokens that nothing takes yet."""
-        return self.free - self.used
+    def text(self) -> str:
+        """The text behind the result's own."""
+        return "".join(part.text for part in self.parts)
 
-    def take(self, result: int) -> None:
-        """Shows a result complete."""
-        self.used += self.costs[result]
-        self.complete.append(result)
-        self.available[result] = False
+    @property
+    def tokens(self) -> int:
+        """Its tokens."""
+        return sum(part.tokens for part in self.parts)
 
-    def keep(self, result: int, excerpt: Substitute) -> None:
-        """Shows an excerpt as it is."""
-        self.used += self.calls[result] + excerpt.tokens
-        self.kept[result] = excerpt
-        self.available[result] = False
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The results that are shown again."""
+        return tuple(part.result for part in self.parts)
 
-    def cut_call(self, result: int, made: Substitute) -> None:
-        """Has a result's call in a shorter form. Do it before the result is shown."""
-        self.costs[result] += made.tokens - self.calls[result]
-        self.calls[result] = made.tokens
-        self.cut_calls[result] = made
 
-    def add_behind(self, result: int, made: RestoredText) -> None:
-        """Shows a text behind that of a complete result."""
-        self.used += made.tokens
-        self.added[result] = made
+@dataclass(slots=True, frozen=True)
+class TextSelection:
+    """What is shown of the messages' texts: all but those `dropped`; those `cut` as substitutes.
 
-    def add_segment(self, result: int, segment: int, tokens: int) -> None:
-        """Shows one more segment of a result, at a cost of `tokens`."""
-        self.used += tokens
-        self.segments.setdefault(result, []).append(segment)
-        self.available[result] = False
+    `turns` are the turns that were dropped whole.
+    """
 
-    def settle(self, result: int, estimate: int) -> None:
-        """Turns a result's segments, counted as `estimate`, into its final text, within the budget.
+    dropped: tuple[int, ...] = ()
+    cut: Mapping[int, Substitute] = field(default_factory=dict)
+    turns: tuple[int, ...] = field(default=(), compare=False)
 
-        Complete, if that costs no more. Segments that do not fit go, the last first.
-        """
-        chosen = self.segments.pop(result)
-        self.used -= estimate
-        while chosen:
-            excerpt = excerpt_of(self.moment, result, chosen)
-            cost = self.calls[result] + excerpt.tokens
-            if self.costs[result] <= min(cost, self.left_over):
-                self.take(result)
-                return
-            if cost <= self.left_over:
-                self.keep(result, excerpt)
-                return
-            chosen.pop()
-        self.available[result] = True
+    def cut_since(self, later: "TextSelection") -> set[int]:
+        """Return the messages whose text is not complete here and is complete later."""
+        return {*self.dropped, *self.cut} - {*later.dropped, *later.cut}
 
-    def take_greedily(self, order: Sequence[int], limit: float) -> None:
-        """Complete results in this order while `used` stays within `limit`."""
-        least = min(self.costs, default=0)
-        for result in order:
-            if self.used + least > limit:
-                return
-            if self.available[result] and self.used + self.costs[result] <= limit:
-                self.take(result)
 
-    def excerpts(self) -> dict[int, Substitute]:
-        """The excerpts as texts, recounted; the last segments go while all exceeds what is free.
+ALL_TEXT: Final = TextSelection()
 
-        A result that costs no more complete than its excerpt is then complete.
-        """
-        texts = {result: self._text(result) for result in self.segments}
-        for result, excerpt in list(texts.items()):
-            if self.costs[result] <= self.calls[result] + excerpt.tokens:
-                del self.segments[result], texts[result]
-                self.complete.append(result)
-        made = self.kept | texts
-        used = sum(self.costs[result] for result in self.complete)
-        used += sum(self.calls[result] + excerpt.tokens for result, excerpt in made.items())
-        used += sum(behind.tokens for behind in self.added.values())
-        while used > self.free and self.segments:
-            result = next(reversed(self.segments))
-            used -= made.pop(result).tokens
-            self.segments[result].pop()
-            if self.segments[result]:
-                made[result] = self._text(result)
-                used += made[result].tokens
-            else:
-                used -= self.calls[result]
-                del self.segments[result]
-        self.used = used
-        return made
 
-    def _text(self, result: int) -> Substitute:
-        return excerpt_of(self.moment, result, self.segments[result])
+@dataclass(slots=True, frozen=True)
+class ScoreTable:
+    """Why each result ranked as it did, one entry a result: relevance, U, and the last score.
+
+    `relevance` is None where the policy does not embed.
+    """
+
+    relevance: Floats | None
+    usefulness: Floats
+    score: Floats
+
+
+class RenderedMessage(NamedTuple):
+    """One message of a prompt: which of its calls stay, and the text put in place of its own.
+
+    `arguments` are put in place of those of the calls they are given for, in order.
+    """
+
+    message: int
+    calls: tuple[int, ...] = ()
+    text: str | None = None
+    arguments: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Changes:
+    """What a call shows otherwise than the call before it, by event number.
+
+    An event is a message's text, a call's arguments or a result. `complete` are shown in full,
+    `excerpts` by a substitute, `dropped` not at all; `restored` are texts behind results, by the
+    event of the result they stand behind. A result has nothing behind it unless that is named
+    after its own last change.
+    """
+
+    complete: frozenset[int] = frozenset()
+    excerpts: Mapping[int, Substitute] = field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
+    restored: Mapping[int, RestoredText] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Selection:
+    """What the call with the first `messages` messages of a history shows.
+
+    `complete` are results by number, `excerpts` those with a text in their place, `restored` texts
+    behind complete results, `arguments` those of shown results' calls that are cut. Every other
+    result is omitted.
+
+    What is needed to go on from it: `is_over`, whether it ever left anything out; `rebuilt`, the
+    messages there were when the prompt was last rebuilt; `breakpoints`, the messages up to which
+    nothing has changed since; and the call's own `budget` in tokens, 0 where the settings' counts.
+
+    Why it is so, which only the call that made it tells: `faulted`, whether the turn before missed
+    something; `order`, the results in the order taken; `limits`, the most tokens of a substitute
+    that is yet to be made; `scores` and `reasons`.
+    """
+
+    messages: int
+    text: TextSelection = ALL_TEXT
+    complete: tuple[int, ...] = ()
+    excerpts: Mapping[int, Substitute] = field(default_factory=dict)
+    restored: Mapping[int, RestoredText] = field(default_factory=dict)
+    arguments: Mapping[int, Substitute] = field(default_factory=dict)
+    is_over: bool = False
+    rebuilt: int = 0
+    breakpoints: tuple[int, ...] = ()
+    budget: float = 0.0
+    faulted: bool = field(default=False, compare=False)
+    order: tuple[int, ...] = field(default=(), compare=False)
+    limits: Mapping[int, int] = field(default_factory=dict, compare=False)
+    scores: ScoreTable | None = field(default=None, compare=False)
+    reasons: Mapping[int, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def shown_order(self) -> Sequence[int]:
+        """The results shown, complete or not, in the order taken."""
+        return self.order or (*self.complete, *self.excerpts, *self.limits)
+
+    @property
+    def shown(self) -> frozenset[int]:
+        """The results shown in their own place, complete or not."""
+        return frozenset((*self.complete, *self.excerpts, *self.limits))
+
+    @property
+    def restored_results(self) -> frozenset[int]:
+        """The results of which something is shown behind another."""
+        return frozenset(result for text in self.restored.values() for result in text.results)
+
+    @property
+    def partial(self) -> frozenset[int]:
+        """The results shown in part, in their own place or behind another."""
+        return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        each = (self.excerpts, self.arguments, self.text.cut)
+        held = sum(len(made.text) + 200 for texts in each for made in texts.values())
+        held += sum(len(made.text) + 200 for made in self.restored.values())
+        return 300 + held + 40 * (len(self.complete) + len(self.text.dropped))
+
+    def changes_since(self, previous: "Selection | None", history: History) -> Changes:
+        """Return what came and what left since the call before."""
+        before = NOTHING_SHOWN if previous is None else previous
+        firsts, events = history.first_events, history.results.event
+        complete = {*self.complete} - {*before.complete}
+        complete |= self._differing_behind(before) & before.restored.keys() & {*self.complete}
+        restored = {
+            result: text
+            for result, text in self.restored.items()
+            if result in complete or before.restored.get(result) != text
+        }
+        own = self.shown
+        dropped = (before.shown - own) | (before.restored_results - own - self.restored_results)
+        return Changes(
+            frozenset(events[result] for result in complete)
+            | frozenset(firsts[message] for message in before.text.cut_since(self.text))
+            | self._calls_again_complete(before, history),
+            {events[result]: made for result, made in _new_in(self.excerpts, before.excerpts)}
+            | {firsts[place]: made for place, made in _new_in(self.text.cut, before.text.cut)}
+            | self._cut_calls(before, history),
+            frozenset(events[result] for result in dropped)
+            | frozenset(firsts[m] for m in {*self.text.dropped} - {*before.text.dropped}),
+            {events[result]: text for result, text in restored.items()},
+        )
+
+    def in_full(self, history: History) -> "Selection":
+        """Return the selection of a call that was sent the full history instead."""
+        shown = everything_shown(history, self.messages)
+        return replace(shown, is_over=self.is_over, budget=self.budget)
+
+    def shared_messages(self, previous: "Selection | None", results: ResultArrays) -> int:
+        """Return how many messages of the history both prompts begin with, shown alike."""
+        if previous is None:
+            return 0
+        changed = {*self.complete} ^ {*previous.complete}
+        changed |= _differing(self.excerpts, previous.excerpts) | self._differing_behind(previous)
+        changed |= _differing(self.arguments, previous.arguments)
+        places = {place_of(results, result) for result in changed}
+        places |= {*self.text.dropped} ^ {*previous.text.dropped}
+        places |= _differing(self.text.cut, previous.text.cut)
+        return min([previous.messages, *places])
+
+    def tokens_in(self, history: History, stop: int | None = None) -> int:
+        """Return the tokens of the prompt's messages before position `stop`; of all without it."""
+        end = self.messages if stop is None else stop
+        total = text_tokens(history, self.text, end)
+        results = history.results
+        for result in (*self.complete, *self.excerpts):
+            if place_of(results, result) < end:
+                cut = self.arguments.get(result)
+                total += cut.tokens if cut else results.call_tokens[result]
+            if results.message[result] < end:
+                made = self.excerpts.get(result)
+                total += made.tokens if made else results.tokens[result]
+                total += self.restored[result].tokens if result in self.restored else 0
+        return total
+
+    def _differing_behind(self, other: "Selection") -> set[int]:
+        """Return the results behind which the two selections show different texts."""
+        return _differing(self.restored, other.restored)
+
+    def _calls_again_complete(self, before: "Selection", history: History) -> frozenset[int]:
+        """Return the events of shown calls whose arguments were cut before."""
+        again = (before.arguments.keys() - self.arguments.keys()) & self.shown
+        return frozenset(history.results.call_event[result] for result in again)
+
+    def _cut_calls(self, before: "Selection", history: History) -> dict[int, Substitute]:
+        """Return the arguments that are cut and were not cut so before, by the call's event."""
+        calls = history.results.call_event
+        return {
+            calls[result]: made
+            for result, made in self.arguments.items()
+            if before.arguments.get(result) != made or result not in before.shown
+        }
+
+
+NOTHING_SHOWN: Final = Selection(0)
+
+
+def everything_shown(history: History, messages: int) -> Selection:
+    """Return the selection of the full history's first messages: every result, whatever it is."""
+    return Selection(messages, complete=tuple(range(history.results_before(messages))))
+
+
+def messages_before_budget(history: History, messages: int) -> frozenset[int]:
+    """Return the positions that no budget charges: the system prompt and the current user's."""
+    last = history.last_user
+    if messages < len(history.roles):
+        roles = history.roles
+        last = next((p for p in range(messages - 1, -1, -1) if roles[p] == "user"), -1)
+    return frozenset([*range(min(history.leading_system, messages)), last]) - {-1}
+
+
+def text_tokens(history: History, text: TextSelection, messages: int) -> int:
+    """Return the tokens of the first messages' texts as they are shown, calls and results apart."""
+    sizes = history.text_tokens
+    total = sum(sizes[:messages])
+    for message in text.dropped:
+        total -= sizes[message] if message < messages else 0
+    for message, made in text.cut.items():
+        total += made.tokens - sizes[message] if message < messages else 0
+    return total
+
+
+def place_of(results: ResultArrays, result: int) -> int:
+    """Return where a result first stands in a prompt: with its call."""
+    called = results.call_message[result]
+    return results.message[result] if called < 0 else called
+
+
+def rendered_messages(
+    history: History, selection: Selection, own_text: Callable[[int], str]
+) -> list[RenderedMessage]:
+    """Return the messages of a selection's prompt, in order; `own_text` reads a message's text."""
+    positions = history.results.message
+    instead = {positions[result]: made.text for result, made in selection.excerpts.items()}
+    for result, behind in selection.restored.items():
+        instead[positions[result]] = own_text(positions[result]) + behind.text
+    shown = selection.shown
+    calls: dict[int, tuple[int, ...]] = {}
+    arguments: dict[int, tuple[tuple[int, str], ...]] = {}
+    for result, (message, call) in zip(shown, history.calls_of(shown), strict=True):
+        calls[message] = tuple(sorted((*calls[message], call))) if message in calls else (call,)
+        if result in selection.arguments:
+            cut = (call, selection.arguments[result].text)
+            arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
+    items = [
+        RenderedMessage(at, (), instead.get(at)) for at in (positions[result] for result in shown)
+    ]
+    own = {message: made.text for message, made in selection.text.cut.items()}
+    own |= dict.fromkeys(selection.text.dropped, "")
+    silent = {message for message, text in own.items() if text == ""}
+    items += [
+        RenderedMessage(
+            message, calls.get(message, ()), own.get(message), arguments.get(message, ())
+        )
+        for message in set(history.spoken) - silent | calls.keys()
+    ]
+    return sorted(items)
+
+
+def _new_in(
+    now: Mapping[int, Substitute], before: Mapping[int, Substitute]
+) -> list[tuple[int, Substitute]]:
+    return [(place, made) for place, made in now.items() if before.get(place) != made]
+
+
+def _differing(one: Mapping[int, object], other: Mapping[int, object]) -> set[int]:
+    """Return the keys of one alone, and those whose values are not the same."""
+    both = one.keys() & other.keys()
+    return (one.keys() ^ other.keys()) | {key for key in both if one[key] != other[key]}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from contextrender_bridge.engine.history.frozen import Substitute
+from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import CALL_OVERHEAD, TokenCounter, json_text
 from contextrender_bridge.engine.text.transcript import Json
 

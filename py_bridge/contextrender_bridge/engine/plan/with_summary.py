@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.engine.history.frozen import Substitute
 from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.models.summaries import Summary
-from contextrender_bridge.engine.plan.plan import Plan, RetainedText, retain_text
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
+from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.retained_text import (
+    NO_SUBSTITUTE,
+    retain_text,
+    substitute,
+)
+from contextrender_bridge.engine.plan.selection import Selection, Substitute, TextSelection
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
@@ -35,12 +39,14 @@ class Method:
 
     name: str
     share: float
-    text_of: Callable[[PolicyInput, int], RetainedText | None]
+    text_of: Callable[[PolicyInput, int], TextSelection | None]
     boundary: Callable[[PolicyInput], int]
     guided: bool = False
 
 
-def summarised(view: PolicyInput, method: Method, otherwise: Callable[[PolicyInput], Plan]) -> Plan:
+def summarised(
+    view: PolicyInput, method: Method, otherwise: Callable[[PolicyInput], Selection]
+) -> Selection:
     """The last summary and what came after it, or a new summary when that exceeds the budget.
 
     Where no new one is to be had: the last one with the newest results that fit, else `otherwise`.
@@ -57,9 +63,8 @@ def summarised(view: PolicyInput, method: Method, otherwise: Callable[[PolicyInp
     if covered > (known.covered if known else 0):
         made = summaries.extend(way, view.history, known, covered, view.originals)
         if made and (plan := _beside(view, method, made)):
-            return replace(plan, usage=summaries.usage)
-    plan = (known and _beside(view, method, known, whole=False)) or otherwise(view)
-    return replace(plan, usage=summaries.usage)
+            return plan
+    return (known and _beside(view, method, known, whole=False)) or otherwise(view)
 
 
 def call_reserve(view: PolicyInput) -> int:
@@ -69,7 +74,7 @@ def call_reserve(view: PolicyInput) -> int:
 
 def _beside(
     view: PolicyInput, method: Method, summary: Summary, *, whole: bool = True
-) -> Plan | None:
+) -> Selection | None:
     """The plan with that summary and all that came after it, or, not `whole`, what fits of it.
 
     None where that exceeds the budget.
@@ -80,7 +85,7 @@ def _beside(
     placed = _placed(view, retained, summary)
     if placed is None:
         return None
-    free = view.budget - placed.retained.tokens - placed.cost
+    free = view.budget - view.tokens_of(placed.retained) - placed.cost
     first = bisect_left(view.history.results.message, summary.covered)
     taken: list[int] = []
     for result in range(len(view.costs) - 1, first - 1, -1):
@@ -91,35 +96,35 @@ def _beside(
             free -= int(view.costs[result])
         elif whole:
             return None
-    return None if free < 0 else placed.plan(taken, first)
+    return None if free < 0 else placed.selection(len(view.history), taken, first)
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """A summary in the place of `result`, at `cost` tokens with its call, or of a user message."""
 
-    retained: RetainedText
+    retained: TextSelection
     result: int = -1
     cost: int = 0
     text: Substitute | None = None
 
-    def plan(self, taken: list[int], covered: int) -> Plan:
-        """With these results, the newest first, beside a summary of the first `covered` results."""
+    def selection(self, messages: int, taken: list[int], covered: int) -> Selection:
+        """Return these results, newest first, beside a summary of the first `covered` results."""
         reasons = dict.fromkeys(range(covered), "the summary covers it")
         if self.text is None:
-            return Plan(self.retained, taken, reasons=reasons)
+            return Selection(messages, self.retained, tuple(taken), reasons=reasons)
         reasons[self.result] = "the summary of everything up to here stands in its place"
-        return Plan(
+        return Selection(
+            messages,
             self.retained,
-            taken,
-            {self.result: self.text.tokens},
-            order=[self.result, *taken],
-            texts={self.result: self.text},
+            tuple(taken),
+            {self.result: self.text},
+            order=(self.result, *taken),
             reasons=reasons,
         )
 
 
-def _placed(view: PolicyInput, retained: RetainedText, summary: Summary) -> _Placed | None:
+def _placed(view: PolicyInput, retained: TextSelection, summary: Summary) -> _Placed | None:
     """The summary where it stands: with the latest covered call that is small, else the smallest.
 
     The text of that call's message leaves, unless it is retained.
@@ -133,18 +138,18 @@ def _placed(view: PolicyInput, retained: RetainedText, summary: Summary) -> _Pla
     sizes, most = results.call_tokens, call_reserve(view)
     place = next((r for r in asked if sizes[r] <= most), min(asked, key=lambda r: sizes[r]))
     caller = results.call_message[place]
-    if caller in retained.left_messages:
+    if caller in retained.dropped:
         retained = replace(
             retained,
-            left_messages=retained.left_messages - {caller},
-            excerpts={**retained.excerpts, caller: ""},
+            dropped=tuple(place for place in retained.dropped if place != caller),
+            cut={**retained.cut, caller: NO_SUBSTITUTE},
         )
     made = Substitute(text, counter.message({"content": text}), "summary")
     return _Placed(retained, place, results.call_tokens[place] + made.tokens, made)
 
 
 def _in_user_message(
-    view: PolicyInput, retained: RetainedText, summary: Summary, text: str
+    view: PolicyInput, retained: TextSelection, summary: Summary, text: str
 ) -> _Placed | None:
     """The summary in the place of the latest covered user message but the first, if there is one.
 
@@ -154,28 +159,21 @@ def _in_user_message(
     earlier = [
         position
         for position in range(summary.covered)
-        if history.roles[position] == "user" and position not in retained.outside
+        if history.roles[position] == "user" and position not in view.unbudgeted
     ]
     if not earlier:
         return None
     place = earlier[-1]
-    shown = 0
-    if place not in retained.left_messages:
-        own = retained.excerpts.get(place)
-        shown = history.text_tokens[place] if own is None else _tokens_of(view, own)
-        text = f"{view.text_of(place) if own is None else own}\n\n{text}"
+    if place not in retained.dropped:
+        own = retained.cut.get(place)
+        text = f"{view.text_of(place) if own is None else own.text}\n\n{text}"
     return _Placed(
         replace(
             retained,
-            tokens=retained.tokens - shown + counter.text(text) + MESSAGE_OVERHEAD,
-            left_messages=retained.left_messages - {place},
-            excerpts={**retained.excerpts, place: text},
+            dropped=tuple(message for message in retained.dropped if message != place),
+            cut={**retained.cut, place: substitute(text, counter)},
         )
     )
-
-
-def _tokens_of(view: PolicyInput, text: str) -> int:
-    return view.counter.text(text) + MESSAGE_OVERHEAD if text else 0
 
 
 def _header(summary: Summary, results: int) -> str:
@@ -192,28 +190,31 @@ TEXT_SHARE: Final = 0.4
 """The share of the budget that text may have where it stays although it is summarised."""
 
 
-def text_after(view: PolicyInput, covered: int) -> RetainedText:
+def text_after(view: PolicyInput, covered: int) -> TextSelection:
     """The first user message, shortened to its share, and all text after what is covered."""
     history, sizes = view.history, view.history.text_tokens
-    whole = everything(view).retained
     task, room = history.first_user, int(TASK_SHARE * view.budget)
-    left = frozenset(range(covered)) - whole.outside - {task}
-    tokens = whole.tokens - sum(sizes[position] for position in left)
-    excerpts: dict[int, str] = {}
-    if 0 <= task < covered and task not in whole.outside and sizes[task] > room:
-        excerpts[task] = excerpt(view.text_of(task), room - MESSAGE_OVERHEAD, view.counter)
-        tokens -= sizes[task]
-        if excerpts[task]:
-            tokens += view.counter.text(excerpts[task]) + MESSAGE_OVERHEAD
-    return RetainedText(tokens, whole.outside, whole.outside_tokens, (), left, excerpts)
+    dropped = [p for p in range(covered) if p != task and history.result_at(p) < 0]
+    cut: dict[int, Substitute] = {}
+    if 0 <= task < covered and task not in view.unbudgeted and sizes[task] > room:
+        text = excerpt(view.text_of(task), room - MESSAGE_OVERHEAD, view.counter)
+        cut[task] = substitute(text, view.counter)
+    return TextSelection(tuple(p for p in dropped if p not in view.unbudgeted), cut)
 
 
-def text_within_share(view: PolicyInput) -> RetainedText:
+def text_within_share(view: PolicyInput) -> TextSelection:
     """All text, by the method's own rule under its share of the budget."""
     return retain_text(view.history, int(TEXT_SHARE * view.budget), view.text_of, view.counter)
 
 
-def text_of_all(view: PolicyInput, covered: int) -> RetainedText | None:
+def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
     """`text_within_share`, unless text leaves that is not covered."""
     kept = text_within_share(view)
-    return kept if max(kept.left_messages, default=-1) < covered else None
+    return kept if dropped_until(view, kept) <= covered else None
+
+
+def dropped_until(view: PolicyInput, text: TextSelection) -> int:
+    """Return the position behind the last message, result or not, of the turns dropped whole."""
+    staying = {*view.unbudgeted, view.history.first_user}
+    turns = enumerate(view.history.turns, 1)
+    return max((p for p, turn in turns if turn in text.turns and p - 1 not in staying), default=0)

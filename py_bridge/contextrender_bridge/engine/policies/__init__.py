@@ -1,4 +1,4 @@
-"""The policies by name: each makes a `Plan` of a `PolicyInput`.
+"""The policies by name: each makes a `Selection` of a `PolicyInput`.
 
 A new policy is a file and a line of the table here.
 
@@ -16,16 +16,16 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.parameters import Parameters
 from contextrender_bridge.engine.plan.call_context import present
 from contextrender_bridge.engine.plan.pin_newest import with_newest
-from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
+from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
 from contextrender_bridge.engine.policies.by_density import contextrender_excerpts, reuse_density
 from contextrender_bridge.engine.policies.contextrender_cache_aware import contextrender_cache_aware
 from contextrender_bridge.engine.policies.summarising import acon, compact, recency_summary
 
 
-def contextrender(view: PolicyInput) -> Plan:
+def contextrender(view: PolicyInput) -> Selection:
     """Complete results greedily by observed reuse, recency and relevance, less redundancy.
 
     An oversized result of the last turn competes as a text of at most `view.replacement_limit`
@@ -37,7 +37,7 @@ def contextrender(view: PolicyInput) -> Plan:
     useful = view.usefulness(relevance)
     # A copy: while anybody holds a view, a failed call say, the array could not grow.
     calls = np.array(view.history.results.call_tokens, dtype=np.int64)
-    free = view.budget - view.retained.tokens
+    free = view.free
     limit, oversized = view.replacement_limit, view.oversized
     costs = np.where(oversized, calls + limit, view.costs)
     replaceable = view.eligible & oversized & (limit > 0)
@@ -58,13 +58,20 @@ def contextrender(view: PolicyInput) -> Plan:
     complete = [result for result in greedy.taken if not oversized[result]]
     order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]
     scores = ScoreTable(relevance, useful, greedy.scores)
-    return Plan(view.retained, complete, replaced, scores, order)
+    return Selection(
+        len(view.history),
+        view.retained,
+        tuple(complete),
+        limits=replaced,
+        scores=scores,
+        order=tuple(order),
+    )
 
 
-def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Plan]:
+def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Selection]:
     """Return the method's policy with other weights: an ablation."""
 
-    def ablation(view: PolicyInput) -> Plan:
+    def ablation(view: PolicyInput) -> Selection:
         parameters = replace(
             view.parameters,
             weight_recency=float(recency),
@@ -80,13 +87,13 @@ def weighted(recency: float, reuse: float, relevance: float) -> Callable[[Policy
 class Policy:
     """A way to select what a prompt shows.
 
-    `choose` makes the plan. A policy that `tracks` ranks by the texts it has tracked
+    `choose` makes the selection. A policy that `tracks` ranks by the texts it has tracked
     (`engine.plan.call_context`): it reads every text of a history before it renders it, and makes
     room for pinned results itself. For one that `sizes_itself` a budget is a most, within which
     each call's finds itself. One that `needs_model` shows texts that a model writes.
     """
 
-    choose: Callable[[PolicyInput], Plan]
+    choose: Callable[[PolicyInput], Selection]
     tracks: bool = False
     sizes_itself: bool = False
     needs_model: bool = False
@@ -126,21 +133,21 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
-def plan_for(view: PolicyInput, policy: Policy, live: bool = False) -> Plan:
-    """Return the policy's plan, or everything when the whole history is within the budget.
+def selection_for(view: PolicyInput, policy: Policy, live: bool = False) -> Selection:
+    """Return the policy's selection, or everything when the whole history is within the budget.
 
     What is pinned is in it under any policy, and for a `live` agent the newest results.
     """
     if policy is FULL or (view.fits and not policy.sizes_itself):
         return everything(view)
-    plan, pinned = policy.choose(view), not policy.tracks and bool(view.pins)
+    selection, pinned = policy.choose(view), not policy.tracks and bool(view.pins)
     if not (live or pinned):
-        return plan
+        return selection
     moment = present(view)
-    summaries = {result for result, made in plan.texts.items() if made.kind == "summary"}
-    hidden = live and not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
-    unpinned = pinned and not {*moment.pinned} <= {*plan.taken}
-    return with_newest(moment, plan, hidden=hidden) if hidden or unpinned else plan
+    summaries = {result for result, made in selection.excerpts.items() if made.kind == "summary"}
+    hidden = live and not {*moment.newest} <= selection.shown - summaries
+    unpinned = pinned and not {*moment.pinned} <= {*selection.complete}
+    return with_newest(moment, selection, hidden=hidden) if hidden or unpinned else selection
 
 
 __all__ = [
@@ -148,6 +155,6 @@ __all__ = [
     "POLICIES",
     "Parameters",
     "Policy",
-    "plan_for",
     "policy_named",
+    "selection_for",
 ]

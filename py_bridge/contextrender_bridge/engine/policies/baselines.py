@@ -2,34 +2,34 @@
 
 import numpy as np
 
-from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 
 
-def prune(view: PolicyInput) -> Plan:
+def prune(view: PolicyInput) -> Selection:
     """Complete results from the newest backwards; what does not fit is skipped."""
-    free = view.budget - view.retained.tokens
+    free = view.free
     taken: list[int] = []
     for result in range(len(view.costs) - 1, -1, -1):
         cost = int(view.costs[result])
         if view.eligible[result] and cost <= free:
             taken.append(result)
             free -= cost
-    return Plan(view.retained, taken)
+    return Selection(len(view.history), view.retained, tuple(taken))
 
 
 RECENT_TURNS = 3
 RECENT_SHARE = 0.6
 
 
-def semantic_retrieval(view: PolicyInput) -> Plan:
+def semantic_retrieval(view: PolicyInput) -> Selection:
     """Complete results of the latest turns, newest first, up to a share of the budget.
 
     Then the others by cosine to the latest user and assistant messages, of equal ones the newer;
     what does not fit is skipped.
     """
     relevance = view.relevance_of(0.0)
-    free = view.budget - view.retained.tokens
+    free = view.free
     count = len(view.costs)
     available = view.eligible.copy()
     taken: list[int] = []
@@ -46,4 +46,5 @@ def semantic_retrieval(view: PolicyInput) -> Plan:
     recent = [r for r in range(count - 1, -1, -1) if view.ages[r] <= RECENT_TURNS]
     take(recent, min(free, RECENT_SHARE * view.budget))
     take(np.lexsort((-np.arange(count), -relevance)).tolist(), free)
-    return Plan(view.retained, taken, scores=ScoreTable(relevance, relevance, relevance))
+    scores = ScoreTable(relevance, relevance, relevance)
+    return Selection(len(view.history), view.retained, tuple(taken), scores=scores)

@@ -9,12 +9,12 @@ from contextrender_bridge.engine.plan.fill_selection import (
     take_newest,
     take_pinned,
 )
-from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
-from contextrender_bridge.engine.plan.selection import SelectionBuilder, retained_with, text_at
+from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder, text_at
 
 
-def reuse_density(view: PolicyInput) -> Plan:
+def reuse_density(view: PolicyInput) -> Selection:
     """The newest turn's results first, then pinned ones, then complete ones greedily by S."""
     moment = present(view)
     choice, density = SelectionBuilder(moment, text_at(moment)), density_of(moment)
@@ -22,29 +22,29 @@ def reuse_density(view: PolicyInput) -> Plan:
     take_newest(choice, view.parameters.newest_share * free, density, math.inf)
     take_pinned(choice, density)
     choice.take_greedily(density.order, free)
-    return plan_of(choice, density)
+    return selection_of(choice, density)
 
 
-def contextrender_excerpts(view: PolicyInput) -> Plan:
+def contextrender_excerpts(view: PolicyInput) -> Selection:
     """The newest results, complete ones by S, and excerpts of what else is new."""
     moment = present(view)
     density = density_of(moment)
     choice = SelectionBuilder(moment, text_at(moment))
-    return plan_of(select_in_parts(choice, density, most=math.inf), density)
+    return selection_of(select_in_parts(choice, density, most=math.inf), density)
 
 
 IN_PART = "the parts that say what is shown nowhere else"
 
 
-def plan_of(choice: SelectionBuilder, density: Density) -> Plan:
-    """The plan of a choice made for the next invocation."""
+def selection_of(choice: SelectionBuilder, density: Density) -> Selection:
+    """Return the selection of a choice made for the next call."""
     texts = choice.excerpts()
-    return Plan(
-        retained_with(choice.moment, choice.text),
-        choice.complete,
-        {result: made.tokens for result, made in texts.items()},
-        ScoreTable(None, density.scores, density.scores),
-        texts=texts,
-        calls=choice.cut_calls,
+    return Selection(
+        choice.moment.messages,
+        choice.text,
+        tuple(choice.complete),
+        texts,
+        arguments=choice.arguments,
+        scores=ScoreTable(None, density.scores, density.scores),
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -8,8 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from contextrender_bridge.engine.history.frozen import Frozen, FrozenTrail, Substitute, frozen_key
-from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.append_step import appended
 from contextrender_bridge.engine.plan.auto_budget import sized
 from contextrender_bridge.engine.plan.call_context import CallContext, present, tracker
@@ -19,11 +17,10 @@ from contextrender_bridge.engine.plan.partial_rebuild import (
     select_few,
     selected_late,
 )
-from contextrender_bridge.engine.plan.plan import Plan
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
-from contextrender_bridge.engine.plan.selection import (
+from contextrender_bridge.engine.plan.selection import NOTHING_SHOWN, Selection, Substitute
+from contextrender_bridge.engine.plan.selection_builder import (
     SelectionBuilder,
-    retained_with,
     sizes_of,
     text_at,
 )
@@ -32,90 +29,56 @@ from contextrender_bridge.engine.policies.by_density import IN_PART
 SELECT_EVERY: Final = 128
 """Invocations after which all is selected anew in any case."""
 
-START_EVERY: Final = 512
-"""Invocations after which the budget starts anew, too, so that no more need be followed."""
 
+def contextrender_cache_aware(view: PolicyInput) -> Selection:
+    """Return the last answered call's selection and what is new, within the call's own budget.
 
-def contextrender_cache_aware(view: PolicyInput) -> Plan:
-    """The last call's rendering and what is new; selected anew when that exceeds the budget."""
-    history = view.history
-    key = frozen_key(view.budget, view.parameters, view.pins, view.start)
-    trail = history.frozen.get(key, FrozenTrail())
-    if trail.latest.messages != len(history.roles):
-        trail = history.frozen[key] = _follow(view, trail)
-    frozen = trail.latest
-    if not frozen.over:
-        return replace(everything(view), budget=int(frozen.budget))
-    return Plan(
-        retained_with(present(view), frozen.text),
-        list(frozen.complete),
-        {result: made.tokens for result, made in frozen.excerpts.items()},
-        texts=dict(frozen.excerpts),
-        calls=dict(frozen.calls),
-        reasons=_reasons(view, frozen),
-        breakpoints=frozen.breakpoints,
-        budget=int(frozen.budget),
-        faulted=frozen.faulted,
-        added=dict(frozen.added),
-        since=frozen.since,
-        parts=frozen.parts_since(trail.answered),
-    )
-
-
-def _follow(view: PolicyInput, trail: FrozenTrail) -> FrozenTrail:
-    """The trail at the next invocation, by way of every one since."""
-    history, end = view.history, len(view.history.roles)
-    answered, latest = trail.answered, trail.latest
-    if 0 <= latest.messages < end and history.roles[latest.messages] == "assistant":
-        answered = latest
-    track = tracker(view)
-    for messages in reversed(_unanswered(history, answered.messages)):
-        answered = _step(CallContext(view, messages, track), answered)
-    return FrozenTrail(answered, _step(CallContext(view, end, track), answered))
-
-
-def _unanswered(history: History, known: int) -> list[int]:
-    """Messages before each invocation answered since `known`, the latest first.
-
-    Those before one that begins anew do not matter.
+    It is rebuilt when that exceeds the budget. Without a last call it goes on from a prompt of
+    everything.
     """
-    found: list[int] = []
-    for position in range(len(history.roles) - 1, known, -1):
-        if history.roles[position] == "assistant":
-            found.append(position)
-            if history.turns[position] % START_EVERY == 0:
-                break
-    return found
+    last = follow(view) if view.follows else view.previous
+    selection = step(present(view), last or NOTHING_SHOWN)
+    if not selection.is_over:
+        return replace(everything(view), budget=selection.budget)
+    return replace(selection, reasons=_reasons(view, selection))
 
 
-def _step(moment: CallContext, last: Frozen) -> Frozen:
-    if moment.turn % START_EVERY == 0:
-        last = Frozen(last.messages)
+def step(moment: CallContext, last: Selection) -> Selection:
+    """Return what a call shows that goes on from the selection of the call before."""
     budget, faulted = sized(moment, last)
     made = _within(moment.within(int(budget)), last)
     return replace(made, budget=budget, faulted=faulted)
 
 
-def _within(moment: CallContext, last: Frozen) -> Frozen:
-    """The rendering under the step's budget."""
-    if not last.over and moment.fits:
-        return Frozen(moment.messages)
+def follow(view: PolicyInput) -> Selection | None:
+    """Return the selection of the last answered call, as if each since `previous` had been made."""
+    last, track = view.previous, tracker(view)
+    for position in range(last.messages + 1 if last else 0, len(view.history)):
+        if view.history.roles[position] == "assistant":
+            last = step(CallContext(view, position, track), last or NOTHING_SHOWN)
+    return last
+
+
+def _within(moment: CallContext, last: Selection) -> Selection:
+    """Return the selection under the step's budget."""
+    if not last.is_over and moment.fits:
+        return Selection(moment.messages)
     cached = moment.turn % SELECT_EVERY and not _is_expired(moment, last)
     if cached and (choice := appended(moment, last)):
-        return _frozen(choice, choice.excerpts(), last.since, last.breakpoints)
+        return _selection(choice, choice.excerpts(), last.rebuilt, last.breakpoints)
     made = _selected(moment, last, bool(cached))
     excerpts = made.choice.excerpts()
     breakpoints = breakpoints_of(made.choice, excerpts, made.cut, last.breakpoints)
-    return _frozen(made.choice, excerpts, moment.messages, breakpoints)
+    return _selection(made.choice, excerpts, moment.messages, breakpoints)
 
 
-def _is_expired(moment: CallContext, last: Frozen) -> bool:
+def _is_expired(moment: CallContext, last: Selection) -> bool:
     """Whether no cache can hold the last prompt any more."""
     minutes = moment.view.parameters.cache_ttl_minutes
-    return bool(minutes) and last.over and moment.seconds_since(last.messages) > 60 * minutes
+    return bool(minutes) and last.is_over and moment.seconds_since(last.messages) > 60 * minutes
 
 
-def _selected(moment: CallContext, last: Frozen, cached: bool) -> PartialRebuild:
+def _selected(moment: CallContext, last: Selection, cached: bool) -> PartialRebuild:
     """What is shown when something must leave: late, else all anew."""
     density, share = density_of(moment), moment.view.parameters.rebuild_share
     text = text_at(moment, last.text)
@@ -128,39 +91,39 @@ def _selected(moment: CallContext, last: Frozen, cached: bool) -> PartialRebuild
     return PartialRebuild(anew)
 
 
-def _frozen(
+def _selection(
     choice: SelectionBuilder,
     excerpts: dict[int, Substitute],
-    since: int,
+    rebuilt: int,
     breakpoints: tuple[int, ...],
-) -> Frozen:
-    return Frozen(
+) -> Selection:
+    return Selection(
         choice.moment.messages,
-        True,
         choice.text,
-        tuple(choice.complete),
+        tuple(sorted(choice.complete)),
         excerpts,
-        choice.cut_calls,
-        since,
-        breakpoints,
-        added=dict(choice.added),
+        dict(choice.restored),
+        choice.arguments,
+        is_over=True,
+        rebuilt=rebuilt,
+        breakpoints=breakpoints,
     )
 
 
-def _reasons(view: PolicyInput, frozen: Frozen) -> dict[int, str]:
-    history = view.history
+def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
+    history, since = view.history, selection.rebuilt
     positions = history.results.message
-    turn = history.turns[frozen.since] if frozen.since < len(history.roles) else history.turn
+    turn = history.turns[since] if since < len(history.roles) else history.turn
     rebuilt = f"the prompt was rebuilt at call {turn}"
     reasons = dict.fromkeys(range(len(positions)), f"left out when {rebuilt}")
-    for result in frozen.complete:
-        if positions[result] >= frozen.since:
+    for result in selection.complete:
+        if positions[result] >= since:
             reasons[result] = f"appended since {rebuilt}"
-        elif frozen.since < frozen.messages:
+        elif since < selection.messages:
             reasons[result] = f"kept when {rebuilt}"
         else:
             reasons[result] = "selected"
-    reasons |= dict.fromkeys(frozen.excerpts, IN_PART)
+    reasons |= dict.fromkeys(selection.excerpts, IN_PART)
     return reasons
 
 

@@ -5,11 +5,12 @@ from typing import Final
 import numpy as np
 
 from contextrender_bridge.engine.history.history import NO_CALL
-from contextrender_bridge.engine.plan.plan import Plan
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.with_summary import (
     Method,
     call_reserve,
+    dropped_until,
     summarised,
     text_after,
     text_of_all,
@@ -18,7 +19,7 @@ from contextrender_bridge.engine.plan.with_summary import (
 from contextrender_bridge.engine.policies.baselines import prune
 
 
-def compact(view: PolicyInput) -> Plan:
+def compact(view: PolicyInput) -> Selection:
     """Typed notes on everything there is; then what comes after them, until B is full again."""
     return summarised(view, COMPACT, otherwise=prune)
 
@@ -33,7 +34,7 @@ COMPACT = Method("compact", share=0.5, text_of=text_after, boundary=_everything)
 LAST_TURN_SHARE: Final = 0.25
 
 
-def acon(view: PolicyInput) -> Plan:
+def acon(view: PolicyInput) -> Selection:
     """A text that follows the guideline for all but the last turn, which stays if it is small."""
     return summarised(view, ACON, otherwise=prune)
 
@@ -55,7 +56,7 @@ RECENT_SHARE: Final = 0.5
 """The share of what text and summary leave free that recent results get when one is made."""
 
 
-def recency_summary(view: PolicyInput) -> Plan:
+def recency_summary(view: PolicyInput) -> Selection:
     """The newest turns' results complete; typed notes on those before; all text, within a share."""
     return summarised(view, RECENCY_SUMMARY, otherwise=prune)
 
@@ -64,7 +65,8 @@ def _before_recent_turns(view: PolicyInput) -> int:
     """Where the newest turns begin whose results fit their share; the last one may have all."""
     history, results = view.history, view.history.results
     text = text_within_share(view)
-    free = view.budget - text.tokens - int(SUMMARY_SHARE * view.budget) - call_reserve(view)
+    free = view.budget - view.tokens_of(text)
+    free -= int(SUMMARY_SHARE * view.budget) + call_reserve(view)
     turns = np.array(results.turn, dtype=np.int64)
     asked = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
     boundary, used = len(history), 0
@@ -74,7 +76,7 @@ def _before_recent_turns(view: PolicyInput) -> int:
         if used > (free if turn == history.assistants else RECENT_SHARE * free):
             break
         boundary = results.call_message[int(of_turn[0])]
-    return max(boundary, max(text.left_messages, default=-1) + 1)
+    return max(boundary, dropped_until(view, text))
 
 
 RECENCY_SUMMARY = Method(

@@ -14,10 +14,9 @@ from itertools import groupby, takewhile
 from typing import Final
 
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.render_call import Compact, Rendered, render_call
+from contextrender_bridge.engine.call.render_call import Compact, RenderedCall, render_call
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.event_decoding import Drawn, Fields, append_stored
-from contextrender_bridge.engine.history.frozen import FrozenTrail
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.history_snapshot import (
     RememberingTracking,
@@ -31,6 +30,8 @@ from contextrender_bridge.engine.models.summaries import (
     SummaryStore,
     summaries_for,
 )
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
 from contextrender_bridge.engine.text.tokens import TokenCounter, content_text
@@ -67,7 +68,7 @@ class BranchReplay:
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
         self._earlier: OrderedDict[int, History] = OrderedDict()
-        self._frozen: dict[str, FrozenTrail] = {}
+        self._followed: dict[RenderSettings, Selection] = {}
         self._drawn: Drawn | None = None
         self.calls: dict[int, CallRecord] = {}
         self.bills = 0
@@ -243,18 +244,48 @@ class BranchReplay:
         if messages == len(self.whole):
             return self.whole
         if messages not in self._earlier:
-            made = self._earlier[messages] = earlier_history(self.whole, messages)
-            made.frozen = {key: trail.before(messages) for key, trail in self._frozen.items()}
+            self._earlier[messages] = earlier_history(self.whole, messages)
         self._earlier.move_to_end(messages)
         while len(self._earlier) > MOST_EARLIER:
             self._earlier.popitem(last=False)
         return self._earlier[messages]
 
     def render(
-        self, history: History, settings: RenderSettings, compact: Compact | None = None
-    ) -> Rendered:
-        """What a call with that history shows; `compact` gives compactions that are kept."""
-        rendered = render_call(
+        self,
+        history: History,
+        settings: RenderSettings,
+        compact: Compact | None = None,
+        previous: Selection | None = None,
+    ) -> RenderedCall:
+        """Return what a call with that history shows, as if all before it had been made so.
+
+        `compact` gives compactions that are kept, `previous` is what the last answered call showed,
+        where that is known.
+        """
+        if not policy_named(settings.policy).sizes_itself:
+            return self.render_after(None, history, settings, compact)
+        known = previous or self._followed.get(settings)
+        if known is not None and not self._is_answered(known.messages, len(history)):
+            known = None
+        rendered = self.render_after(known, history, settings, compact, follows=True)
+        self._followed[settings] = rendered.selection
+        return rendered
+
+    def _is_answered(self, messages: int, end: int) -> bool:
+        """Return whether a message before `end` answers the call with so many messages."""
+        return messages < end and self.whole.roles[messages] == "assistant"
+
+    def render_after(
+        self,
+        previous: Selection | None,
+        history: History,
+        settings: RenderSettings,
+        compact: Compact | None = None,
+        *,
+        follows: bool = False,
+    ) -> RenderedCall:
+        """Return what a call with that history shows that goes on from a selection."""
+        return render_call(
             history,
             budget=settings.budget,
             model_window=settings.window or None,
@@ -269,9 +300,9 @@ class BranchReplay:
             summaries=summaries_for(
                 settings.policy, self.summaries, self.summary_model, write=False
             ),
+            previous=previous,
+            follows=follows,
         )
-        self._frozen |= history.frozen
-        return rendered
 
     def grow(self, history: History, messages: int) -> None:
         """Appends to a history what follows in it, up to its first `messages` messages."""

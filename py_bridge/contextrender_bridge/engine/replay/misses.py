@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contextrender_bridge.engine.call.explain import Verdicts
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.text.values import extract_values
 
@@ -88,13 +88,13 @@ def _names_only(past: BranchReplay, result: int, values: Collection[str]) -> boo
     return others.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))
 
 
-def lacks_of(past: BranchReplay, rendered: Rendered, turn: int) -> tuple[MissingResult, ...]:
+def lacks_of(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[MissingResult, ...]:
     """The same of a rendering at hand."""
-    complete = frozenset(rendered.plan.taken)
+    complete = frozenset(rendered.selection.complete)
     return lacks_at(past, turn, complete, lambda values: unseen_in(past, rendered, values))
 
 
-def misses_of(rendered: Rendered, lacks: Sequence[MissingResult]) -> tuple[Miss, ...]:
+def misses_of(rendered: RenderedCall, lacks: Sequence[MissingResult]) -> tuple[Miss, ...]:
     """Why a call lacked that, by its rendering.
 
     A result that today's rules would have shown complete was left out when the call was made.
@@ -115,7 +115,7 @@ def misses_of(rendered: Rendered, lacks: Sequence[MissingResult]) -> tuple[Miss,
     )
 
 
-def unseen_in(past: BranchReplay, rendered: Rendered, values: set[str]) -> set[str]:
+def unseen_in(past: BranchReplay, rendered: RenderedCall, values: set[str]) -> set[str]:
     """Those of the values that no text of the prompt holds."""
     unseen = set(values)
     if unseen:
@@ -128,7 +128,7 @@ def unseen_in(past: BranchReplay, rendered: Rendered, values: set[str]) -> set[s
     return unseen
 
 
-def _texts(past: BranchReplay, rendered: Rendered) -> Iterator[str]:
+def _texts(past: BranchReplay, rendered: RenderedCall) -> Iterator[str]:
     """The texts that the model was sent."""
     for item in rendered.items:
         yield past.text_of(item.message) if item.text is None else item.text

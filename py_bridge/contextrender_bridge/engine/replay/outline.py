@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.history.event_decoding import Fields
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 
@@ -58,7 +58,9 @@ def positions_told(
     return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
 
 
-def outline(past: BranchReplay, rendered: Rendered, positions: Sequence[int]) -> list[MessageLine]:
+def outline(
+    past: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
+) -> list[MessageLine]:
     """The messages at these positions."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
@@ -81,7 +83,7 @@ def outline(past: BranchReplay, rendered: Rendered, positions: Sequence[int]) ->
                 history.turns[position],
                 head["tokens"],
                 _shown(rendered, position) if item else "omitted",
-                position in rendered.plan.retained.outside,
+                position in rendered.view.unbudgeted,
                 text,
                 whole,
                 [
@@ -95,11 +97,11 @@ def outline(past: BranchReplay, rendered: Rendered, positions: Sequence[int]) ->
     return lines
 
 
-def _shown(rendered: Rendered, position: int) -> str:
+def _shown(rendered: RenderedCall, position: int) -> str:
     result = rendered.view.history.result_at(position)
-    if result in rendered.kinds:
-        return rendered.kinds[result]
-    return "excerpt" if position in rendered.plan.retained.excerpts else "whole"
+    if (made := rendered.selection.excerpts.get(result)) is not None:
+        return made.kind
+    return "excerpt" if position in rendered.selection.text.cut else "whole"
 
 
 def call_line(fields: Fields, result: int | None, shown: bool) -> CallLine:

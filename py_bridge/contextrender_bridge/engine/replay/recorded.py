@@ -15,7 +15,6 @@ from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.engine.call.call_record import CallRecord, Standing, numbers_in, runs
 from contextrender_bridge.engine.plan.excerpt_text import MARKED
 from contextrender_bridge.engine.policies import policy_named
-from contextrender_bridge.engine.policies.contextrender_cache_aware import START_EVERY
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import MissingResult, lacks_at, unseen_in
@@ -83,8 +82,7 @@ class Kept:
 def kept_texts(past: BranchReplay, messages: int, record: CallRecord) -> Kept | None:
     """The texts that a call showed; None if some were cut short.
 
-    Whole oldest turns leave first (`contextrender_bridge.engine.plan.plan`), so their tokens tell
-    which.
+    Whole oldest turns are dropped first (`engine.plan.retained_text`), so their tokens tell which.
     """
     whole, totals = past.whole, past.text_totals
     always = frozenset([*range(whole.leading_system), whole.first_user, past.user_before(messages)])
@@ -170,8 +168,7 @@ def _had_all(past: BranchReplay, turn: int, record: CallRecord) -> bool:
     """Whether the call after it says that this turn missed nothing: what it follows has all values
     that a result said first.
 
-    Only where both went on from what was shown before, in one way, with all of the text, and the
-    later one did not start anew.
+    Only where both went on from what was shown before, in one way, with all of the text.
     """
     messages, after = past.messages_before(turn), past.record_at(turn + 1)
     return (
@@ -181,7 +178,6 @@ def _had_all(past: BranchReplay, turn: int, record: CallRecord) -> bool:
         and policy_named(record.settings.policy).sizes_itself
         and after.settings == record.settings
         and not (record.whole or after.whole or after.faulted)
-        and (turn + 1) % START_EVERY != 0
     )
 
 

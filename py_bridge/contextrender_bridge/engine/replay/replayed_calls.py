@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.call_record import Standing, runs
-from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.plan.plan import RenderedMessage
 from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS
+from contextrender_bridge.engine.plan.selection import RenderedMessage, Selection
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import MissingResult, lacks_of
@@ -67,6 +67,7 @@ class ReplayedCalls:
     by_turn: SettingsByTurn
     steps: list[ReplayedCall] = field(default_factory=list)
     prompt: list[tuple[RenderedMessage, int]] = field(default_factory=list)
+    previous: tuple[str, Selection] | None = None
     embedded: int = 0
 
 
@@ -126,31 +127,34 @@ class Steps:
         made = [self._step(group, trail, turn) for trail in group.trails]
         if turn <= len(self._past.invocations):
             group.full_prompt = group.history.total_tokens
-            for trail, (_, prompt) in zip(group.trails, made, strict=True):
+            for trail, (_, rendered, prompt) in zip(group.trails, made, strict=True):
                 trail.prompt = prompt
-        return [step for step, _ in made]
+                trail.previous = trail.by_turn.at(turn).policy, rendered.selection
+        return [step for step, *_ in made]
 
     def _step(
         self, group: Trails, trail: ReplayedCalls, turn: int
-    ) -> tuple[ReplayedCall, list[tuple[RenderedMessage, int]]]:
+    ) -> tuple[ReplayedCall, RenderedCall, list[tuple[RenderedMessage, int]]]:
         pause()
         done = turn <= len(self._past.invocations)
         history = group.history
-        rendered = self._past.render(history, trail.by_turn.at(turn))
+        settings = trail.by_turn.at(turn)
+        policy, known = trail.previous or ("", None)
+        previous = known if policy == settings.policy else None
+        rendered = self._past.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = sum(row["tokens"] for row in self._past.fields_of(len(history))) if done else 0
-        retained = rendered.plan.retained
         usage = Usage.of_prompt(
-            retained.outside_tokens + rendered.tokens_after,
+            rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common(trail.prompt, prompt),
             output,
             self._embedded(trail, rendered, done),
         )
         full = Usage.of_prompt(history.total_tokens, group.full_prompt, output)
-        step = step_of(self._past, turn, rendered, usage.plus(rendered.plan.usage), full)
-        return step, prompt
+        step = step_of(self._past, turn, rendered, usage.plus(_model_usage(rendered)), full)
+        return step, rendered, prompt
 
-    def _tokens(self, rendered: Rendered, item: RenderedMessage) -> int:
+    def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
         """Tokens of one message of a rendering."""
         head, *calls = self._past.fields_of(item.message)
         history = rendered.view.history
@@ -160,7 +164,7 @@ class Steps:
             own = history.text_tokens[item.message] or int(head["tokens"])
         return own + sum(int(calls[call]["tokens"]) for call in item.calls)
 
-    def _embedded(self, trail: ReplayedCalls, rendered: Rendered, done: bool) -> int:
+    def _embedded(self, trail: ReplayedCalls, rendered: RenderedCall, done: bool) -> int:
         """Tokens embedded for this call: the query, and results not embedded before.
 
         As if nothing had been embedded for any other purpose.
@@ -180,31 +184,36 @@ class Steps:
 
 
 def step_of(
-    past: BranchReplay, turn: int, rendered: Rendered, usage: Usage, full: Usage
+    past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full: Usage
 ) -> ReplayedCall:
     """The call before a turn, as a rendering of its history tells it."""
-    plan, history = rendered.plan, rendered.view.history
-    needed, taken = past.needed_at(turn), set(plan.taken)
+    selection, history = rendered.selection, rendered.view.history
+    needed, complete = past.needed_at(turn), set(selection.complete)
     return ReplayedCall(
         turn,
         len(history),
         len(history.results),
         rendered.tokens_before,
         rendered.tokens_after,
-        plan.retained.outside_tokens,
-        plan.retained.tokens,
-        runs(plan.taken),
+        rendered.view.unbudgeted_tokens,
+        rendered.text_tokens,
+        runs(selection.complete),
         runs(Standing.of(rendered).replaced),
         needed,
-        sum(result in taken for result in needed),
+        sum(result in complete for result in needed),
         lacks_of(past, rendered, turn),
         usage,
         full,
         rendered.budget,
-        plan.faulted,
+        selection.faulted,
         record.model if (record := past.record_at(turn)) else "",
         len(past.used_at(turn)),
     )
+
+
+def _model_usage(rendered: RenderedCall) -> Usage:
+    """Return what the policy's own model used."""
+    return rendered.view.summaries.usage if rendered.view.summaries else NOTHING_USED
 
 
 def _common(

@@ -1,0 +1,90 @@
+"""The text that stays in a prompt, by the method's rule.
+
+User and assistant text is charged before any result. When it alone exceeds the budget, whole oldest
+turns leave first, never the first user message nor the last turn (`docs/method.md`, Retained text).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.plan.selection import (
+    Substitute,
+    TextSelection,
+    messages_before_budget,
+)
+from contextrender_bridge.engine.text.excerpt import excerpt
+from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
+
+NO_SUBSTITUTE: Final = Substitute("", 0)
+
+
+def retain_text(
+    history: History, budget: int, text_of: TextOf, counter: TokenCounter
+) -> TextSelection:
+    """Return the text kept under `budget` tokens. `text_of(message)` reads a message's text."""
+    outside = messages_before_budget(history, len(history))
+    tokens = history.text_tokens
+    total = sum(tokens) - sum(tokens[position] for position in outside)
+    if total <= budget:
+        return TextSelection()
+    last_turn = history.assistants
+    by_turn: dict[int, int] = {}
+    for position, turn in enumerate(history.turns):
+        if turn < last_turn and position not in outside and position != history.first_user:
+            by_turn[turn] = by_turn.get(turn, 0) + tokens[position]
+    left: list[int] = []
+    for turn in sorted(by_turn):
+        if total <= budget:
+            break
+        total -= by_turn[turn]
+        left.append(turn)
+    leaving = set(left)
+    dropped = [
+        position
+        for position, turn in enumerate(history.turns)
+        if turn in leaving
+        and position not in outside
+        and position != history.first_user
+        and history.result_at(position) < 0
+    ]
+    cut: dict[int, Substitute] = {}
+    if total > budget:
+        cut = cut_short(history, budget, outside | {*dropped}, text_of, counter)
+    return TextSelection(tuple(dropped), cut, tuple(left))
+
+
+def cut_short(
+    history: History, budget: int, settled: frozenset[int], text_of: TextOf, counter: TokenCounter
+) -> dict[int, Substitute]:
+    """Return excerpts of the texts that may not be dropped, so that together they fit.
+
+    The smallest stay complete.
+    """
+    sizes = history.text_tokens
+    staying = {p: sizes[p] for p in range(len(history.roles)) if p not in settled and sizes[p]}
+    return excerpts_of(staying, budget, text_of, counter)
+
+
+def excerpts_of(
+    sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
+) -> dict[int, Substitute]:
+    """Return excerpts of those texts of these sizes that are above their share of the budget."""
+    excerpts: dict[int, Substitute] = {}
+    free = budget
+    for rank, position in enumerate(sorted(sizes, key=lambda p: (sizes[p], -p))):
+        share = free // (len(sizes) - rank)
+        used = sizes[position]
+        if used > share:
+            made = substitute(
+                excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter), counter
+            )
+            excerpts[position], used = made, made.tokens
+        free -= used
+    return excerpts
+
+
+def substitute(text: str, counter: TokenCounter) -> Substitute:
+    """Return a text shown in place of a message's own; an empty one has no message."""
+    return Substitute(text, counter.text(text) + MESSAGE_OVERHEAD) if text else NO_SUBSTITUTE
