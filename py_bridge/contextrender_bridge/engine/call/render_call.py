@@ -1,4 +1,7 @@
-"""Renders one model call: a policy's selection for a history, with substitutes."""
+"""Renders one model call: a policy's selection for a history, with substitutes.
+
+Long because a rendering, its substitutes and its messages are made together.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
