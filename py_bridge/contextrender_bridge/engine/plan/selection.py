@@ -1,7 +1,7 @@
 """What one model call shows: the one value that a policy returns, and that the graph holds.
 
 A selection tells two things of the call before it: how long both prompts are the same, and what
-came and what left.
+came and what left. Long because it is one value, with its parts and what follows from it.
 """
 
 from __future__ import annotations
