@@ -197,7 +197,12 @@ def render(
 ) -> tuple[RenderedCall, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     history = history or recorded(messages)
-    known = history.selections[max(history.selections)][1] if history.selections else None
+    settings = repr((budget, policy, parameters, live, pins))
+    answered = [
+        selection
+        for known_by, selection in history.selections.values()
+        if known_by == settings and history.roles[selection.messages :][:1] == ["assistant"]
+    ]
     rendered = render_call(
         history,
         budget=budget,
@@ -209,11 +214,10 @@ def render(
         summaries=summaries or scripted(),
         live=live,
         pins=pins,
-        previous=known,
+        previous=max(answered, key=lambda one: one.messages, default=None),
         follows=True,
     )
-    if known is None or known.messages < len(history):
-        history.remember(policy, rendered.selection)
+    history.remember(settings, rendered.selection)
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]
 
 

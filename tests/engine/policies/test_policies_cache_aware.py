@@ -7,7 +7,7 @@ import re
 import pytest
 from contextrender_bridge.engine.call.explain import ResultRow, explain_results
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.parameters import NO_PINS, Parameters
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_json import from_json, to_json
 from contextrender_bridge.engine.text.transcript import Json
@@ -57,7 +57,8 @@ def test_a_selection_follows_from_the_last_answered_one_and_the_history_alone() 
         for last in known[-1:]:
             restarted = History()
             restarted.extend(messages[:size], COUNTER)
-            restarted.remember(POLICY, from_json(json.loads(json.dumps(to_json(last)))))
+            read = from_json(json.loads(json.dumps(to_json(last))))
+            restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), read)
             again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
             assert (chosen(first), shown) == (chosen(again), shown_again)
         known.append(first.selection)

@@ -1,0 +1,90 @@
+"""What a call showed, told by edges relative to the call before, is read back exactly."""
+
+import json
+
+import pytest
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.plan.selection_edges import (
+    EdgeTrail,
+    ShownEvent,
+    edges_of,
+    pieces_of,
+    text_of,
+)
+from contextrender_bridge.engine.text.tokens import content_text
+from contextrender_bridge.engine.text.transcript import Json
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.plan.test_auto_budget import reading
+from tests.engine.plan.test_filling import write
+from tests.engine.policies.test_policies import agent_run, turns_of
+from tests.engine.policies.test_policies_scores import talk
+from tests.support.strategies import COUNTER, modest, render, transcripts
+
+LARGE = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:], *write(4_000), *agent_run(9)]
+AGAIN = reading(34, said={29: "function_2_77 again"})
+
+
+def own_texts(messages: list[Json], history: History) -> dict[int, str]:
+    """The texts of events, by number."""
+    texts: dict[int, str] = {}
+    for message, first in zip(messages, history.first_events, strict=False):
+        texts[first] = content_text(message.get("content"))
+        for number, call in enumerate(message.get("tool_calls") or (), first + 1):
+            texts[number] = str(call.get("function", {}).get("arguments"))
+    return texts
+
+
+def check_trail(messages: list[Json], budget: int, policy: str, *, live: bool = False) -> int:
+    """Follows every call's edges, through JSON; returns how many edges there were."""
+    history, trail = History(), EdgeTrail()
+    before: Selection | None = None
+    count = 0
+    for size in turns_of(messages):
+        history.extend(messages[len(history) : size], COUNTER)
+        rendered, _ = render(messages[:size], budget, policy, history=history, live=live)
+        now = rendered.selection
+        texts = own_texts(messages, history)
+        edges = edges_of(now.changes_since(before, history), history, texts.__getitem__)
+        stored = json.loads(json.dumps([[*edge] for edge in edges]))
+        trail.follow(ShownEvent(*edge) for edge in stored)
+        fields = {
+            "is_over": now.is_over,
+            "rebuilt": now.rebuilt,
+            "breakpoints": now.breakpoints,
+            "step_budget": now.budget,
+        }
+        read = trail.selection(size, fields, history, texts.__getitem__)
+        assert sorted(read.complete) == sorted(now.complete)
+        for name in ("excerpts", "restored", "arguments", "is_over", "rebuilt", "breakpoints"):
+            assert getattr(read, name) == getattr(now, name), name
+        assert (read.budget, read.text) == (now.budget, now.text)
+        before = now
+        count += len(edges)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("messages", "budget"), [(LARGE, 1_500), (LARGE, 4_000), (AGAIN, 24_000), (talk(40), 1_000)]
+)
+@pytest.mark.parametrize("policy", ["contextrender_cache_aware", "contextrender_excerpts"])
+def test_a_selection_is_read_back_from_its_edges(
+    messages: list[Json], budget: int, policy: str
+) -> None:
+    assert check_trail(messages, budget, policy)
+
+
+@given(transcripts(), st.sampled_from([200, 700]))
+@modest
+def test_any_policys_selection_is_read_back(messages: list[Json], budget: int) -> None:
+    for policy in ("contextrender", "contextrender_cache_aware", "prune", "full"):
+        check_trail(messages, budget, policy, live=True)
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.lists(st.integers(0, 70), max_size=3))
+def test_pieces_tell_any_text(text: str, own: str, starts: list[int]) -> None:
+    ranges = tuple(number for start in sorted(starts) for number in (start, 5))
+    for known in ((), ranges):
+        assert text_of(pieces_of(text, own, known), own)[0] == text
