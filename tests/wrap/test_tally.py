@@ -130,13 +130,25 @@ def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None
 
 def test_declarations_that_are_paid_for_and_never_called_are_told() -> None:
     rows = [("read", 2, 900), ("fly", 0, 10_000), ("contextrender_recall", 0, 80), ("old", 1, 0)]
-    views = [
-        ToolView(name=name, results=results, tokens=5, reused=0, declared=declared)
-        for name, results, declared in rows
-    ]
+    views = [tool(name, results, declared) for name, results, declared in rows]
     line = declared_line(Declared.among(views))
     assert line == (
         "the declarations of its 2 tools are about 10,900 tokens of every request; "
         "1 was never called (10,000 tokens)"
     )
     assert not Declared.among(views[:1]).never_called
+
+
+def tool(name: str, results: int, declared: int) -> ToolView:
+    return ToolView(
+        name=name,
+        results=results,
+        tokens=5,
+        reused=0,
+        declared=declared,
+        unused_tokens=0,
+        largest=0,
+        largest_turn=0,
+        dollars=None,
+        declared_dollars=None,
+    )

@@ -177,8 +177,9 @@ export interface BranchView {
 }
 
 /**
- * How much one tool was used and how much its results were drawn on; `declared` are about the tokens of its
- * declaration in the branch's last request, where that is known.
+ * One tool: its results and their tokens, how many results were used later, the tokens of its declaration.
+ * No later answer used `unused_tokens`. Dollars are of the results in the full history, and of the declaration,
+ * written to the provider's cache once and read at every later call; None without a price.
  */
 export interface ToolView {
   name: string;
@@ -186,6 +187,11 @@ export interface ToolView {
   tokens: number;
   reused: number;
   declared: number;
+  unused_tokens: number;
+  largest: number;
+  largest_turn: number;
+  dollars: number | null;
+  declared_dollars: number | null;
 }
 
 /** A session's shape, without contents. `damaged` says in a sentence what the store lost of it. */

@@ -50,6 +50,7 @@ GROUPS = {
         "recall": Subcommand("print complete results", f"{HERE}.cli.inspect.recall"),
         "search": Subcommand("search the contents of sessions", f"{HERE}.cli.inspect.search"),
         "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.inspect.graph"),
+        "tools": Subcommand("show what each tool costs", f"{HERE}.cli.inspect.tools"),
         "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.inspect.savings"),
         "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.inspect.holdout"),
         "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.inspect.share"),

@@ -194,8 +194,10 @@ class BranchView(TypedDict):
 
 
 class ToolView(TypedDict):
-    """How much one tool was used and how much its results were drawn on; `declared` are about
-    the tokens of its declaration in the branch's last request, where that is known.
+    """One tool: its results and their tokens, how many results were used later, the tokens of
+    its declaration. No later answer used `unused_tokens`. Dollars are of the results in the full
+    history, and of the declaration, written to the provider's cache once and read at every later
+    call; None without a price.
     """
 
     name: str
@@ -203,6 +205,11 @@ class ToolView(TypedDict):
     tokens: int
     reused: int
     declared: int
+    unused_tokens: int
+    largest: int
+    largest_turn: int
+    dollars: float | None
+    declared_dollars: float | None
 
 
 class InspectView(TypedDict):

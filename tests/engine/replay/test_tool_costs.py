@@ -1,0 +1,45 @@
+"""What a tool costs, counted by hand."""
+
+import pytest
+from contextrender_bridge.base.prices import price_from
+from contextrender_bridge.cli.inspect.tools import advice, summed
+from contextrender_bridge.engine.replay.tool_costs import tool_costs
+
+PRICE = price_from({"input": 2, "cached": 0.2, "written": 2.5, "output": 8})
+MILLION = 1_000_000
+
+
+def test_results_are_written_once_and_read_at_each_later_call() -> None:
+    results = [("look", MILLION, 1), ("look", 5_000, 4), ("see", MILLION, 3)]
+    look, see, idle = tool_costs(results, {1}, {"see": 0, "idle": MILLION}, 4, PRICE)
+    assert look.dollars == pytest.approx(2.5 + 2 * 0.2)  # calls 2, 3 and 4; the second has no call
+    assert see.dollars == pytest.approx(2.5)
+    assert (look.results, look.reused, look.unused_tokens) == (2, 1, MILLION)
+    assert (look.largest, look.largest_turn) == (MILLION, 1)
+    assert idle.declared_dollars == pytest.approx(2.5 + 3 * 0.2) and idle.results == 0
+
+
+def test_without_a_price_there_are_no_dollars() -> None:
+    (tool,) = tool_costs([("look", 5, 1)], (), {"look": 7}, 3, None)
+    assert tool.dollars is None and tool.declared_dollars is None
+
+
+def view(name: str, *tools: object) -> dict[str, object]:
+    return {"session": {"session": name}, "tools": list(tools)}
+
+
+def test_what_floods_and_what_is_never_called_is_said() -> None:
+    fields = ("name", "results", "tokens", "reused", "declared", "unused_tokens", "largest")
+    rest = {"largest_turn": 7, "dollars": 1.0, "declared_dollars": 0.5}
+    bash = dict(zip(fields, ("bash", 3, 20_000, 1, 100, 15_000, 9_000), strict=True)) | rest
+    idle = dict(zip(fields, ("idle", 0, 0, 0, 300, 0, 0), strict=True)) | rest
+    small = bash | {"largest": 10, "unused_tokens": 0}
+    told = summed([view("one", bash, idle), view("two", small)])
+    assert told["sessions"] == 2 and told["tools"][0]["tokens"] == 40_000
+    flood, never = advice(told)
+    assert "bash floods: 15.0K of its 40.0K tokens were never used, about $0.75" in flood
+    assert "contextrender show one --turn 7" in flood
+    assert never.startswith("Never called: idle; their declarations are 300 tokens")
+    assert advice(summed([view("two", small)])) == [
+        "No tool floods, and every declared one was called."
+    ]
