@@ -119,6 +119,10 @@ def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
     stored = look(service, id=wide["id"])
     assert len(page["edges"]) == len(stored["edges"]) and page["next"] == stored["next"]
     assert {edge["label"] for edge in page["edges"]} == {e["kind"] for e in stored["edges"]}
+    named = data(node=f"session:{ORDERS}")
+    assert named["nodes"][0]["id"] == look(service, session=ORDERS)["id"]
+    absent = service.http.get("/graph/data", params={"node": "session:nothing"})
+    assert absent.status_code == 404
     token = {"authorization": f"Bearer {other}"}
     assert service.http.get("/graph/data", params={"node": wide["id"]}, headers=token).is_error
     assert service.http.get("/graph/data", headers={"authorization": "Bearer x"}).status_code == 401

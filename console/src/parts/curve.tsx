@@ -7,7 +7,7 @@ import type { PolicyView } from "../types";
 import { ticksOf } from "./chart";
 import { Legend } from "./legend";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 300, 64, 44, 44, 48];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 300, 64, 44, 48, 64];
 
 interface Props {
   options: PolicyView[];

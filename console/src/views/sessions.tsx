@@ -11,7 +11,7 @@ import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go } from "../route";
 import { headlineOf } from "../setting";
-import type { PolicyView, SavingsView, SessionPage, SessionView } from "../types";
+import type { InspectView, PolicyView, SavingsView, SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
 const LIVE_MS = 5000;
@@ -122,7 +122,11 @@ const COLUMNS: Column<SessionView>[] = [
   }),
   num("Tools", (view) => {
     const [most, ...others] = toolsOf(view);
-    return <>{most?.[0]} {others.length > 0 && <small>+{others.length}</small>}</>;
+    return (
+      <>
+        <span class="clip">{most?.[0]}</span> {others.length > 0 && <small>+{others.length}</small>}
+      </>
+    );
   }, {
     hint: "Which tool it called most, and how many others; in order of how often it called those searched for, or any",
     title: (view) => toolsOf(view).map(([name, times]) => `${name} ${number(times)}`).join("\n"),
@@ -131,24 +135,26 @@ const COLUMNS: Column<SessionView>[] = [
   text("Last activity", (view) => ago(view.updated_at), { title: (view) => date(view.updated_at), by: "last" }),
 ];
 
-/** Totals by session and turn count, requested one after the other. */
-const totals = new Map<string, Promise<PolicyView>>();
+/** Replies by walker, session and turn count, requested one after the other. */
+const replies = new Map<string, Promise<unknown>>();
 let queue: Promise<unknown> = Promise.resolve();
 
-function totalsOf({ session, turns }: SessionView): Promise<PolicyView> {
-  const key = JSON.stringify([session, turns]);
-  const load = async () => (await requestComplete<SavingsView>("savings", { session, columns: false }, new AbortController().signal)).totals;
-  const loading = totals.get(key) ?? queue.then(load);
-  totals.set(key, loading);
-  queue = loading.catch(() => totals.delete(key));
-  return loading;
+/** Request something about a session once per turn, after what was requested before. */
+function requestOnce<T>(walker: string, { session, turns }: SessionView, fields: object = {}): Promise<T> {
+  const key = JSON.stringify([walker, session, turns]);
+  const reply = (replies.get(key) ?? queue.then(() => requestComplete(walker, { session, ...fields }, new AbortController().signal))) as Promise<T>;
+  if (!replies.has(key)) queue = reply.catch(() => replies.delete(key));
+  replies.set(key, reply);
+  return reply;
 }
 
 /** The share of a session's steps with all values. If all used results were complete there is no miss to look for. */
 function Share({ view }: { view: SessionView }) {
   const { seen, drawn } = view.counted;
   const isKnown = seen === drawn;
-  const { value } = useTask<PolicyView | null>(null, async (report) => !isKnown && report(await totalsOf(view)), [view.session, view.turns, isKnown]);
+  const { value } = useTask<PolicyView | null>(null, async (report) => {
+    if (!isKnown) report((await requestOnce<SavingsView>("savings", view, { columns: false })).totals);
+  }, [view.session, view.turns, isKnown]);
   if (drawn === 0) return <>–</>;
   if (isKnown) return <>100%</>;
   return value ? <span title={headlineOf(value)}>{value.steps ? percent(1 - value.steps_with_misses / value.steps) : "–"}</span> : <>…</>;
@@ -156,10 +162,17 @@ function Share({ view }: { view: SessionView }) {
 
 function Name({ view }: { view: SessionView }) {
   const said = [view.client, view.counted.models.join(", "), view.about].filter(Boolean).join(" · ");
+  const key = [view.session, view.turns];
+  const { value: damage } = useTask("", async (report) => report((await requestOnce<InspectView>("inspect_session", view)).damaged), key);
   return (
     <>
       <a href={address(view.session)}>{view.session}</a>
       {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
+      {damage && (
+        <span class="tag failed" title={damage}>
+          damaged
+        </span>
+      )}
       {said && <small class="about">{said}</small>}
     </>
   );

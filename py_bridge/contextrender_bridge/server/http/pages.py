@@ -61,7 +61,10 @@ Look = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
 
 
 def graph_routes(look: Look) -> list[BaseRoute]:
-    """`/graph` leads to the console's page; `/graph/data?node=ID&start=N` is one page of a node."""
+    """`/graph` leads to the console's page; `/graph/data?node=ID&start=N` is one page of a node.
+
+    A node is named by its id, or a session as `session:NAME`.
+    """
 
     async def page(_: Request) -> Response:
         return RedirectResponse("/console/#/store", status_code=308)
@@ -71,7 +74,9 @@ def graph_routes(look: Look) -> list[BaseRoute]:
         if not start.isdecimal():
             raise InvalidRequest("start must be a whole number of at least 0.")
         node = request.query_params.get("node", "")
-        made = await look(request, {"id": node, "start": int(start)})
+        (prefix, _, name) = node.partition(":")
+        named = {"session": name} if prefix == "session" and name else {"id": node}
+        made = await look(request, {**named, "start": int(start)})
         if isinstance(made, ContextRenderError):
             return error_response(made)
         return JSONResponse(_drawn(made["reports"][0]))

@@ -1,0 +1,95 @@
+"""Sessions that stretch the page: long names, damage, much text, and targets that a finger hits."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import ORDERS, Console, Service
+from tests.console.looking import Visit, expect
+
+pytestmark = pytest.mark.slow
+LONG = "mcp__" + "warehouse_inventory_" * 8 + "read"
+EXTREME = "extreme"
+TARGETS = """() => [...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
+    .filter(one => one.offsetParent && !one.closest("svg, pre, .hidden, .skip") && getComputedStyle(one).display !== "inline")
+    .map(one => [one.outerHTML.slice(0, 90), one.getBoundingClientRect()])
+    .filter(([, { width, height }]) => width > 1 && (width < 24 || height < 23.9))
+    .map(([html, { width, height }]) => `${width} x ${height}: ${html}`)"""
+
+
+@pytest.fixture(scope="module")
+def extreme(service: Service) -> Iterator[str]:
+    noise = random.Random(4)
+    binary = "".join(chr(noise.choice([*range(1, 32), *range(127, 256)])) for _ in range(300_000))
+    call = {"id": "c1", "type": "function", "function": {"name": LONG, "arguments": "{}"}}
+    messages: list[Any] = [
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "value_a41" + binary + "._-" * 9000},
+        {"role": "assistant", "content": "value_a41"},
+    ]
+    service("sync", session=EXTREME, messages=messages, model="rare-model-9")
+    yield EXTREME
+    service("delete_session", session=EXTREME)
+
+
+def test_a_recorded_session_is_found_by_its_model(extreme: str, service: Service) -> None:
+    (found,) = service("list_sessions", query="RARE-model")["sessions"]
+    assert found["session"] == extreme and found["counted"]["models"] == ["rare-model-9"]
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_a_long_tool_name_moves_no_column_off_the_table(
+    extreme: str, visit: Visit, width: int
+) -> None:
+    page = visit(viewport={"width": width, "height": 900}).enter().page
+    page.locator("table.sessions tbody tr").first.wait_for()
+    page.wait_for_timeout(500)
+    wide = page.evaluate("document.querySelector('.scroll').scrollWidth")
+    assert wide <= max(width, 1200)
+    name = page.locator("table.sessions tbody th a").filter(has_text=ORDERS)
+    assert name.evaluate("one => one.getBoundingClientRect().height") < 30
+    page.evaluate(f"location.hash = '#/session/{extreme}/tools'")
+    page.locator(".tools table").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_damaged_session_is_marked_in_the_list(extreme: str, visit: Visit) -> None:
+    console = visit()
+
+    def damaged(route: Any) -> None:
+        reply = route.fetch()
+        view = reply.json()
+        if view["reports"][0]["session"]["session"] == extreme:
+            view["reports"][0]["damaged"] = "session 'extreme' is damaged: message 1 is lost"
+        route.fulfill(response=reply, body=json.dumps(view))
+
+    console.page.route("**/walker/inspect_session", damaged)
+    console.enter()
+    marks = console.page.get_by_text("damaged", exact=True)
+    expect(marks).to_have_count(1)
+    expect(marks).to_have_attribute("title", "session 'extreme' is damaged: message 1 is lost")
+
+
+def test_a_binary_result_is_shown_at_once(extreme: str, console: Console) -> None:
+    console.open(extreme, "timeline")
+    console.page.evaluate("window.began = performance.now()")
+    console.open(extreme, "result", 2)
+    console.page.locator(".blocks").wait_for()
+    took = console.page.evaluate(
+        "new Promise(done => requestAnimationFrame(() => setTimeout(() => "
+        "done(performance.now() - window.began))))"
+    )
+    assert took < 3000
+
+
+@pytest.mark.parametrize("view", ["", "misses", "tools", "timeline", "call/9", "result", "savings"])
+def test_targets_are_at_least_24_pixels(console: Console, view: str) -> None:
+    if view:
+        console.page.evaluate(f"location.hash = '#/session/{ORDERS}/{view}'")
+        console.page.locator("#view > *").first.wait_for()
+    console.page.wait_for_timeout(1500)
+    assert console.page.evaluate(TARGETS) == []
