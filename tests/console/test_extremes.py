@@ -13,8 +13,9 @@ from tests.console.looking import Visit, expect
 pytestmark = pytest.mark.slow
 LONG = "mcp__" + "warehouse_inventory_" * 8 + "read"
 EXTREME = "extreme"
-TARGETS = """() => [...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
-    .filter(one => one.offsetParent && !one.closest("svg, pre, .hidden, .skip") && getComputedStyle(one).display !== "inline")
+TARGETS = """() => [...document.querySelectorAll("a, button, input, select, summary")]
+    .filter(one => one.offsetParent && !one.closest("svg, pre, .hidden, .skip"))
+    .filter(one => getComputedStyle(one).display !== "inline")
     .map(one => [one.outerHTML.slice(0, 90), one.getBoundingClientRect()])
     .filter(([, { width, height }]) => width > 1 && (width < 24 || height < 23.9))
     .map(([html, { width, height }]) => `${width} x ${height}: ${html}`)"""
@@ -62,7 +63,8 @@ def test_a_damaged_session_is_marked_in_the_list(extreme: str, visit: Visit) -> 
 
     def damaged(route: Any) -> None:
         if extreme not in (route.request.post_data or ""):
-            return route.continue_()
+            route.continue_()
+            return
         reply = route.fetch()
         view = reply.json()
         view["reports"][0]["damaged"] = "session 'extreme' is damaged: message 1 is lost"
