@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.files import read_files
-from contextrender_bridge.base.usage import read_usage
+from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import Usage, read_usage
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.wrap.run_totals import (
     Declared,

@@ -14,7 +14,8 @@ from pathlib import Path
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import Recorded, items, mapping, second_of
 from contextrender_bridge.base.model_table import rated
-from contextrender_bridge.base.usage import Usage, usage_of
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"

@@ -23,7 +23,8 @@ from contextrender_bridge.audit.codex import read_rollouts
 from contextrender_bridge.audit.run_reader import Recorded, items, mapping, whole
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.usage import Usage, usage_of
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")

@@ -1,14 +1,10 @@
-"""What a provider says that a model call used, read from its reply in any of the three APIs; and an
-estimate of what the call would have used with its whole history.
-"""
+"""What a model call used, and an estimate of what it would have used with its whole history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Final
 
-from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import rated, window_of
 
 LIFETIME: Final = 300.0
@@ -54,83 +50,6 @@ class Usage:
 
 
 NOTHING_USED: Final = Usage(calls=0)
-
-
-def read_usage(kind: str, body: bytes) -> Usage | None:
-    """The usage in a whole reply of that content type; None if it tells none."""
-    model, found = "", {}
-    for part in _parts(kind, body):
-        holder = part.get("response") or part.get("message") or part
-        if not isinstance(holder, Mapping):
-            continue
-        model = str(holder.get("model") or model)
-        if tier := holder.get("service_tier"):
-            found["service_tier"] = tier
-        usage = holder.get("usage")
-        if isinstance(usage, Mapping):
-            found.update({name: value for name, value in usage.items() if value is not None})
-    return usage_of(model, found)
-
-
-def usage_of(model: str, told: Mapping[str, Any]) -> Usage | None:
-    """From the `usage` of any of the three APIs; None where it has no counts.
-
-    The model's name gets the call's rates (base.rates).
-    """
-    usage = _counts_of(model, told)
-    return usage and replace(usage, model=rated(model, usage.prompt, told))
-
-
-def _counts_of(model: str, told: Mapping[str, Any]) -> Usage | None:
-    if "prompt_tokens" in told:
-        cached = _cached(told.get("prompt_tokens_details"))
-        return Usage(model, _count(told, "prompt_tokens") - cached, cached, output=_written(told))
-    if "input_tokens" not in told:
-        return None
-    if "cache_read_input_tokens" in told or "cache_creation_input_tokens" in told:
-        creation = told.get("cache_creation")
-        long = _count(creation, "ephemeral_1h_input_tokens")
-        written = _count(told, "cache_creation_input_tokens")
-        return Usage(
-            model,
-            _count(told, "input_tokens"),
-            _count(told, "cache_read_input_tokens"),
-            max(written - long, 0),
-            long,
-            _written(told),
-        )
-    cached = _cached(told.get("input_tokens_details"))
-    return Usage(model, _count(told, "input_tokens") - cached, cached, output=_written(told))
-
-
-def _parts(kind: str, body: bytes) -> Iterator[Mapping[str, Any]]:
-    """The reply, or those of its events that may tell usage."""
-    if "event-stream" in kind:
-        texts = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
-    else:
-        texts = [body]
-    for text in texts:
-        if b'"usage"' not in text:
-            continue
-        try:
-            value = wire.loads(text)
-        except ValueError:
-            continue
-        if isinstance(value, Mapping):
-            yield value
-
-
-def _count(told: Any, name: str) -> int:
-    value = told.get(name) if isinstance(told, Mapping) else None
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def _cached(details: Any) -> int:
-    return _count(details, "cached_tokens")
-
-
-def _written(told: Mapping[str, Any]) -> int:
-    return _count(told, "output_tokens") or _count(told, "completion_tokens")
 
 
 @dataclass(slots=True, frozen=True)

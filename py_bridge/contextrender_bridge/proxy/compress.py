@@ -17,7 +17,7 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLEST_BUDGET
-from contextrender_bridge.base.usage import usage_of
+from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects import MessagePlan

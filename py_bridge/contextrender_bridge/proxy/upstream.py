@@ -12,7 +12,8 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.contents import decoded
-from contextrender_bridge.base.usage import Usage, read_usage
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import NAMES, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
 from contextrender_bridge.proxy.routing import Headers, response_headers
 
@@ -57,7 +58,7 @@ class UsageCapture:
 
     def usage(self) -> Usage | None:
         """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
-        if not self.is_taken or b'"usage"' not in (body := self._plain()):
+        if not self.is_taken or not NAMES.search(body := self._plain()):
             return None
         return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
 

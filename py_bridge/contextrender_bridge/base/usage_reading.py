@@ -1,0 +1,146 @@
+"""Reads what a provider says that a model call used, in all forms of providers and gateways.
+
+Each form names the same few counts; what cannot be read is unknown, never a call that cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.model_table import rated
+from contextrender_bridge.base.usage import Usage
+
+NAMES = re.compile(rb'"usage"|"usageMetadata"|"usage_metadata"|"prompt_eval_count"')
+"""A reply without any of these says nothing of its usage."""
+
+_DIGITS = re.compile(r"\d+(?:[,_ ]\d{3})*(?:\.0+)?")
+# A prompt with all of its tokens, and one without those that the cache had (Anthropic, Bedrock).
+_ALL = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "promptTokens")
+_INPUT = ("input_tokens", "inputTokens", "prompt_eval_count")
+_OUTPUT = (
+    *("output_tokens", "completion_tokens", "outputTokens", "completionTokens"),
+    *("candidatesTokenCount", "candidates_token_count", "eval_count"),
+)
+_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
+_DETAILS = ("prompt_tokens_details", "input_tokens_details", "inputTokensDetails")
+_READ = ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount")
+_WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount")
+_CACHED = (
+    *("cached_tokens", "cachedTokens", "cachedInputTokens", "prompt_cache_hit_tokens"),
+    *("cachedContentTokenCount", "cached_content_token_count"),
+)
+_TOTAL = ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count")
+
+
+def read_usage(kind: str, body: bytes) -> Usage | None:
+    """Return the usage in a whole reply of that content type; None if it says none.
+
+    Of several in a stream, the later ones count, but a 0 never replaces a count.
+    """
+    model, found = "", dict[str, Any]()
+    for part in _parts(kind, body):
+        for holder in _holders(part):
+            named = holder.get("model") or holder.get("modelVersion")
+            model = named if isinstance(named, str) else model
+            if tier := holder.get("service_tier"):
+                found["service_tier"] = tier
+            for name, value in _usage_in(holder).items():
+                if value is not None and (count_of(value) != 0 or name not in found):
+                    found[name] = value
+    usage = usage_of(model, found)
+    return usage if usage and (usage.prompt or usage.output) else None
+
+
+def usage_of(model: str, told: Mapping[str, Any]) -> Usage | None:
+    """Return a call's usage, from the `usage` of any API; None if it has no count of the prompt.
+
+    The model's name gets the call's rates (base.rates).
+    """
+    usage = _counts_of(model, told)
+    return usage and replace(usage, model=rated(model, usage.prompt, told))
+
+
+def count_of(value: object) -> int | None:
+    """Return a count of tokens, written as a number or as a text; None for anything else."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = float(re.sub(r"[,_ ]", "", value.strip()))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _counts_of(model: str, told: Mapping[str, Any]) -> Usage | None:
+    details: Mapping[str, Any] = next(
+        (told[n] for n in _DETAILS if isinstance(told.get(n), Mapping)), {}
+    )
+    output = (_first(told, _OUTPUT) or 0) + (_first(told, _THOUGHTS) or 0)
+    read, written = _first(told, _READ), _first(told, _WRITTEN)
+    creation = told.get("cache_creation")
+    long = _first(creation if isinstance(creation, Mapping) else {}, ("ephemeral_1h_input_tokens",))
+    prompt, apart = _first(told, _ALL), _first(told, _INPUT)
+    if prompt is None and apart is None and (total := _first(told, _TOTAL)):
+        prompt = max(total - output, 0)
+    if prompt is None and apart is not None and (read is not None or written is not None):
+        written, long = written or 0, long or 0
+        short = max(written - long, 0)
+        return Usage(model, apart, read or 0, short, long, output)
+    prompt = apart if prompt is None else prompt
+    if prompt is None:
+        return None
+    cached = read if read is not None else _first(details, _CACHED)
+    cached = min((_first(told, _CACHED) or 0) if cached is None else cached, prompt)
+    put = written or _first(details, ("cache_write_tokens", "cache_creation_tokens")) or 0
+    put = min(put, prompt - cached)
+    return Usage(model, prompt - cached - put, cached, put, output=output)
+
+
+def _first(told: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """Return the first of these counts that can be read; one above 0 if there is any."""
+    counts = [count for name in names if (count := count_of(told.get(name))) is not None]
+    return next((count for count in counts if count), counts[0] if counts else None)
+
+
+def _parts(kind: str, body: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the reply, or those of its events or lines that may say its usage."""
+    begin = body[:64].lstrip(b"\xef\xbb\xbf \r\n\t")
+    if "event-stream" in kind or begin.startswith((b"data:", b"event:", b":")):
+        texts = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
+    elif "ndjson" in kind or "jsonl" in kind:
+        texts = body.splitlines()
+    else:
+        texts = [body]
+    for text in texts:
+        if not NAMES.search(text):
+            continue
+        try:
+            value = wire.loads(text.removeprefix(b"\xef\xbb\xbf"))
+        except ValueError:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Mapping):
+                yield one
+
+
+def _holders(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a reply that may have its model and usage, the outermost first."""
+    yield part
+    for name in ("response", "message", "metadata", "x_groq", "data"):
+        if isinstance(inner := part.get(name), Mapping):
+            yield inner
+    # Moonshot says it within the last choice of a stream.
+    choices = part.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping):
+            yield choice
+
+
+def _usage_in(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in ("usage", "usageMetadata", "usage_metadata"):
+        if isinstance(found := holder.get(name), Mapping):
+            return found
+    return holder if "prompt_eval_count" in holder else {}

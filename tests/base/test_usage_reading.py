@@ -1,0 +1,119 @@
+"""Usage in every form that providers and gateways send."""
+# ruff: noqa: E501
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.contents import decoded
+from contextrender_bridge.base.usage_reading import count_of, read_usage
+
+JSON = "application/json"
+SSE = "text/event-stream"
+
+
+def sse(*events: Any) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+FORMS: list[tuple[str, Any]] = [
+    (JSON, {"usage": {"prompt_tokens": 700.0, "completion_tokens": 10.0}}),
+    (JSON, {"usage": {"prompt_tokens": "700", "completion_tokens": "10"}}),
+    (JSON, {"usage": {"prompt_tokens": None, "total_tokens": 710, "completion_tokens": 10}}),
+    (JSON, {"usage": {"input_tokens": 700, "output_tokens": 10}}),
+    (JSON, {"usage": {"inputTokens": 700, "outputTokens": 10, "totalTokens": 710}}),
+    (JSON, {"usage": {"promptTokens": 700, "completionTokens": 10}}),
+    (JSON, {"usageMetadata": {"promptTokenCount": 700, "candidatesTokenCount": 4, "thoughtsTokenCount": 6}}),
+    (JSON, [{"usageMetadata": {"promptTokenCount": 700, "candidatesTokenCount": 10}}]),
+    (JSON, {"model": "m", "prompt_eval_count": 700, "eval_count": 10}),
+    ("application/x-ndjson", b'{"message": {}}\n{"done": true, "prompt_eval_count": 700, "eval_count": 10}\n'),
+    (SSE, sse({"choices": [{"delta": {}, "usage": {"prompt_tokens": 700, "completion_tokens": 10}}]})),
+    (SSE, sse({"x_groq": {"usage": {"prompt_tokens": 700, "completion_tokens": 10}}})),
+    (SSE, sse({"type": "message_start", "message": {"usage": {"input_tokens": 700, "output_tokens": 1}}}, {"type": "message_delta", "usage": {"output_tokens": 10}})),
+    (SSE, sse({"type": "message_start", "message": {"usage": {"input_tokens": 0, "output_tokens": 0}}}, {"type": "message_delta", "usage": {"input_tokens": 700, "output_tokens": 10}})),
+    (SSE, sse({"type": "message_start", "message": {"usage": {"input_tokens": 700, "output_tokens": 0}}}, {"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 10}})),
+    (SSE, sse({"type": "response.completed", "response": {"usage": {"input_tokens": 700, "output_tokens": 10}}})),
+    ("text/plain", sse({"usage": {"prompt_tokens": 700, "completion_tokens": 10}})),
+    ("", b"\xef\xbb\xbf" + json.dumps({"usage": {"prompt_tokens": 700, "completion_tokens": 10}}).encode()),
+    (SSE, b'data:{"usage":{"prompt_tokens":700,"completion_tokens":10}}\r\rdata: [DONE]\r\r'),
+    (SSE, sse({"metadata": {"usage": {"inputTokens": 700, "outputTokens": 10}}})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "reply"), FORMS)
+def test_a_form(kind: str, reply: Any) -> None:
+    usage = read_usage(kind, reply if isinstance(reply, bytes) else json.dumps(reply).encode())
+    assert usage is not None
+    assert (usage.prompt, usage.output) == (700, 10)
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [
+        ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 500}}, (200, 500, 0, 0)),
+        ({"prompt_tokens": 700, "prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
+        ({"prompt_tokens": 700, "cached_tokens": 500}, (200, 500, 0, 0)),
+        ({"prompt_tokens": 700, "cache_read_input_tokens": 500, "cache_creation_input_tokens": 100}, (100, 500, 100, 0)),
+        ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 500.0, "cache_write_tokens": 100}}, (100, 500, 100, 0)),
+        ({"input_tokens": 100, "cache_read_input_tokens": "500", "cache_creation_input_tokens": 100}, (100, 500, 100, 0)),
+        ({"input_tokens": 100, "cache_read_input_tokens": 500, "cache_creation_input_tokens": 100, "cache_creation": {"ephemeral_1h_input_tokens": 60}}, (100, 500, 40, 60)),
+        ({"input_tokens": 700, "input_tokens_details": {"cached_tokens": 500}}, (200, 500, 0, 0)),
+        ({"inputTokens": 200, "cacheReadInputTokens": 500, "cacheWriteInputTokens": 0}, (200, 500, 0, 0)),
+        ({"promptTokenCount": 700, "cachedContentTokenCount": 500}, (200, 500, 0, 0)),
+        ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 900}}, (0, 700, 0, 0)),
+    ],
+)  # fmt: skip
+def test_what_the_cache_had(told: Any, counts: Any) -> None:
+    usage = read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode())
+    assert usage is not None
+    assert (usage.fresh, usage.read, usage.written, usage.written_long) == counts
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"prompt_tokens": None, "completion_tokens": 5},
+        {"prompt_tokens": -1},
+        {"prompt_tokens": "many"},
+        {"prompt_tokens": True},
+        {"prompt_tokens": [7]},
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        "none",
+        None,
+    ],
+)
+def test_what_cannot_be_read_is_unknown(told: Any) -> None:
+    assert read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode()) is None
+
+
+def test_counts() -> None:
+    read = {"1,300": 1300, "700.0": 700, " 7 ": 7, "7.5": None, "1e3": None, "-1": None, "": None}
+    assert {text: count_of(text) for text in read} == read
+    assert count_of(float("nan")) is None and count_of(float("inf")) is None
+
+
+TEXT = b'{"usage": {"prompt_tokens": 700}}' * 50
+
+
+def test_codings_are_read() -> None:
+    deflate = zlib.compressobj(wbits=-15)
+    raw = deflate.compress(TEXT) + deflate.flush()
+    half = len(TEXT) // 2
+    members = gzip.compress(TEXT[:half]) + gzip.compress(TEXT[half:])
+    known = [("gzip", gzip.compress(TEXT)), ("x-gzip", members), ("deflate", zlib.compress(TEXT))]
+    known += [("deflate", raw), ("", TEXT), ("identity", TEXT)]
+    known.append(("deflate, gzip", gzip.compress(zlib.compress(TEXT))))
+    for coding, body in known:
+        assert decoded(coding, body, 2**20) == TEXT
+    assert decoded("gzip", b"none", 9) == decoded("unheard-of", b"x", 9) == b""
+    assert decoded("gzip", gzip.compress(TEXT), 10) == TEXT[:10]
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+def test_optional_codings_are_read(coding: str) -> None:
+    module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
+    make = module.compress if coding == "br" else module.ZstdCompressor().compress
+    assert decoded(coding, make(TEXT), 2**20) == TEXT
