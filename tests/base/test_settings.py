@@ -41,7 +41,7 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
 def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = configure('threads = 8\nmodel = "in/file"\none_processor = false\n')
+    path = configure('threads = 8\nmodel = "in/file"\ndebug = false\n')
     monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
     found = {row.name: (row.value, row.source) for row in in_force()}
     assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
@@ -117,7 +117,9 @@ def test_nothing_else_reads_the_environment() -> None:
     reading = re.compile(r"\bos\.(environ|getenv)\b|from os import .*\b(environ|getenv)\b")
     sources = [path for path in listed if path.endswith((".py", ".jac"))]
     readers = {path for path in sources if reading.search((ROOT / path).read_text())}
-    assert readers == {"py_bridge/contextrender_bridge/base/settings.py"}
+    # What it names to the user is read where it is: these are no settings of ours.
+    surroundings = "py_bridge/contextrender_bridge/proxy/surroundings.py"
+    assert readers == {"py_bridge/contextrender_bridge/base/settings.py", surroundings}
 
 
 def test_the_policies_are_the_engines() -> None:
