@@ -41,7 +41,7 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
 def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = configure('threads = 8\nmodel = "in/file"\ndebug = true\n')
+    path = configure('threads = 8\nmodel = "in/file"\npin_cpu = false\n')
     monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
     found = {row.name: (row.value, row.source) for row in in_force()}
     assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
