@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.conftest import Loopback
+from adapters.smolagents.test_smolagents import as_call
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import ADAPTERS
@@ -42,6 +43,8 @@ def test_the_example_runs_with_what_the_line_installs(
     assert "history sent unchanged" not in done.stderr
 
 
+WRITE = {"smolagents": as_call}
+"""How the model's steps are worded for a runtime that ends a turn by a call."""
 PYTHON = ("google_adk", "openai_agents", "pydantic_ai", "smolagents")
 
 
@@ -61,7 +64,8 @@ def test_a_python_example_runs_with_what_the_line_installs(
     python = home / "bin" / "python"
     run([*uv, "pip", "install", "--quiet", "--python", str(python), *packages], known, tmp_path)
     shutil.copy(ADAPTERS / name / "example.py", tmp_path)
-    Script(loopback.model, hosts.steps())
+    steps = hosts.steps()
+    Script(loopback.model, [WRITE[name](step) for step in steps] if name in WRITE else steps)
     done = run([python, "example.py"], known, tmp_path)
     assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
     assert "history sent unchanged" not in done.stderr

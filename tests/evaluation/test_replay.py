@@ -252,7 +252,7 @@ def test_the_demo_replays_its_run_and_explains_a_call(
         "prune",
         "full",
         "One call explained: call ",
-        "omitted: left out when the prompt was rebuilt at call ",
+        "omitted: dropped when the prompt was rebuilt at call ",
         "Other policies",
         "After 1 compaction by the agent",
         "shown within 24,000 tokens",

@@ -96,7 +96,7 @@ def print_one_call(out: Console, run: Run) -> None:
         )
         for row in rows[: max(EXPLAINED, len(drawn_on))]
     ]
-    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, left=3, folds="shown"))
+    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, left=3))
     out.print(
         "* the call used it. c is its observed reuse: a value that n results hold counts 1/n."
     )

@@ -44,5 +44,5 @@ def run(args: argparse.Namespace) -> int:
     ]
     out = console()
     out.print(verdict.sentence, soft_wrap=True)
-    out.print("", Rows("", COLUMNS, rows, folds="policy"))
+    out.print("", Rows("", COLUMNS, rows))
     return 0

@@ -73,7 +73,7 @@ class Report:
                 if title != CLOSED_LOOP or total.loop
             ]
             if rows:
-                made.append(Rows(title, ("policy", "budget", *columns), rows, folds="policy"))
+                made.append(Rows(title, ("policy", "budget", *columns), rows))
         by_pair = groupby(self.compared, key=lambda each: (each.case, each.other))
         for (case, other), group in by_pair:
             title = f"{case} less {other}, paired by task"
@@ -142,7 +142,7 @@ def _sent_table(sums: Sequence[CaseScore]) -> Rows:
                 *(f"{own.embedded:,}", f"{milliseconds:.1f}"),
             ]
         )
-    return Rows("What was sent", columns, rows, folds="policy")
+    return Rows("What was sent", columns, rows)
 
 
 def _differs(found: Difference) -> tuple[str, str, str, str]:

@@ -26,13 +26,12 @@ def percent(share: float | None) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: the first `left` columns hold names, of which `folds` may fold, others figures."""
+    """A table: the first `left` columns hold names, others figures."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int = 1
-    folds: str = ""
 
     def __rich__(self) -> Table:
         made = Table(
@@ -45,7 +44,8 @@ class Rows:
         )
         for index, column in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if index < self.left else "right"
-            made.add_column(column, justify=justify, no_wrap=column != self.folds, overflow="fold")
+            # Where the terminal is narrow, heads and names fold: no letter is lost.
+            made.add_column(column, justify=justify, overflow="fold")
         for row in self.rows:
             made.add_row(*map(plain, row))
         return made

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.base.worth import pays_from
-from contextrender_bridge.engine.parameters import budget_name
+from contextrender_bridge.engine.parameters import START, budget_name
 from contextrender_bridge.evaluation.bootstrap import Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
@@ -143,7 +143,9 @@ class Verdict:
         if self.best is not None:
             return self._saves(self.best, cache)
         longest = max((run.tokens for run in self.runs), default=0)
-        if self.runs and longest < self.usually_pays_from:
+        least = min((option.case.budget or START for option in self.options), default=0)
+        is_usual = _default(self.options) is not None or longest <= least
+        if self.runs and is_usual and longest < self.usually_pays_from:
             return (
                 f"The longest history of these runs is {longest:,} tokens; under {cache}, "
                 f"ContextRender pays from about {self.usually_pays_from:,}. Leave it off for such "

@@ -1,0 +1,24 @@
+"""Tables on a terminal of 80 columns: names and heads fold, and no letter is lost."""
+
+import re
+from io import StringIO
+
+import pytest
+from contextrender_bridge.evaluation.tables import Rows
+from rich.console import Console
+
+NAME = "shown within a budget that finds itself, nothing read again"
+HEADS = ("policy", "of steps that used what was before", "of those values", "dollars a run")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_letter_is_lost(width: int) -> None:
+    rows = [(NAME, "100.0% [95.1,100.0]", "1,297,363", "$1,234.56")]
+    out = StringIO()
+    Console(file=out, width=width).print(Rows("", HEADS, rows))
+    told = out.getvalue()
+    assert max(map(len, told.splitlines())) <= width and "…" not in told
+    for text in (*HEADS, *rows[0]):
+        assert all(word in told for word in re.split(r"\s", text)), text
+    figures = "1,297,363", "$1,234.56"
+    assert all(any(figure in line for line in told.splitlines()) for figure in figures)
