@@ -26,7 +26,10 @@ MAY = {
         OPENED,
     },
     "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORED},
-    "walkers": {"graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", OPENED, BASE, *STORED},
+    "walkers": {
+        *("graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", OPENED, BASE, *STORED),
+        f"{BRIDGE}.client.fitting",
+    },
     "py_bridge": {BASE, ENGINE},
 }
 """What each room may import of ours. Walkers are endpoints: none imports another."""

@@ -87,6 +87,7 @@ export interface CallView {
   before: number;
   got: number;
   messages: MessageLine[];
+  prompt: Record<string, unknown>[] | null;
 }
 
 export interface FieldView {

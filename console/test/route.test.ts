@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { askedOf, optionsOf } from "../src/views/call/whatif";
 import { address, readPlace, searchAddress, type View, VIEWS } from "../src/route";
+import { optionsOf, settingOf } from "../src/setting";
 
 test("an address leads where it was made for", () => {
   for (const view of Object.keys(VIEWS) as View[])
@@ -24,11 +24,12 @@ test("what an address has wrong is left out", () => {
   expect(readPlace("#/session/%E0%A4%A/call/3")).toMatchObject({ session: "%E0%A4%A", view: "call", item: 3 });
 });
 
-test("what is asked of a call is in its address", () => {
-  const asked = { budget: 900, policy: "prune", parameters: { weight_reuse: 0, recency_decay: 0.35 } };
-  expect(askedOf(readPlace(address("s", "call", 3, null, optionsOf(asked))).options)).toEqual(asked);
-  expect(optionsOf({})).toEqual({});
-  expect(askedOf({ budget: "many", "set.weight_reuse": "x", tool: "t" })).toEqual({});
+test("the setting of an address is the one that was put into it", () => {
+  const own = { policy: "cache_aware", budget: "auto" };
+  const setting = { policy: "prune", budget: 900 };
+  expect(settingOf(readPlace(address("s", "call", 3, null, optionsOf(setting))).options, own)).toEqual(setting);
+  expect(settingOf({ budget: "many" }, own)).toEqual({ policy: "cache_aware", budget: "many" });
+  expect(settingOf({ tool: "t" }, own)).toBe(null);
 });
 
 test("what is searched for is in its address", () => {

@@ -10,7 +10,7 @@ const tools = toolsOf(
   [result(0, 0, 300), result(1, 1, 100), result(2, 0, 100), { ...result(3, 0, 0), tool: -1 }],
   [[3, 5]],
   [turn([]), turn([0, 2]), turn([0])],
-  [{ name: "read", results: 2, tokens: 400, reused: 1, declared: 90 }],
+  [{ name: "read", results: 2, tokens: 400, reused: 1, declared: 90, unused_tokens: 0, largest: 0, largest_turn: 0, dollars: null, declared_dollars: null }],
 );
 
 test("results, uses and misses are summed by tool", () => {
@@ -25,7 +25,7 @@ test("a tool that brought nothing is left out, and holes are passed over", () =>
 });
 
 test("a tool that was only declared is there with what its declaration weighs", () => {
-  const told = [{ name: "fly", results: 0, tokens: 0, reused: 0, declared: 70 }];
+  const told = [{ name: "fly", results: 0, tokens: 0, reused: 0, declared: 70, unused_tokens: 0, largest: 0, largest_turn: 0, dollars: null, declared_dollars: null }];
   expect(toolsOf(["read"], [result(0, 0, 1)], [], [], told).map((tool) => [tool.name, tool.results, tool.declared])).toEqual([
     ["read", 1, 0],
     ["fly", 0, 70],

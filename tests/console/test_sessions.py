@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.console.conftest import LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import expect
 from tests.console.transcripts import make_run
+from tests.support.transcripts import assistant, step, user
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +123,7 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
     assert service("inspect_session", session="from-a-file")["lines"][0]["results"] == 64
 
     console.home()
-    for file, told in ((files[0], "already"), (files[1], "notes.json is not an exported session")):
+    for file, told in ((files[0], "already"), (files[1], "there are no sessions in notes.json")):
         with page.expect_file_chooser() as chooser:
             page.get_by_role("button", name="Import", exact=True).click()
         chooser.value.set_files(file)
@@ -136,11 +138,31 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
     }"""
     carried = page.evaluate_handle(files_of, dropped)
     page.dispatch_event("table.sessions", "dragover", {"dataTransfer": carried})
-    expect(page.get_by_text("Drop exported sessions")).to_be_visible()
+    expect(page.get_by_text("Drop files with sessions")).to_be_visible()
     page.dispatch_event("table.sessions", "drop", {"dataTransfer": carried})
     page.get_by_role("heading", name="dropped", level=1).wait_for()
     for session in ("from-a-file", "dropped"):
         service("delete_session", session=session)
+
+
+def test_an_agents_file_opens_on_why_it_went_wrong(
+    console: Console, service: Service, tmp_path: Path
+) -> None:
+    """A transcript that nothing was served for: its first page is the answer to that question."""
+    page = console.page
+    file = tmp_path / "run.jsonl"
+    run = [user("Go."), *step("a", "look", "{}", "TOKEN_ALPHA_7"), assistant("TOKEN_ALPHA_7")]
+    file.write_text(json.dumps({"session": "an-agents-run", "messages": run}) + "\n")
+    (found,) = service("open_file", name=file.name, content=b64encode(file.read_bytes()).decode())[
+        "sessions"
+    ]
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Import", exact=True).click()
+    chooser.value.set_files(file)
+    page.get_by_role("heading", name=found["session"], level=1).wait_for()
+    answer = page.get_by_role("region", name="Why did it go wrong?")
+    expect(answer.locator(".verdict")).to_have_text(found["summary"])
+    service("delete_session", session=found["session"])
 
 
 def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:

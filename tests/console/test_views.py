@@ -2,13 +2,14 @@
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
 from contextrender_bridge.engine.call.call_record import numbers_in
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
-from tests.console.looking import choice, drawn, expect
+from tests.console.looking import Visit, drawn, expect
 from tests.console.transcripts import make_run
 from tests.support.transcripts import step, user
 from tests.support.waiting import until
@@ -144,43 +145,57 @@ def test_a_call_shows_what_the_model_got_beside_all_there_was(
     expect(inside.first).to_contain_text("left out")
 
 
-def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
+def test_a_prompt_is_shown_and_copied_as_it_was_sent(visit: Visit, service: Service) -> None:
+    """As JSON, and as code that gives the same messages when it runs."""
+    console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
+    turn, page = 40, console.page
+    asked = {"session": ORDERS, "turn": turn, "rows": 0, "window": 0, "prompt": True}
+    prompt = service("get_call", **asked)["prompt"]
+    console.open(ORDERS, "call", turn)
+    page.get_by_text("The prompt as it was sent", exact=True).click()
+    sent = page.get_by_role("region", name="The prompt as it was sent")
+    expect(sent.locator(".message")).to_have_count(len(prompt))
+    assert sent.locator("pre").all_text_contents() == [
+        message["content"] for message in prompt if message["content"]
+    ]
+
+    def copied(kind: str) -> str:
+        button = page.get_by_role("button", name=f"Copy as {kind}")
+        button.click()
+        expect(button.locator("+ span")).to_have_text("Copied")
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    assert json.loads(copied("JSON")) == prompt
+    module: dict[str, Any] = {}
+    exec(copied("pytest fixture").replace("@pytest.fixture\n", ""), module)
+    assert module["prompt"]() == prompt
+    command = shlex.split(copied("curl"))
+    assert json.loads(command[-1])["messages"] == prompt
+
+
+def test_a_call_is_shown_under_the_setting_of_the_address(
     console: Console, service: Service
 ) -> None:
+    """A setting counts as soon as it is in the address; nothing is stored."""
     before = service("export_session", session=ORDERS)
     turn = 40
-    console.open(ORDERS, "call", turn)
-    form = console.page.get_by_role("form", name="What if")
-    field = form.get_by_label("Budget in tokens")
-    field.fill("")
-    field.press_sequentially("3000")  # "3" and "30" are no budgets yet
-    expect(field).to_have_value("3000")
-    other = service("explain", session=ORDERS, turn=turn, budget=3000)
     own = service("explain", session=ORDERS, turn=turn)
-    expect(console.page.locator(".budget")).to_contain_text(
-        f"{other['tokens']['after']:,} of 3,000 tokens"
-    )
-    fewer = len(shown(own) - shown(other))
-    expect(form.locator(".outcome")).to_contain_text(f"−{fewer} result")
-    expect(form.locator(".outcome")).to_contain_text(re.compile("miss"))
-    choice(console, "Policy").select_option("prune")
-    pruned = service("explain", session=ORDERS, turn=turn, budget=3000, policy="prune")
-    expect(console.page.locator(".tag.complete")).to_have_count(len(shown(pruned)))
-    expect(form.get_by_role("slider", name="Recency")).to_have_count(0)
-    form.get_by_role("button", name="Reset").click()
+    console.open(ORDERS, f"call/{turn}")
     expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
-    form.get_by_role("slider", name="Recency", exact=True).fill("0")
-    weighted = service("explain", session=ORDERS, turn=turn, parameters={"weight_recency": 0.0})
-    assert shown(weighted) != shown(own)
-    expect(console.page.locator(".tag.complete")).to_have_count(len(shown(weighted)))
-    form.get_by_text("More").click()
-    form.get_by_role("slider", name="Redundancy penalty").fill("2")
-    expect(console.page).to_have_url(re.compile("redundancy_penalty"))
-    form.get_by_role("slider", name="Budget").fill("2500")
-    expect(field).to_have_value("2500")
-    # An address that is opened on this page counts.
-    console.open(ORDERS, "call?budget=2600", None)
-    expect(field).to_have_value("2600")
+    for setting in ({"budget": 3000}, {"budget": 3000, "policy": "prune"}):
+        other = service("explain", session=ORDERS, turn=turn, **setting)
+        where = "&".join(f"{name}={value}" for name, value in setting.items())
+        console.open(ORDERS, f"call/{turn}?{where}")
+        expect(console.page.locator(".budget")).to_contain_text(
+            f"{other['tokens']['after']:,} of 3,000 tokens"
+        )
+        expect(console.page.locator(".tag.complete")).to_have_count(len(shown(other)))
+        gone = len(shown(own) - shown(other))
+        expect(console.page.locator(".call .verdict")).to_contain_text(f"without {gone} that")
+        expect(console.page.locator(".outcome code")).to_contain_text("BUDGET=3000")
+        expect(console.page.locator(".outcome")).to_contain_text(re.compile("would be|same values"))
+    console.page.get_by_role("link", name="Show the session as it was").click()
+    expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
     assert service("export_session", session=ORDERS) == before
 
 

@@ -133,7 +133,7 @@ export interface SyncView {
 /**
  * What a session's answered calls came to when they were made (`contextrender_bridge.engine.call.usage_totals`): prompt tokens with
  * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
- * on, and those of them that they had complete; the models that were called, and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
+ * on, and those of them that they had complete; the models that were called (or else the session's own), and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
  */
 export interface CountedView {
   calls: number;

@@ -1,7 +1,7 @@
-// Exports read from files: chosen with a button, or dropped on the page.
+// Sessions read from files: chosen with a button, or dropped on the page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "../api";
-import type { SyncView } from "../types";
+import type { OpenedFileView, SyncView } from "../types";
 
 interface Props {
   /** Called with the sessions that are there now. */
@@ -18,7 +18,7 @@ export function Importing({ onDone, onFailure }: Props) {
     try {
       for (const file of files ?? []) {
         setBusy(file.name);
-        made.push((await request<SyncView>("import_session", { data: await readExport(file) })).session);
+        for (const data of await readSessions(file)) made.push((await request<SyncView>("import_session", { data })).session);
       }
     } catch (error) {
       onFailure(error);
@@ -39,14 +39,13 @@ export function Importing({ onDone, onFailure }: Props) {
   });
   return (
     <>
-      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Exported sessions; or drop their files on this page">
+      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Sessions of agents, request logs or exports; or drop their files on this page">
         {busy ? `Importing ${busy}…` : "Import"}
       </button>
       <input
         ref={input}
         class="hidden"
         type="file"
-        accept=".json,application/json"
         multiple
         tabIndex={-1}
         aria-label="Files to import"
@@ -55,17 +54,25 @@ export function Importing({ onDone, onFailure }: Props) {
           void take(files).finally(() => input.current && (input.current.value = ""));
         }}
       />
-      {over && <div class="dropping">Drop exported sessions to import them</div>}
+      {over && <div class="dropping">Drop files with sessions to open them</div>}
     </>
   );
 }
 
-async function readExport(file: File): Promise<object> {
-  try {
-    const read: unknown = JSON.parse(await file.text());
-    if (typeof read === "object" && read !== null) return read;
-  } catch {
-    // Told below.
-  }
-  throw new Error(`${file.name} is not an exported session: it is not JSON.`);
+/** Return the exports in a file: its own, or those of the sessions that the service finds in it. */
+async function readSessions(file: File): Promise<object[]> {
+  const parsed = await file.text().then(JSON.parse).catch(() => null);
+  if (Array.isArray(parsed?.branches)) return [parsed];
+  const { sessions } = await request<OpenedFileView>("open_file", { name: file.name, content: await base64Of(file) });
+  return sessions.map(({ data }) => data);
+}
+
+async function base64Of(file: File): Promise<string> {
+  const reader = new FileReader();
+  await new Promise((done, fail) => {
+    reader.onload = done;
+    reader.onerror = () => fail(new Error(`${file.name} cannot be read.`));
+    reader.readAsDataURL(file);
+  });
+  return String(reader.result).split(",")[1] ?? "";
 }

@@ -1,47 +1,32 @@
-// One model call: the budget, what the model got, why, and what it would have got otherwise.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { number, percent, plural, short } from "../format";
+// One model call: the budget, what the model got, and why. Under the setting of the address it is recomputed.
+import { useMemo, useRef, useState } from "preact/hooks";
+import { number, percent, plural, short, signed } from "../format";
 import { useEvent } from "../preferences";
 import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { ResultLinks, TurnInput } from "../parts/links";
-import { address, go, readPlace } from "../route";
+import { go, type Options } from "../route";
 import { numbersIn, OMITTED, EXCERPT, type SessionData, type ViewProps } from "../session";
-import type { CallView, MissesView, MissView } from "../types";
+import type { CallView } from "../types";
 import { Answer } from "./call/answer";
 import { BudgetBar } from "./call/budget";
 import { Compare } from "./call/compare";
 import { Histories } from "./call/histories";
-import { FIRST, type Page, Scores } from "./call/scores";
-import { type Asked, askedOf, type Difference, optionsOf, WhatIf } from "./call/whatif";
+import { type Difference, FIRST, type Page, Scores } from "./call/scores";
+import { Sent } from "./call/sent";
 
 export function Call({ place, data }: ViewProps) {
   const last = data.last;
   const turn = place.item ?? last;
   const known = turn >= 1 && turn <= last;
-  const [asked, setAsked] = useState<Asked>(() => askedOf(place.options));
-  const [beside, setBeside] = useState<number | null>(() => turnOf(place.options.with));
-  // An address that is opened on this page counts as well: its options are not those that this page wrote.
-  const written = useRef(JSON.stringify(place.options));
-  useEffect(() => {
-    if (JSON.stringify(place.options) === written.current) return;
-    setAsked(askedOf(place.options));
-    setBeside(turnOf(place.options.with));
-  }, [JSON.stringify(place.options)]);
-  const options = { ...optionsOf(asked), ...(beside === null ? {} : { with: String(beside) }) };
-  const changed = Object.keys(asked).length > 0;
+  const beside = turnOf(place.options.with);
+  const changed = data.setting !== null;
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
   const own = useReport<CallView>("get_call", known ? fields : null);
-  const other = useReport<CallView>("get_call", changed && known ? { ...fields, ...asked } : null, 150);
-  const missing = { ...data.branch, start: turn, limit: 1 };
-  const isAnswered = known && !(data.waiting && turn === last);
-  const before = useReport<MissesView>("misses", changed && isAnswered ? missing : null);
-  const after = useReport<MissesView>("misses", changed && isAnswered ? { ...missing, ...asked } : null, 150);
-  const counted = (view: MissesView) => view.misses.filter((miss) => miss.turn === turn && !miss.names_only);
-  const misses: [MissView[], MissView[]] | null = before.value && after.value && !after.busy ? [counted(before.value), counted(after.value)] : null;
+  const other = useReport<CallView>("get_call", changed && known ? { ...fields, ...data.setting } : null);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const view = shown ?? own.value;
   const error = changed ? other.error : own.error;
@@ -52,8 +37,7 @@ export function Call({ place, data }: ViewProps) {
   const goTo = (wanted: number) => {
     const item = Math.min(last, Math.max(1, wanted));
     here.current = { ...here.current, item };
-    written.current = JSON.stringify(options);
-    go(data.to("call", item, options), true);
+    go(data.to("call", item, withOptions(beside)), true);
   };
   useEvent("keydown", (event) => {
     if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
@@ -61,17 +45,6 @@ export function Call({ place, data }: ViewProps) {
     if (event.key === "ArrowLeft") move(-1);
     if (event.key === "ArrowRight") move(1);
   });
-  // What is asked follows into the address once a slider rests: browsers take only so many changes.
-  useEffect(() => {
-    const follow = () => {
-      // The address is ahead of the view: who has just left is not brought back.
-      const { session, view, item, branch } = readPlace(location.hash);
-      written.current = JSON.stringify(options);
-      if (session === place.session && view === "call") go(address(session, view, item, branch, options), true);
-    };
-    const timer = setTimeout(follow, 300);
-    return () => clearTimeout(timer);
-  }, [JSON.stringify(options)]);
   const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown, data) : null), [changed, shown, own.value]);
   if (!known) {
     return (
@@ -113,15 +86,18 @@ export function Call({ place, data }: ViewProps) {
         <Answer key={turn} data={data} turn={turn} position={own.value.before} />
       )}
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
-      {own.value && (
-        <WhatIf own={own.value} policies={data.policies} asked={asked} onChange={setAsked} difference={difference} misses={misses} busy={changed && other.busy} />
+      {difference && (
+        <p class="verdict" role="status">
+          {differenceIn(difference)} <a href={data.to("timeline")}>Which setting?</a>
+        </p>
       )}
       {!own.value && own.busy && <Loading what="Recomputing the call…" />}
       {view && (
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
-          <Compare data={data} turn={turn} asked={asked} other={beside} onOther={setBeside} />
+          <Compare data={data} turn={turn} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
+          <Sent key={turn} data={data} turn={turn} />
           <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />
           <Scores view={view} page={page} onPage={setPage} data={data} difference={difference} />
         </div>
@@ -129,6 +105,13 @@ export function Call({ place, data }: ViewProps) {
     </div>
   );
 }
+
+function differenceIn({ added, removed, after }: Difference): string {
+  if (!added.length && !removed.length && !after) return "The prompt of this turn would have been the same.";
+  return `The prompt of this turn would have had ${plural(added.length, "more result")} and been without ${number(removed.length)} that it had: ${signed(after)} tokens.`;
+}
+
+const withOptions = (compared: number | null): Options => (compared === null ? {} : { with: String(compared) });
 
 const turnOf = (said: string | undefined): number | null => (/^\d+$/.test(said ?? "") ? Number(said) : null);
 

@@ -6,10 +6,11 @@ import { useReport, useInterval } from "../parts/request";
 import { Empty, Failure, Figure, Loading, RESULTS, STEPS, TURNS, USES } from "../parts/notes";
 import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
-import { describeState, type SessionData, useSession, type ViewProps } from "../session";
+import { describeState, type SessionData, useSession } from "../session";
 import { headlineOf, isSame, settingOf } from "../setting";
 import type { InspectView, ToolView } from "../types";
 import { Call } from "./call";
+import { Diagnosis } from "./diagnosis";
 import { Graph } from "./graph";
 import { Misses } from "./misses";
 import { Results } from "./result";
@@ -144,13 +145,20 @@ export function Session({ place }: { place: Place }) {
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} own={own} tried={tried} isCorrupted={corrupted !== ""} declared={about.value?.tools ?? NONE} />
+        <Content place={place} own={own} tried={tried} isCorrupted={corrupted !== ""} isRecorded={counted?.calls === 0} declared={about.value?.tools ?? NONE} />
       </div>
     </section>
   );
 }
 
-function Content({ isCorrupted, declared, own, tried, place }: Omit<ViewProps, "data"> & Tried & { isCorrupted: boolean; declared: ToolView[] }) {
+interface ContentProps extends Tried {
+  place: Place;
+  isCorrupted: boolean;
+  isRecorded: boolean;
+  declared: ToolView[];
+}
+
+function Content({ isCorrupted, isRecorded, declared, own, tried, place }: ContentProps) {
   const data = tried ?? own;
   const props = { place, data };
   const outcome = SETTING_VIEWS.includes(place.view) && <Outcome place={place} own={own} tried={tried} />;
@@ -158,14 +166,15 @@ function Content({ isCorrupted, declared, own, tried, place }: Omit<ViewProps, "
     if (data.complete) return <Empty title="The model has not been called yet" />;
     return data.error ? outcome || null : <Loading what="Reading the prompt of each call…" />;
   }
-  if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
   if (place.view === "tools") return <Tools data={data} declared={declared} />;
   return (
     <>
       {outcome}
+      {place.view === "misses" && <Diagnosis data={own} isRecorded={isRecorded} />}
       {place.view === "misses" && <Misses {...props} isCorrupted={isCorrupted} />}
+      {place.view === "call" && <Call {...props} />}
       {place.view === "savings" && <Savings data={data} />}
       {place.view === "timeline" && <Timeline {...props} />}
       {place.view === "timeline" && own.complete && own.answers > 0 && <Settings place={place} own={own} tried={tried} />}
@@ -178,8 +187,8 @@ interface Tried {
   tried: SessionData | null;
 }
 
-/** The views that show the session under the setting of the address. A call's page has its own. */
-const SETTING_VIEWS: View[] = ["timeline", "misses", "savings"];
+/** The views that show the session under the setting of the address. */
+const SETTING_VIEWS: View[] = ["timeline", "misses", "savings", "call"];
 
 const headlineShare = ({ steps, steps_with_misses }: { steps: number; steps_with_misses: number }): string =>
   steps ? percent(1 - steps_with_misses / steps) : "–";

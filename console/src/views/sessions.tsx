@@ -188,7 +188,9 @@ function NoSessions({ wanted }: { wanted: string }) {
         <code>client.fit(session, messages)</code> before each model call.
       </p>
       <p>
-        To see one now, run <code>contextrender demo</code>.
+        To see one now, drop a file on this page or import it: a session of Claude Code, Codex, opencode, pi, OpenClaw or Hermes, requests
+        of OpenAI’s or Anthropic’s API, or an export. <code>contextrender open</code> lists those on your machine;{" "}
+        <code>contextrender demo</code> records one.
       </p>
     </Empty>
   );

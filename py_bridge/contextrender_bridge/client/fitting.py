@@ -22,6 +22,7 @@ from contextrender_bridge.base.errors import (
     NoCredentials,
     Unreachable,
 )
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.replies import RenderView, ShownView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
@@ -135,6 +136,24 @@ def fitted(
         return RenderedRequest(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)
     return RenderedRequest(left, left != body, reply, "", transcript, plan, len(beyond))
+
+
+def write_prompt(
+    messages: Sequence[Json],
+    shown: Sequence[ShownView],
+    replaced: Collection[int],
+    recalls: bool,
+) -> list[Json]:
+    """Return the messages that `fitted` makes of a chat request with this plan.
+
+    `replaced` are the positions of results that another text replaces; `recalls`: the model has a
+    tool that recalls results.
+    """
+    if not recalls:
+        shown = [_without_recall(item) if item["message"] in replaced else item for item in shown]
+    transcript = DIALECTS["chat"].read({"messages": list(messages)})
+    written: list[Json] = transcript.apply(transcript.plan(shown))["messages"]
+    return written
 
 
 def _without_recall(shown: ShownView) -> ShownView:

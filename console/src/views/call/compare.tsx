@@ -21,8 +21,6 @@ interface Changed {
 interface Props {
   data: SessionData;
   turn: number;
-  /** What is asked of this call besides how it was made. */
-  asked: object;
   other: number | null;
   onOther: (turn: number | null) => void;
 }
@@ -30,13 +28,13 @@ interface Props {
 /** Of a prompt, so many of its messages are compared: the newest. */
 const WINDOW = 2000;
 
-export function Compare({ data, turn, asked, other, onOther }: Props) {
-  const { last } = data;
-  const tried = Object.keys(asked).length > 0;
+export function Compare({ data, turn, other, onOther }: Props) {
+  const { last, setting } = data;
+  const tried = setting !== null;
   const whole = { ...data.branch, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
   const left = useReport<CallView>("get_call", ready ? { ...whole, turn: other } : null);
-  const right = useReport<CallView>("get_call", ready ? { ...whole, turn, ...asked } : null, 150);
+  const right = useReport<CallView>("get_call", ready ? { ...whole, turn, ...setting } : null);
   const difference = useMemo(
     () => (left.value && right.value ? differenceOf(left.value.messages, right.value.messages) : null),
     [left.value, right.value],
@@ -51,7 +49,7 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
     ),
     text(`Turn ${number(other ?? 0)}`, (row) => FORMS[row.left], { kindOf: (row) => (row.left === "out" ? "muted" : row.right === "out" ? "bad" : "") }),
     text(
-      `Turn ${number(turn)}${tried ? ", as asked" : ""}`,
+      `Turn ${number(turn)}${tried ? ", with the setting" : ""}`,
       (row) => (row.left === row.right ? `${FORMS[row.right]}, but other words or calls` : FORMS[row.right]),
       { kindOf: (row) => (row.right === "out" ? "muted" : row.left === "out" ? "good" : "") },
     ),
@@ -72,7 +70,7 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
               <span role="status">
                 {plural(difference.changed.length, "message")} differ, {number(difference.same)} are the same;{" "}
                 {signed(right.value.explain.tokens.after - left.value.explain.tokens.after)} tokens in turn {number(turn)}
-                {tried && " with what is asked above"}
+                {tried && " with the setting"}
               </span>
             )}
           </p>

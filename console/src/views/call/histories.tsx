@@ -105,7 +105,7 @@ function Fold({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
   );
 }
 
-const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
+export const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
 
 function Message({ line, full, data }: { line: MessageLine; full: boolean; data: SessionData }) {
   const [text, setText] = useState<string | null>(null);

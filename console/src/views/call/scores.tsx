@@ -5,7 +5,6 @@ import { ResultLink } from "../../parts/links";
 import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
-import type { Difference } from "./whatif";
 
 /** `by` is what the server sorts by. `open`: the result whose uses are shown. */
 const columnsOf = (data: SessionData, open: number | null, onOpen: (position: number | null) => void): Column<ResultView>[] => [
@@ -44,6 +43,13 @@ const columnsOf = (data: SessionData, open: number | null, onOpen: (position: nu
     </>
   ), { hint: "The order in which it was taken, or why it was not", by: "order", rising: true }),
 ];
+
+/** What another setting changes in a call: positions of results, and tokens. */
+export interface Difference {
+  added: number[];
+  removed: number[];
+  after: number;
+}
 
 /** How much of a call is asked for: some of its results, in an order, and its last messages. */
 export interface Page {
