@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.plan.selection_edges import KINDS
 from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
 
 from tests.api.client import Api, Conversation
@@ -32,19 +33,41 @@ def expected(service: Service) -> list[list[Json]]:
 
 
 def frozen(alice: User) -> list[dict[str, Any]]:
-    """What calls pass on that froze something, the newest last."""
-    nodes = alice.graph().of("Continuation")
-    return [call for node in nodes for call in node.fields["calls"] if call["is_over"]]
+    """The fields of the calls, and the edges of what they showed."""
+    graph = alice.graph()
+    edges = [
+        {"kind": kind, "call": call.id, "event": event.id, **fields}
+        for kind in KINDS
+        for call, event, fields in graph.pairs(kind)
+    ]
+    return [call.fields for call in graph.of("ModelCall")] + edges
 
 
 def test_a_retry_and_an_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
     prompts(alice.api)
     kept = frozen(alice)
-    assert [call["messages"] for call in kept] == CALLS[-2:]
+    assert kept
     for number in (len(CALLS) - 1, 30, 12, len(CALLS) - 1):
         reply = alice.api("render", session="s", messages=RUN[: CALLS[number]], **SETTINGS)
         assert json.dumps(reply["messages"]) == json.dumps(expected[number])
-        assert frozen(alice) == kept
+        now = frozen(alice)
+        assert all(one in now for one in kept)
+
+
+@pytest.mark.parametrize("calls", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_a_process_that_forgot_a_session_goes_on_from_its_edges(alice: User, calls: int) -> None:
+    """Every tenth call finds nothing of it in memory; every prompt is the same, byte for byte."""
+    run = agent_run(calls, lines=5)
+    ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
+    steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
+    settings = {**SETTINGS, "live": True}
+    expected = [steady.send("render", run[:size], **settings)["messages"] for size in ends]
+    for number, size in enumerate(ends):
+        if number % 10 == 0:
+            WORKING_SET.clear()
+        made = forgetful.send("render", run[:size], **settings)["messages"]
+        assert json.dumps(made) == json.dumps(expected[number])
+    assert alice.graph().pairs("Restores")
 
 
 def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[list[Json]]) -> None:

@@ -245,11 +245,12 @@ def test_what_cannot_be_read_stays_until_somebody_asks(alice: User, service: Ser
     goes_on(alice.api)
 
 
-EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse", "GoesOn")
+JOINED = ("AwaitsAnswer", "AnsweredBy", "NextCall")
+EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 
 
 @pytest.mark.parametrize(
-    "name", ["Next", *(pytest.param(name, marks=pytest.mark.slow) for name in (*EDGES, *JOINS))]
+    "name", ["Next", *(pytest.param(name, marks=pytest.mark.slow) for name in (*EDGES, *JOINED))]
 )
 def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str) -> None:
     recorded(alice)
@@ -272,6 +273,20 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
     goes_on(alice.api)
 
 
+@pytest.mark.parametrize("name", ["ShowsComplete", "ShowsExcerpt"])
+def test_lost_edges_of_what_a_call_showed_are_told_and_nothing_goes_on_from_it(
+    alice: User, name: str
+) -> None:
+    recorded(alice)
+    for row in rows_of(alice)[name]:
+        damage(alice, row, "deleted")
+    found = wrong(alice)
+    assert found
+    assert all(one.kind == "lost" and "edges of what the model call" in one.told for one in found)
+    WORKING_SET.clear()
+    goes_on(alice.api)
+
+
 LOST = [(JOINS, "answered model calls"), ((), "messages of branch")]
 
 
@@ -280,7 +295,7 @@ def test_lost_model_calls_are_told(alice: User, edges: tuple[str, ...], sentence
     """With their edges, or their nodes alone."""
     recorded(alice)
     calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
-    for row in [*calls, *(row for name in edges for row in rows_of(alice)[name])]:
+    for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
     told = [one for one in wrong(alice) if one.kind == "lost" and "model call" in one.told]
     assert all(one.session == "s" for one in told)

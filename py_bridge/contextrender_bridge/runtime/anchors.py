@@ -1,6 +1,6 @@
 """What walkers need of the graph below the language: ids, owners, batched loads, plain rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, groupby
 from typing import Any, cast
@@ -73,6 +73,16 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
         (kind, leaves, edge.target.id if leaves else edge.source.id, edge.archetype)
         for kind, leaves, edge in found
     ]
+
+
+def edge_of(kind: type, fields: Mapping[str, object]) -> object:
+    """Return a new edge of a type that holds these fields."""
+    return kind(**fields)
+
+
+def edge_fields(edge: object) -> dict[str, object]:
+    """Return what an edge holds."""
+    return {name: value for name, value in vars(edge).items() if name[0] != "_"}
 
 
 def join(source: object, edges: Iterable[tuple[object, UUID]]) -> None:

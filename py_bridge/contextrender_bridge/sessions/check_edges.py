@@ -1,5 +1,6 @@
 """A session's edges against what its nodes' numbers and texts say must be there, and its calls."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -9,13 +10,13 @@ from contextrender_bridge.engine.call.usage_totals import total_of
 from contextrender_bridge.engine.history.event_decoding import append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.session_cache import BranchInfo
+from contextrender_bridge.engine.plan.selection_edges import KINDS
 from contextrender_bridge.sessions.check_nodes import NodeCheck
 from contextrender_bridge.sessions.findings import FOLLOW, Edge, Finding, Kind
 from contextrender_bridge.sessions.ids import (
     JOINS,
     branch_id,
     call_id,
-    continuation_id,
     earlier_call_ids,
 )
 from contextrender_bridge.store import rows
@@ -42,12 +43,13 @@ class _EdgeCheck:
             (source, kind, target): data
             for source, kind, target, data in nodes.store.edges(nodes.owner, nodes.belong)
         }
+        self._from: defaultdict[UUID, list[Edge]] = defaultdict(list)
+        for edge in self.there:
+            self._from[edge[0]].append(edge)
         # What has such an edge, or may have.
         self._answered = {edge[0] for edge in self.there if self.name(edge) == "AnsweredBy"}
         self._calls: dict[UUID, str] = {}
         """What may be told of each call that there may be."""
-        self._noted: set[UUID] = set()
-        """Calls that others go on from."""
         self._judged: dict[UUID, str] = {}
         """Calls and operations, all of whose edges are in `_wanted`."""
         self._wanted: set[Edge] = set()
@@ -84,7 +86,7 @@ class _EdgeCheck:
             for source, kind, target in self.there
             if kind in joins
         }
-        lost = (named | self._noted) - nodes.found.keys() - nodes.unread
+        lost = named - nodes.found.keys() - nodes.unread
         for told in sorted(self._calls.get(call, "a model call") for call in lost):
             yield nodes.finding("lost", told)
         try:
@@ -109,12 +111,10 @@ class _EdgeCheck:
     def _order(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
         """What joins a branch's own events, and what its next call goes on from."""
         branch = branch_id(self._nodes.session, info.number)
-        passed = continuation_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
-        found = [self._edge(branch, "GoesOn", passed)]
-        found += [self._edge(branch, "HasFirstEvent", id) for id in ids[first : first + 1]]
-        for event in range(max(first, 1), info.events):
-            found.append(self._edge(ids[event - 1], "Next", ids[event]))
+        found = [self._edge(branch, "HasFirstEvent", id) for id in ids[first : first + 1]]
+        later = range(max(first, 1), info.events)
+        found += [self._edge(ids[event - 1], "Next", ids[event]) for event in later]
         for event, call in zip(results.event, results.call_event, strict=True):
             if event >= first and call != NO_CALL:
                 found.append(self._edge(ids[call], "HasResult", ids[event]))
@@ -124,10 +124,6 @@ class _EdgeCheck:
         """The edges of a branch's calls."""
         nodes = self._nodes
         session, found = nodes.session, nodes.found
-        for one in found.get(continuation_id(session, info.number), {}).get("calls", ()):
-            if info.fork_messages <= one["messages"] <= len(history):
-                events = history.events_before(one["messages"])
-                self._noted.add(call_id(session, info.number, events))
         wanted: list[Edge] = []
         for id, messages, again in _call_places(session, info, history):
             self._calls[id] = f"the model call with {messages} messages of branch {info.number}"
@@ -147,7 +143,17 @@ class _EdgeCheck:
             earlier = earlier_call_ids(
                 session, nodes.known_branches, info.number, history, messages
             )
-            before = next((one for each in earlier if (one := _fact_in(found.get(each)))), None)
+            last = next((each for each in earlier if _fact_in(found.get(each))), None)
+            if last is not None:
+                wanted.append(self._edge(last, "NextCall", id))
+            if (told := found[id].get("edges", -1)) >= 0:
+                shown = self._shown(id)
+                self._wanted |= shown
+                if len(shown) != told:
+                    lost = f"{told - len(shown)} edges of what {self._calls[id]} showed"
+                    yield nodes.finding("lost", lost, node=id)
+                continue
+            before = _fact_in(found.get(last)) if last else None
             ends = {
                 history.results.event[result]: name
                 for name, results in changes(fact, before).items()
@@ -157,6 +163,10 @@ class _EdgeCheck:
             wanted += [self._edge(id, name, ids[event]) for event, name in ends.items()]
         self._wanted |= set(wanted)
         yield from self._lacking(wanted, f"branch {info.number}")
+
+    def _shown(self, call: UUID) -> set[Edge]:
+        """Return the edges that tell what a call showed."""
+        return {edge for edge in self._from[call] if self.name(edge) in KINDS}
 
     def _uses(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> Iterator[Finding]:
         """What a branch's operations drew on, by its texts, against the edges that say so."""

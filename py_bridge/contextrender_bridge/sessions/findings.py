@@ -14,6 +14,8 @@ Edge = tuple[UUID, int, UUID]
 """Source, the number of its type, and target."""
 FOLLOW: Final = frozenset({"Reuse", *JOINS})
 """Edges that texts and numbers give: another one goes."""
+HOLD: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores"})
+"""Edges that hold something, so that they cannot be written again without it."""
 LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
 """Edges by which what is lost at one end is rebuilt when it is next used."""
 
@@ -51,8 +53,7 @@ def repair(store: Store, finding: Finding) -> bool:
         return False
     source, kind, target = finding.edge
     name = store.kinds.name(kind)[1]
-    # Only an edge of reuse holds anything.
-    unread = finding.kind == "unreadable" and name != "Reuse"
+    unread = finding.kind == "unreadable" and name not in HOLD
     if finding.kind == "lost" or finding.row is not None or unread:
         store.write(WriteBatch(join=[(finding.owner, source, kind, target, finding.row)]))
         return True

@@ -16,14 +16,17 @@ FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
 LOOKED_BACK: Final = 3
-JOINS: Final = ("AwaitsAnswer", "AnsweredBy", "ShowsComplete", "ShowsExcerpt", "Drops")
-"""The types of a call's edges; only the first leads to it."""
+JOINS: Final = (
+    *("AwaitsAnswer", "AnsweredBy", "NextCall"),
+    *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
+)
+"""The types of a call's edges; only the first leads from its branch."""
 
 
 class IdKind(IntEnum):
     """What of a branch an id names."""
 
-    BRANCH, CONTINUATION, EVENT, CALL, CALL_AGAIN = range(5)
+    BRANCH, EVENT, CALL, CALL_AGAIN = range(4)
 
 
 def caller_root() -> UUID:
@@ -63,6 +66,11 @@ def branch_id(session: UUID, number: int) -> UUID:
 def event_id(session: UUID, branch: int, number: int) -> UUID:
     """The id of a branch's own event."""
     return _part_of(session, branch, number, IdKind.EVENT)
+
+
+def event_number(id: UUID) -> int:
+    """Return the number of the event of that id along its branch."""
+    return int.from_bytes(id.bytes[-4:-1], "big")
 
 
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
@@ -150,7 +158,7 @@ def ids_ahead(state: SessionState) -> list[UUID]:
 
 def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
     """What the next call goes on from after so many messages of a line: the ids of the last
-    message's events, of the last calls and of what they passed on."""
+    message's events and of the last calls."""
     if not messages:
         return []
     session, branches = state.id, state.branches
@@ -160,13 +168,7 @@ def newest_ids(state: SessionState, branch: int, history: History, messages: int
         *event_ids(session, branches, branch, last),
         *call_ids(session, branches, branch, [stop]),
         *earlier_call_ids(session, branches, branch, history, messages),
-        continuation_id(session, branch),
     ]
-
-
-def continuation_id(session: UUID, branch: int) -> UUID:
-    """The id of what a branch's next call goes on from."""
-    return _part_of(session, branch, 0, IdKind.CONTINUATION)
 
 
 def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:

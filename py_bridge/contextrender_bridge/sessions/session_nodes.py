@@ -10,7 +10,6 @@ from uuid import UUID
 from contextrender_bridge.sessions.ids import (
     branch_id,
     call_id,
-    continuation_id,
     event_id,
     own_event_ids,
     session_id_of,
@@ -27,7 +26,7 @@ def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
     for number, id in enumerate(branch_ids(store, owner, session)):
         own = _own_events(store, owner, id)
         found.update((id, *(event_id(session, number, event) for event in own)))
-        others = [continuation_id(session, number)]
+        others: list[UUID] = []
         for events in range(own.start, own.stop + 1):
             others += (call_id(session, number, events, again) for again in (False, True))
         found |= known(store, owner, others)

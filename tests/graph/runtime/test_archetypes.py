@@ -26,7 +26,7 @@ TWO: dict[Any, tuple[Any, Any]] = {
 STORED = [
     ("events", ("Message", "ToolCall", "ToolResult", "ResultSummary")),
     ("session", ("Session", "Branch")),
-    ("calls", ("ModelCall", "Continuation")),
+    ("calls", ("ModelCall",)),
     ("summaries", ("SummaryShelf", "HistorySummary")),
     ("links", ("ShareLink",)),
     ("removal", ("PendingDeletion",)),

@@ -2,7 +2,7 @@
 
 from uuid import UUID, uuid4
 
-from contextrender_bridge.sessions.ids import branch_id, call_id, continuation_id, event_id
+from contextrender_bridge.sessions.ids import branch_id, call_id, event_id
 
 SESSION, OTHER = uuid4(), uuid4()
 LARGEST = 2**24 - 1
@@ -10,7 +10,7 @@ LARGEST = 2**24 - 1
 
 def parts(session: UUID, branch: int) -> list[UUID]:
     """A branch's, in the order in which a run writes them."""
-    written = [branch_id(session, branch), continuation_id(session, branch)]
+    written = [branch_id(session, branch)]
     for number in (0, 1, 255, 256, LARGEST):
         written += [event_id(session, branch, number), call_id(session, branch, number)]
         written.append(call_id(session, branch, number, again=True))

@@ -162,6 +162,11 @@ class History:
         """How many events the first `messages` messages have."""
         return self.first_events[messages] if messages < len(self.roles) else self.events
 
+    def place_of(self, event: int) -> tuple[int, int]:
+        """Return the message an event is of and the number of the call that it is, or -1."""
+        message = bisect_right(self.first_events, event) - 1
+        return message, event - self.first_events[message] - 1
+
     def turn_of(self, result: int) -> int:
         """The turn that called a result."""
         return self.results.turn[result]

@@ -204,6 +204,7 @@ class Selection:
             | {firsts[place]: made for place, made in _new_in(self.text.cut, before.text.cut)}
             | self._cut_calls(before, history),
             frozenset(events[result] for result in dropped)
+            | self._calls_dropped(before, history)
             | frozenset(firsts[m] for m in {*self.text.dropped} - {*before.text.dropped}),
             {events[result]: text for result, text in restored.items()},
         )
@@ -248,6 +249,11 @@ class Selection:
         """Return the events of shown calls whose arguments were cut before."""
         again = (before.arguments.keys() - self.arguments.keys()) & self.shown
         return frozenset(history.results.call_event[result] for result in again)
+
+    def _calls_dropped(self, before: Selection, history: History) -> frozenset[int]:
+        """Return the events of the calls that were cut and are dropped with their results."""
+        dropped = before.arguments.keys() - self.shown
+        return frozenset(history.results.call_event[result] for result in dropped)
 
     def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
         """Return the arguments that are cut and were not cut so before, by the call's event."""

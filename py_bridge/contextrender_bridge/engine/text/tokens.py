@@ -169,6 +169,11 @@ def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
     return name, arguments if isinstance(arguments, str) else json_text(arguments)
 
 
+def arguments_of(message: Mapping[str, Any], call: int) -> str:
+    """Return the arguments' text of a message's call, by its number."""
+    return call_parts(message["tool_calls"][call])[1]
+
+
 def json_text(value: object) -> str:
     """Compact JSON of `value`, keys in their order, characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
