@@ -152,15 +152,14 @@ def test_a_prompt_is_shown_and_copied_as_it_was_sent(visit: Visit, service: Serv
     asked = {"session": ORDERS, "turn": turn, "rows": 0, "window": 0, "prompt": True}
     prompt = service("get_call", **asked)["prompt"]
     console.open(ORDERS, "call", turn)
-    page.get_by_text("The prompt as it was sent", exact=True).click()
-    sent = page.get_by_role("region", name="The prompt as it was sent")
+    sent = page.get_by_role("region", name="What the model got")
     expect(sent.locator(".message")).to_have_count(len(prompt))
     assert sent.locator("pre").all_text_contents() == [
         message["content"] for message in prompt if message["content"]
     ]
 
     def copied(kind: str) -> str:
-        button = page.get_by_role("button", name=f"Copy as {kind}")
+        button = page.get_by_role("button", name=kind, exact=True)
         button.click()
         expect(button.locator("+ span")).to_have_text("Copied")
         return str(page.evaluate("navigator.clipboard.readText()"))

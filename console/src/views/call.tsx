@@ -14,7 +14,6 @@ import { BudgetBar } from "./call/budget";
 import { Compare } from "./call/compare";
 import { Histories } from "./call/histories";
 import { type Difference, FIRST, type Page, Scores } from "./call/scores";
-import { Sent } from "./call/sent";
 
 export function Call({ place, data }: ViewProps) {
   const last = data.last;
@@ -97,7 +96,6 @@ export function Call({ place, data }: ViewProps) {
           <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
           <Compare data={data} turn={turn} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
-          <Sent key={turn} data={data} turn={turn} />
           <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />
           <Scores view={view} page={page} onPage={setPage} data={data} difference={difference} />
         </div>

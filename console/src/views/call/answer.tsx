@@ -8,7 +8,8 @@ import { ResultLink, ResultLinks } from "../../parts/links";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
-import { PART, readWhole, ToolCall } from "./histories";
+import { PART, readWhole } from "./histories";
+import { ToolCall } from "./messages";
 
 /** `position`: the answer's, among the messages. */
 export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {

@@ -1,5 +1,4 @@
 // What the model got beside the full history, with what was left out folded.
-import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { request } from "../../api";
 import { number, plural } from "../../format";
@@ -7,6 +6,8 @@ import { ResultLink } from "../../parts/links";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { CallView, ContentView, MessageLine } from "../../types";
+import { Sent } from "./sent";
+import { Earlier, MORE, ROLES, ToolCall } from "./messages";
 
 interface Props {
   view: CallView;
@@ -16,8 +17,6 @@ interface Props {
   onMore: (more: number) => void;
 }
 
-/** How many more messages a press asks for. */
-const MORE = 500;
 /** How many characters of a message are read at a time. */
 export const PART = 1 << 18;
 
@@ -33,29 +32,19 @@ export async function readWhole({ branch }: SessionData, position: number): Prom
 }
 
 export function Histories({ view, data, window, onMore }: Props) {
-  const { messages, before, got } = view;
-  const shown = messages.filter(isShown);
+  const { messages, before, explain } = view;
   const last = messages.filter((line) => line.position >= before - window);
-  // The newest are what a reader looks for first: older ones wait behind a button.
-  const more = (there: number, whole: number) =>
-    there < whole && (
-      <button class="wide" onClick={() => onMore(MORE)}>
-        Show {number(Math.min(MORE, whole - there))} earlier of {number(whole - there)}
-      </button>
-    );
   return (
     <section class="histories" aria-label="Histories">
-      <div>
-        <h2>
-          What the model got <small>{plural(got, "message")}</small>
-        </h2>
-        <List data={data} lines={shown} label="What the model got" more={more(shown.length, got)} />
-      </div>
+      <Sent key={explain.turn} data={data} turn={explain.turn} />
       <div>
         <h2>
           Full history <small>{plural(before, "message")}</small>
         </h2>
-        <List data={data} lines={last} folded label="Full history" more={more(last.length, before)} />
+        <div class="scroll history" tabIndex={0} role="region" aria-label="Full history">
+          <Earlier there={last.length} all={before} onMore={() => onMore(MORE)} />
+          <List data={data} lines={last} />
+        </div>
       </div>
     </section>
   );
@@ -63,28 +52,27 @@ export function Histories({ view, data, window, onMore }: Props) {
 
 const isShown = (line: MessageLine): boolean => line.shown !== "omitted" || line.calls.some((call) => call.shown);
 
-/** Messages in order; with `folded`, neighbours that were left out stand as one line. */
-function List({ lines, folded, label, more, data }: { lines: MessageLine[]; folded?: boolean; label: string; more: ComponentChildren; data: SessionData }) {
-  const groups = useMemo(() => group(lines, Boolean(folded)), [lines]);
+/** Messages in order; neighbours that were left out stand as one line. */
+function List({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
+  const groups = useMemo(() => group(lines), [lines]);
   return (
-    <div class="scroll history" tabIndex={0} role="region" aria-label={label}>
-      {more}
+    <>
       {groups.map((found) =>
-        found.length === 1 && !(folded && !isShown(found[0])) ? (
-          <Message key={found[0].position} line={found[0]} full={Boolean(folded)} data={data} />
+        found.length === 1 && isShown(found[0]) ? (
+          <Message key={found[0].position} line={found[0]} data={data} />
         ) : (
           <Fold key={`fold${found[0].position}`} lines={found} data={data} />
         ),
       )}
-    </div>
+    </>
   );
 }
 
-function group(lines: MessageLine[], folded: boolean): MessageLine[][] {
+function group(lines: MessageLine[]): MessageLine[][] {
   const groups: MessageLine[][] = [];
   let open = false;
   for (const line of lines) {
-    const out = folded && !isShown(line);
+    const out = !isShown(line);
     if (out && open) groups[groups.length - 1].push(line);
     else groups.push([line]);
     open = out;
@@ -100,16 +88,14 @@ function Fold({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
       <summary>
         {plural(lines.length, "message")} left out <small>{plural(tokens, "token")}</small>
       </summary>
-      {open && lines.map((line) => <Message key={line.position} line={line} full data={data} />)}
+      {open && lines.map((line) => <Message key={line.position} line={line} data={data} />)}
     </details>
   );
 }
 
-export const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
-
-function Message({ line, full, data }: { line: MessageLine; full: boolean; data: SessionData }) {
+function Message({ line, data }: { line: MessageLine; data: SessionData }) {
   const [text, setText] = useState<string | null>(null);
-  const calls = full ? line.calls : line.calls.filter((call) => call.shown);
+  const { calls } = line;
   const out = line.shown === "omitted" && !calls.some((call) => call.shown);
   return (
     <article class={`message ${line.role} ${out ? "omitted" : line.shown}`}>
@@ -141,20 +127,5 @@ function Message({ line, full, data }: { line: MessageLine; full: boolean; data:
         </ToolCall>
       ))}
     </article>
-  );
-}
-
-/** `gone`: it was not in the prompt. */
-export function ToolCall({ name, gone, children }: { name: string; gone?: boolean; children: ComponentChildren }) {
-  return (
-    <p class={gone ? "toolcall gone" : "toolcall"}>
-      <span class="arrow" aria-hidden="true">
-        →
-      </span>
-      <code>
-        <b>{name}</b> {children}
-      </code>
-      {gone && <span class="tag">left out</span>}
-    </p>
   );
 }

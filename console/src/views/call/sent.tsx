@@ -3,10 +3,11 @@ import { useState } from "preact/hooks";
 import { plural } from "../../format";
 import { Copy } from "../../parts/copy";
 import { Failure, Loading } from "../../parts/notes";
+import { readableArguments } from "../../parts/reading";
 import { useReport } from "../../parts/request";
 import type { SessionData } from "../../session";
 import type { CallView } from "../../types";
-import { ROLES, ToolCall } from "./histories";
+import { Earlier, MORE, ROLES, ToolCall } from "./messages";
 
 /** A message of a chat request. */
 interface ChatMessage {
@@ -22,40 +23,43 @@ interface Props {
 }
 
 export function Sent({ data, turn }: Props) {
-  const [open, setOpen] = useState(false);
+  const [window, setWindow] = useState(150);
   const fields = { ...data.branch, ...data.setting, turn, rows: 0, window: 0, prompt: true };
-  const { value, error, again } = useReport<CallView>("get_call", open ? fields : null);
+  const { value, error, again } = useReport<CallView>("get_call", fields);
   const messages = value?.explain.turn === turn ? (value.prompt as ChatMessage[] | null) : null;
   const model = data.turns[turn - 1]?.model ?? "";
+  const newest = messages?.slice(-window) ?? [];
   return (
-    <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>The prompt as it was sent</summary>
-      {error !== null && <Failure error={error} again={again} />}
-      {open && !messages && error === null && <Loading what="Reading the prompt…" />}
-      {messages && (
-        <>
-          <p class="toolbar">
-            {plural(messages.length, "message")}, as a chat request has them: another dialect has the same ones in its own form.
-            <Copy text={JSON.stringify(messages, null, 2)} title="Copy as JSON" />
-            <Copy text={curlOf(model, messages)} title="Copy as curl" />
-            <Copy text={fixtureOf(messages)} title="Copy as pytest fixture" />
+    <div>
+      <h2>
+        {data.setting ? "What the model would have got" : "What the model got"} {messages && <small>{plural(messages.length, "message")}</small>}
+      </h2>
+      <div class="scroll history" tabIndex={0} role="region" aria-label="What the model got">
+        {error !== null && <Failure error={error} again={again} />}
+        {messages ? (
+          <p class="toolbar" title="As a chat request has them. Another dialect has the same ones in its own form">
+            Copy as
+            <Copy text={JSON.stringify(messages, null, 2)} title="JSON" />
+            <Copy text={curlOf(model, messages)} title="curl" />
+            <Copy text={fixtureOf(messages)} title="pytest fixture" />
           </p>
-          <div class="scroll history" tabIndex={0} role="region" aria-label="The prompt as it was sent">
-            {messages.map(({ role, content, tool_calls: calls = [] }, place) => (
-              <article key={place} class={`message ${role}`}>
-                <strong>{ROLES[role] ?? role}</strong>
-                {content ? <pre>{typeof content === "string" ? content : JSON.stringify(content, null, 2)}</pre> : null}
-                {calls.map((call, index) => (
-                  <ToolCall key={index} name={call.function.name}>
-                    {call.function.arguments}
-                  </ToolCall>
-                ))}
-              </article>
+        ) : (
+          error === null && <Loading what="Reading the prompt…" />
+        )}
+        <Earlier there={newest.length} all={messages?.length ?? 0} onMore={() => setWindow(window + MORE)} />
+        {newest.map(({ role, content, tool_calls: calls = [] }, place) => (
+          <article key={place} class={`message ${role}`}>
+            <strong>{ROLES[role] ?? role}</strong>
+            {content ? <pre>{typeof content === "string" ? content : JSON.stringify(content, null, 2)}</pre> : null}
+            {calls.map((call, index) => (
+              <ToolCall key={index} name={call.function.name}>
+                {readableArguments(call.function.arguments)}
+              </ToolCall>
             ))}
-          </div>
-        </>
-      )}
-    </details>
+          </article>
+        ))}
+      </div>
+    </div>
   );
 }
 
