@@ -1,4 +1,5 @@
 // Results, what drew on them, and the values between.
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, plural } from "../format";
 import { Choice, submitted, ToolChoice } from "../parts/controls";
@@ -6,27 +7,39 @@ import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { Trace } from "../parts/trace";
-import { address, go, type Options } from "../route";
+import { address, go, type Options, useOption } from "../route";
 import type { ViewProps } from "../session";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
 import { GROUPINGS, holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
-import { type Graph as ReuseGraph, graphOf } from "./graph/model";
+import { type Graph as ReuseGraph, graphOf, withoutCommon } from "./graph/model";
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
   const asked = useReport<GraphView>("reuse_graph", data.branch);
   const view = asked.value;
-  const graph = useMemo(() => view && graphOf(view, (name) => data.toolId(name)), [view]);
+  const [common, setCommon] = useOption<string>(place, "common", "");
+  const rare = useMemo(() => view && withoutCommon(view), [view]);
+  const graph = useMemo(() => view && graphOf(common ? view : rare!, (name) => data.toolId(name)), [view, common]);
   useEffect(() => {
     if (view && data.last > view.last) asked.again();
   }, [data.last]);
   if (asked.error !== null && !view) return <Failure error={asked.error} again={asked.again} />;
   if (!graph) return <Loading what="Loading the graph…" />;
-  return <Drawn place={place} data={data} graph={graph} />;
+  const hidden = view!.edges.length - rare!.edges.length;
+  return (
+    <Drawn place={place} data={data} graph={graph}>
+      {hidden > 0 && (
+        <label class="check" title="Uses of values that stand in many turns: names, statuses, numbers that the agent knows anyway">
+          <input type="checkbox" checked={common !== ""} onChange={(event) => setCommon(event.currentTarget.checked ? "1" : "")} />{" "}
+          {number(hidden)} {hidden === 1 ? "use" : "uses"} of common values
+        </label>
+      )}
+    </Drawn>
+  );
 }
 
-function Drawn({ place, data, graph }: ViewProps & { graph: ReuseGraph }) {
+function Drawn({ place, data, graph, children }: ViewProps & { graph: ReuseGraph; children: ComponentChildren }) {
   const [scene, setScene] = useState<Scene | null>(null);
   const { options } = place;
   const wanted = wantedOf(options);
@@ -62,6 +75,7 @@ function Drawn({ place, data, graph }: ViewProps & { graph: ReuseGraph }) {
         <span class="summary" role="status">
           {summaryOf(scenes.graph, scene)}
         </span>
+        {children}
         <span class="spring" />
         <form class="search" onSubmit={submitted((field) => set({ value: field("value") }))}>
           <Icon name="search" />

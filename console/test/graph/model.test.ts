@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { filtered, lineage } from "../../src/views/graph/model";
-import { madeGraph } from "./made";
+import { filtered, lineage, withoutCommon } from "../../src/views/graph/model";
+import { madeGraph, viewOf } from "./made";
 
 const graph = madeGraph([[1, 0], [2, 1], [3, 2], [3, 1]], [[0, 11, "A_1"], [0, 21, "A_1"], [1, 21, "B_1"], [2, 99, "C_1"]], [[99, 4]]);
 
@@ -31,4 +31,15 @@ test("a lineage is what it drew on and what drew on it, and so on, but not what 
   expect(ids("r3")).toEqual(["r0", "r1", "r2", "r3", "r4"]);
   expect(lineage(graph, "r2").links.map(({ source, target }) => `${source.id} ${target.id}`)).toEqual(["r0 r1", "r1 r2", "r2 r3"]);
   expect(lineage(graph, "r9")).toEqual({ nodes: [], links: [] });
+});
+
+test("uses of values that stand in many turns are left out, and no other use", () => {
+  const made = Array.from({ length: 9 }, (_, index): [number, number] => [index + 1, 0]);
+  const uses = made.slice(1).map((_, index): [number, number, string] => [0, 10 * (index + 1) + 1, "status_open"]);
+  const view = viewOf(made, [...uses, [1, 31, "ORD_7"], [1, 41, "ORD_7"]]);
+  expect(withoutCommon(view).edges.map(({ values }) => values[0])).toEqual(["ORD_7", "ORD_7"]);
+  const [first, ...others] = view.edges;
+  const both = { ...view, edges: [{ ...first, count: 2, values: ["status_open", "ORD_8"] }, ...others] };
+  expect(withoutCommon(both).edges).toHaveLength(3);
+  expect(withoutCommon({ ...view, last: 100 }).edges).toHaveLength(view.edges.length);
 });

@@ -39,6 +39,21 @@ export interface Graph {
 /** The number of a tool, the same wherever it appears. */
 type ToolId = (name: string) => number;
 
+/** A value used in more than this share of the turns says little of what came from where; in short sessions, in more turns than this. */
+const COMMON_SHARE = 0.15;
+const COMMON_TURNS = 5;
+
+/** The view without the uses of nothing but common values. */
+export function withoutCommon(view: GraphView): GraphView {
+  const turnOf = new Map(view.operations.map(({ event, turn }) => [event, turn]));
+  const turns = new Map<string, Set<number>>();
+  for (const { operation, values } of view.edges)
+    for (const value of values) turns.set(value, (turns.get(value) ?? new Set()).add(turnOf.get(operation)!));
+  const most = Math.max(COMMON_TURNS, COMMON_SHARE * view.last);
+  const isCommon = (value: string) => turns.get(value)!.size > most;
+  return { ...view, edges: view.edges.filter(({ count, values }) => count > values.length || !values.every(isCommon)) };
+}
+
 /** All of it, in the order of turns; every link leads to a later turn. */
 export function graphOf(view: GraphView, toolId: ToolId): Graph {
   const nodes = view.calls.map((_, number) => resultNode(view, number, toolId));
