@@ -11,7 +11,6 @@ from contextrender_bridge.engine.call.settings import LIVE, CallMetadata
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO, limits_of
 from contextrender_bridge.engine.plan import auto_budget
-from contextrender_bridge.engine.plan.selection_json import from_json, to_json
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.support.strategies import COUNTER, render
@@ -88,8 +87,6 @@ def test_it_follows_from_the_messages_alone() -> None:
     alone = render(messages[:size], AUTO, POLICY)
     assert live[1] == alone[1]
     assert live[0].budget == alone[0].budget
-    kept = json.loads(json.dumps(to_json(live[0].selection)))
-    assert from_json(kept) == live[0].selection
 
 
 def back_in(shown: list[Json], position: int) -> list[int]:

@@ -9,7 +9,6 @@ from contextrender_bridge.engine.call.explain import ResultRow, explain_results
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import NO_PINS, Parameters
 from contextrender_bridge.engine.plan.selection import Selection
-from contextrender_bridge.engine.plan.selection_json import from_json, to_json
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.engine.policies.test_policies import agent_run, turns_of
@@ -57,8 +56,7 @@ def test_a_selection_follows_from_the_last_answered_one_and_the_history_alone() 
         for last in known[-1:]:
             restarted = History()
             restarted.extend(messages[:size], COUNTER)
-            read = from_json(json.loads(json.dumps(to_json(last))))
-            restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), read)
+            restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), last)
             again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
             assert (chosen(first), shown) == (chosen(again), shown_again)
         known.append(first.selection)
