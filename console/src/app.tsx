@@ -76,7 +76,7 @@ function Page({ place, only }: { place: Place; only: string | null }) {
   if (place.page === "search") return <Search key={searchAddress(place.options)} asked={place.options} />;
   if (place.page === "store") return <Store id={place.node} />;
   if (place.page === "session") return <Session key={`${place.session}\n${place.branch}`} place={place} />;
-  return <Sessions />;
+  return <Sessions place={place} />;
 }
 
 /** Whether a place shows that session and nothing else. */

@@ -14,12 +14,17 @@ export function submitted(take: (field: (name: string) => string) => void) {
 interface SearchProps {
   hint: string;
   label: string;
-  /** Told once nobody has typed for a moment. */
+  /** The text that is searched for now. */
+  value?: string;
+  /** Called once nobody has typed for a moment. */
   onSearch: (text: string) => void;
 }
 
-export function SearchBox({ hint, label, onSearch }: SearchProps) {
-  const [typed, setTyped] = useState("");
+export function SearchBox({ hint, label, value = "", onSearch }: SearchProps) {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => {
+    if (value !== typed.trim()) setTyped(value);
+  }, [value]);
   useEffect(() => {
     const timer = setTimeout(() => onSearch(typed.trim()), 200);
     return () => clearTimeout(timer);

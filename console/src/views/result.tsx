@@ -42,7 +42,7 @@ function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
   useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen]);
   return (
     <nav class="finder" aria-label="Results">
-      <SearchBox hint="Search contents" label="Search results by content" onSearch={setQuery} />
+      <SearchBox value={query} hint="Search contents" label="Search results by content" onSearch={setQuery} />
       {query && found.busy && <Loading what="Searching…" />}
       {query && found.error !== null && <Failure error={found.error} />}
       {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}

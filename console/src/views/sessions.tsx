@@ -9,22 +9,22 @@ import { useInterval, useReport, useTask } from "../parts/request";
 import { Empty, Failure, COMPLETE_RESULTS, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
-import { address, go } from "../route";
+import { address, go, type Options, type Place } from "../route";
 import { headlineOf } from "../setting";
 import type { InspectView, PolicyView, SavingsView, SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
 const LIVE_MS = 5000;
 
-export function Sessions() {
-  const [query, setQuery] = useState("");
+export function Sessions({ place }: { place: Place }) {
+  const { query = "", since = "", sort: key = "" } = place.options;
+  const sort: Sorted = { key, down: true };
   const [cursors, setCursors] = useState<string[]>([""]);
   const [problem, setProblem] = useState<unknown>(null);
-  const [since, setSince] = useState("");
-  const [sort, setSort] = useState<Sorted>({ key: "", down: true });
   const page = useReport<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
-  const change = (what: () => void) => {
-    what();
+  const change = (options: Options) => {
+    const all = Object.entries({ query, since, sort: key, ...options }).filter(([, value]) => value !== "");
+    go(`#/?${new URLSearchParams(Object.fromEntries(all))}`, true);
     setCursors([""]);
   };
   useInterval(page.again, LIVE_MS);
@@ -56,10 +56,11 @@ export function Sessions() {
         <SearchBox
           hint="Name, model, client, tool or folder"
           label="Search sessions by name, model, client, tool or folder"
-          onSearch={(text) => text !== query && change(() => setQuery(text))}
+          value={query}
+          onSearch={(text) => text !== query && change({ query: text })}
         />
         <label>
-          Active since <input type="date" value={since} onChange={(event) => change(() => setSince(event.currentTarget.value))} />
+          Active since <input type="date" value={since} onChange={(event) => change({ since: event.currentTarget.value })} />
         </label>
         <Importing onDone={imported} onFailure={setProblem} />
       </div>
@@ -75,7 +76,7 @@ export function Sessions() {
           rows={sessions}
           keyOf={({ session }) => session}
           sort={sort}
-          onSort={({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))}
+          onSort={({ key, down }) => change({ sort: down ? key : "" })}
         />
       )}
       {(cursors.length > 1 || page.value?.next) && (
