@@ -99,29 +99,13 @@ def kept_texts(past: BranchReplay, messages: int, record: CallRecord) -> Kept | 
 
 
 def noted_step(past: BranchReplay, stated: Stated, turn: int, record: CallRecord) -> ReplayedCall:
-    """The call before a turn, as its record tells it."""
+    """Return the call before a turn, as it was recorded."""
     pause()
     messages = past.messages_before(turn)
     assert messages is not None
     standing, needed = Standing.noted(record), past.needed_at(turn)
     lacks = _lacks(past, stated, turn, messages, record, standing)
     before, output = past.total_before(turn - 1), past.output_of(turn)
-    uses = len(past.used_at(turn))
-    return told_step(turn, messages, record, standing, needed, lacks, before, output, uses)
-
-
-def told_step(
-    turn: int,
-    messages: int,
-    record: CallRecord,
-    standing: Standing,
-    needed: tuple[int, ...] = (),
-    lacks: tuple[MissingResult, ...] = (),
-    before: int = 0,
-    output: int = 0,
-    uses: int = 0,
-) -> ReplayedCall:
-    """The same where it is known what its answer needed and lacked; or not told."""
     return ReplayedCall(
         turn,
         messages,
@@ -140,7 +124,7 @@ def told_step(
         record.budget,
         record.faulted,
         record.model,
-        uses,
+        len(past.used_at(turn)),
     )
 
 
