@@ -123,7 +123,7 @@ def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
     nothing = dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0)
-    assert two == nothing | {"models": [], "cost": None}
+    assert two == nothing | {"models": [], "cost": None, "is_estimate": False}
     rows = alice.api("total_savings")["rows"]
     for name, summed in (("full", "capped"), ("calls",) * 2, ("prompt",) * 2, ("drawn",) * 2):
         assert one[name] == sums(rows, summed) > 0

@@ -143,6 +143,7 @@ export interface CountedView {
   seen: number;
   models: string[];
   cost: number | null;
+  is_estimate: boolean;
 }
 
 /**

@@ -160,6 +160,7 @@ class CountedView(TypedDict):
     seen: int
     models: list[str]
     cost: float | None
+    is_estimate: bool
 
 
 class SessionView(TypedDict):

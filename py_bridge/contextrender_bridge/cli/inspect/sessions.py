@@ -71,7 +71,7 @@ def draw(page: Json, search: str, shares: Mapping[str, str]) -> RenderableType:
             str(view["results"]),
             thousands(view["tokens"]),
             _saved(counted),
-            "–" if counted["cost"] is None else f"${counted['cost']:,.2f}",
+            _cost(counted),
             shares[view["session"]],
             ", ".join(counted["models"]),
             tools_of(view["tools"]),
@@ -106,6 +106,13 @@ def _saved(counted: Json) -> str:
         return "–"
     saved = counted["full"] - counted["prompt"]
     return thousands(saved) + (f" ({saved / counted['full']:.0%})" if counted["full"] else "")
+
+
+def _cost(counted: Json) -> str:
+    """Return the dollars of a session; `~` marks an estimate, where no provider told its usage."""
+    if counted["cost"] is None:
+        return "–"
+    return f"{'~' if counted['is_estimate'] else ''}${counted['cost']:,.2f}"
 
 
 def share(service: Service, view: Json) -> str:

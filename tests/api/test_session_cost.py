@@ -1,0 +1,24 @@
+"""A session's cost is one sum: the provider's bill, or an estimate that is named as one."""
+
+import pytest
+
+from tests.api.conftest import User
+from tests.support.transcripts import assistant, user
+
+SAID = [user("Go."), assistant("Done."), user("And now?"), assistant("That is all.")]
+
+
+@pytest.mark.parametrize("billed", [False, True])
+def test_the_providers_bill_comes_first(alice: User, billed: bool) -> None:
+    first = alice.api("render", session="s", messages=SAID[:1], model="gpt-5.1", output="plan")
+    usage = {"messages": 1, "tokens": [1_000_000, 0, 0, 0, 0], "model": "gpt-5.1"}
+    told = {"used": usage} if billed else {}
+    new = {"messages": SAID[1:2], "offset": 1, "prefix": first["digest"]}
+    alice.api("sync", session="s", **new, **told)
+    (view,) = alice.api("list_sessions")["sessions"]
+    counted = view["counted"]
+    assert counted["is_estimate"] is not billed
+    if billed:
+        assert counted["cost"] == pytest.approx(1.25)
+    else:
+        assert 0 < counted["cost"] < 0.01
