@@ -44,7 +44,7 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     taken, last = first_calls(RUN, 3)
     assert (report["calls"], report["last"]) == (3, last)
     assert report["sentence"] == recommend_for_session(taken).sentence
-    assert "there is nothing to leave out" in report["sentence"]
+    assert "Leave it off for such runs" in report["sentence"]
 
 
 def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:

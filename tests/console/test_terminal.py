@@ -180,7 +180,7 @@ def test_complete_results_are_recalled(service: Service) -> None:
 def test_a_session_is_exported_imported_and_deleted(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "orders.json"
     run(service, "export", ORDERS, str(file))
-    assert "cannot be written: File exists" in run(service, "export", ORDERS, str(file), status=1)
+    assert "remove it, or name another file" in run(service, "export", ORDERS, str(file), status=1)
     assert json.loads(run(service, "export", ORDERS)) == json.loads(file.read_text())
     assert "already" in run(service, "import", str(file), status=1)
     said = run(service, "import", str(file), "--as", "from-file")
