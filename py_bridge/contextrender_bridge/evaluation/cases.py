@@ -74,11 +74,12 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     label, _, own_budget = spec.partition("@")
     policy, *own = label.split(":")
     try:
-        policy_named(policy)
+        needs_model = policy_named(policy).needs_model
         values = dict(_values(own))
         live = bool(values.pop("live", False))
         parameters = Parameters().updated(values)
-        summaries_for(policy, SummariesInMemory(), summary_model())  # refuses without a model
+        if needs_model:
+            summaries_for(policy, SummariesInMemory(), summary_model())  # refuses without a model
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     sizes = _budgets(own_budget) if own_budget else budgets

@@ -11,6 +11,7 @@ from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
 from contextrender_bridge.engine.models.summaries import SummariesInMemory, summaries_for
 from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.evaluation.billing import Prompts
@@ -101,7 +102,9 @@ class Renderer:
             counter=self._counter,
             embedder=lambda: embedder,
             text_of=lambda message: content_text(messages[message].get("content")),
-            summaries=summaries_for(case.policy, self._summaries, summary_model()),
+            summaries=summaries_for(case.policy, self._summaries, summary_model())
+            if policy_named(case.policy).needs_model
+            else None,
             live=case.live,
             model_window=window_of(self._model),
             previous=self._previous,

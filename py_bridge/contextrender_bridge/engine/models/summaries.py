@@ -63,10 +63,6 @@ def transcript_text(messages: Sequence[Json], start: int) -> str:
     return well_formed("\n".join(parts))
 
 
-MODEL_POLICIES: frozenset[str] = frozenset({"compact", "recency_summary", "acon"})
-"""The policies that show summaries, and so need a model."""
-
-
 class SummaryFailed(ContextRenderError):
     """The model failed, refused, ran out of time or gave nothing usable; `used` are its tokens."""
 
@@ -215,13 +211,11 @@ class SummariesInMemory:
 
 def summaries_for(
     policy: str, store: SummaryStore, model: SummaryModel, *, write: bool = True
-) -> Summaries | None:
-    """What a rendering under that policy needs: None for a policy that shows no summaries.
+) -> Summaries:
+    """Return the summaries for a rendering under a policy that needs a model.
 
     `write` allows model calls. Raises InvalidRequest when there is no model.
     """
-    if policy not in MODEL_POLICIES:
-        return None
     if not model.name:
         raise InvalidRequest(f"policy {policy} needs a model: set CONTEXTRENDER_MODEL")
     guideline = load_guideline(model.guideline) if policy == "acon" else ""

@@ -25,6 +25,7 @@ from contextrender_bridge.engine.history.history_snapshot import (
 from contextrender_bridge.engine.history.reuse import RememberingReuse, Use
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
 from contextrender_bridge.engine.models.summaries import (
+    Summaries,
     SummariesInMemory,
     SummaryModel,
     SummaryStore,
@@ -297,12 +298,16 @@ class BranchReplay:
             embedder=lambda: self._embedder,
             text_of=self.text_of,
             compact=compact,
-            summaries=summaries_for(
-                settings.policy, self.summaries, self.summary_model, write=False
-            ),
+            summaries=self._summaries_for(settings.policy),
             previous=previous,
             follows=follows,
         )
+
+    def _summaries_for(self, policy: str) -> Summaries | None:
+        """Return the stored summaries for a policy that shows any; none is written."""
+        if not policy_named(policy).needs_model:
+            return None
+        return summaries_for(policy, self.summaries, self.summary_model, write=False)
 
     def grow(self, history: History, messages: int) -> None:
         """Appends to a history what follows in it, up to its first `messages` messages."""
