@@ -83,18 +83,10 @@ export interface ExplainView {
   results: ResultView[];
 }
 
-/** A message that is whole, behind one that is lost. */
-export interface BeyondHole {
-  position: number;
-  timestamp: number;
-  message: Record<string, unknown>;
-}
-
 /**
  * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
  * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
- * and what its provider said of it (`contextrender_bridge.engine.call.call_record`). `messages` end where one is lost; those that are whole behind
- * it are `beyond`.
+ * and what its provider said of it (`contextrender_bridge.engine.call.call_record`). `messages` end before the first one that cannot be read.
  */
 export interface ExportedBranch {
   number: number;
@@ -103,17 +95,15 @@ export interface ExportedBranch {
   messages: Record<string, unknown>[];
   timestamps: number[];
   calls: Record<string, unknown>[];
-  beyond: BeyondHole[];
 }
 
 /**
  * A whole session as plain values, to be kept or imported elsewhere. `damaged` says in
- * a sentence what the store lost of it.
+ * a sentence what the store lost of it. Imported and exported again, it has the same bytes.
  */
 export interface ExportView {
   format: string;
   session: string;
-  created_at: number;
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];
@@ -148,12 +138,13 @@ export interface CountedView {
 
 /**
  * A session in a list. `about` is the agent's folder, where it tells it, and the user's first words;
- * empty but in lists; `client` the program that made the last calls that were counted; `tools` how often each
+ * empty but in lists; `damaged` in a sentence what the store lost of it, as far as it is known; `client` the program that made the last calls that were counted; `tools` how often each
  * was called.
  */
 export interface SessionView {
   session: string;
   about: string;
+  damaged: string;
   client: string;
   tools: Record<string, number>;
   created_at: number;
@@ -195,7 +186,7 @@ export interface ToolView {
   declared_dollars: number | null;
 }
 
-/** A session's shape, without contents. `damaged` says in a sentence what the store lost of it. */
+/** A session's shape, without contents. */
 export interface InspectView {
   session: SessionView;
   head: number;
@@ -204,7 +195,6 @@ export interface InspectView {
   tools: ToolView[];
   uses: number;
   embedded: number;
-  damaged: string;
 }
 
 /** A page of sessions, newest first; `next` is the cursor of the following page, if any. */

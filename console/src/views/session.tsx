@@ -55,7 +55,7 @@ export function Session({ place }: { place: Place }) {
   };
   const at = about.value?.session.updated_at ?? null;
   const state = describeState(own.isAnswering, at);
-  const corrupted = about.value?.damaged ?? "";
+  const corrupted = about.value?.session.damaged ?? "";
   const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (

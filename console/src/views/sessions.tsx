@@ -11,7 +11,7 @@ import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go, type Options, type Place } from "../route";
 import { headlineOf } from "../setting";
-import type { InspectView, PolicyView, SavingsView, SessionPage, SessionView } from "../types";
+import type { PolicyView, SavingsView, SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
 const LIVE_MS = 5000;
@@ -163,14 +163,12 @@ function Share({ view }: { view: SessionView }) {
 
 function Name({ view }: { view: SessionView }) {
   const said = [view.client, view.counted.models.join(", "), view.about].filter(Boolean).join(" · ");
-  const key = [view.session, view.turns];
-  const { value: damage } = useTask("", async (report) => report((await requestOnce<InspectView>("inspect_session", view)).damaged), key);
   return (
     <>
       <a href={address(view.session)}>{view.session}</a>
       {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
-      {damage && (
-        <span class="tag failed" title={damage}>
+      {view.damaged && (
+        <span class="tag failed" title={view.damaged}>
           damaged
         </span>
       )}

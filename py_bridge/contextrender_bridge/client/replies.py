@@ -94,20 +94,12 @@ class ExplainView(TypedDict):
     results: list[ResultView]
 
 
-class BeyondHole(TypedDict):
-    """A message that is whole, behind one that is lost."""
-
-    position: int
-    timestamp: float
-    message: Json
-
-
 class ExportedBranch(TypedDict):
     """A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by
     the `position` of its answer (which the last one may still wait for) what each model call was
     shown, with which settings, and what its provider said of it
-    (`contextrender_bridge.engine.call.call_record`). `messages` end where one is lost; those
-    that are whole behind it are `beyond`.
+    (`contextrender_bridge.engine.call.call_record`). `messages` end before the first one that
+    cannot be read.
     """
 
     number: int
@@ -116,17 +108,15 @@ class ExportedBranch(TypedDict):
     messages: list[Json]
     timestamps: list[float]
     calls: list[Json]
-    beyond: list[BeyondHole]
 
 
 class ExportView(TypedDict):
     """A whole session as plain values, to be kept or imported elsewhere. `damaged` says in a
-    sentence what the store lost of it.
+    sentence what the store lost of it. Imported and exported again, it has the same bytes.
     """
 
     format: str
     session: str
-    created_at: float
     settings: Json
     head: int
     branches: list[ExportedBranch]
@@ -165,12 +155,14 @@ class CountedView(TypedDict):
 
 class SessionView(TypedDict):
     """A session in a list. `about` is the agent's folder, where it tells it, and the user's
-    first words; empty but in lists; `client` the program that made the last calls that were
-    counted; `tools` how often each was called.
+    first words; empty but in lists; `damaged` in a sentence what the store lost of it, as far as
+    it is known; `client` the program that made the last calls that were counted; `tools` how
+    often each was called.
     """
 
     session: str
     about: str
+    damaged: str
     client: str
     tools: dict[str, int]
     created_at: float
@@ -215,9 +207,7 @@ class ToolView(TypedDict):
 
 
 class InspectView(TypedDict):
-    """A session's shape, without contents. `damaged` says in a sentence what the store lost of
-    it.
-    """
+    """A session's shape, without contents."""
 
     session: SessionView
     head: int
@@ -226,7 +216,6 @@ class InspectView(TypedDict):
     tools: list[ToolView]
     uses: int
     embedded: int
-    damaged: str
 
 
 class SessionPage(TypedDict):

@@ -10,7 +10,6 @@ from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 
 from contextrender_bridge.runtime.memory import CURRENT
 from contextrender_bridge.sessions.ids import caller_root
-from contextrender_bridge.sessions.session_nodes import known, nodes_of
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Place
 
@@ -114,21 +113,14 @@ def part(source: object, kind: type, target: object) -> None:
     CURRENT.get().part(node_id(source), kind, node_id(target))
 
 
-def is_whole(ids: Iterable[UUID]) -> bool:
-    """Whether each of these nodes of the caller's is there."""
-    return not missing(ids)
+def has_nodes_between(first: UUID, last: UUID) -> bool:
+    """Return whether the caller has stored nodes with ids from `first` to `last`."""
+    return bool(CURRENT.get().store.ids_between(caller_root(), first, last, limit=1))
 
 
-def missing(ids: Iterable[UUID]) -> set[UUID]:
-    """Those of these nodes of the caller's that are not there; they are not read."""
-    wanted = set(ids)
-    return wanted - known(CURRENT.get().store, caller_root(), wanted)
-
-
-def what_belongs_to(session: UUID) -> list[UUID]:
-    """Every other node of one of the caller's sessions, whether or not all of it is there."""
-    memory = CURRENT.get()
-    return sorted(nodes_of(memory.store, caller_root(), session) - {session})
+def nodes_between(first: UUID, last: UUID) -> list[UUID]:
+    """Return the ids of the caller's stored nodes from `first` to `last`, in order."""
+    return CURRENT.get().store.ids_between(caller_root(), first, last)
 
 
 def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:

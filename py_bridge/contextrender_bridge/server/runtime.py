@@ -2,6 +2,7 @@
 
 import contextvars
 import inspect
+import logging
 import random
 import threading
 import time
@@ -35,10 +36,14 @@ from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, at_w
 from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
 from contextrender_bridge.server.http.bodies import Reply
 from contextrender_bridge.sessions.check import check_session
+from contextrender_bridge.sessions.findings import Finding
 from contextrender_bridge.sessions.ids import session_id_of
 from contextrender_bridge.sessions.locks import SessionLocks
+from contextrender_bridge.sessions.set_aside import set_aside
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
+
+log = logging.getLogger("contextrender")
 
 # Of two requests that change the same rows, the later one runs again on what it finds; while it
 # does, no other request of that session starts here: only those under way get in its way.
@@ -124,10 +129,40 @@ class Runtime:
         Or what it waits for: run it again with that among the `answers`. Raises whatever the walker
         raises; then nothing is written.
         """
-        # Where memory goes on and the store has a hole: from the store alone, once more.
-        with suppress(Damaged):
+        try:
             return self._run(walk)
-        return self._run(walk)
+        except Damaged as damage:
+            self._go_on_over(damage, walk)
+            return self._run(walk)
+
+    def _go_on_over(self, damage: Damaged, walk: Walk) -> None:
+        """Set a damaged session aside if the caller brings its history, to be recorded anew.
+
+        This is the one place where a request changes anything because of damage. Raise the damage
+        for other callers. Return if there is none any more: somebody else set the session aside, or
+        it was being deleted.
+        """
+        key, owner = walk.fields().get("session"), UUID(walk.root)
+        if not isinstance(key, str):
+            raise damage
+        with self._locks.hold(str(owner), key):
+            found = self._damage_of(owner, key)
+            if found is None:
+                return
+            if not getattr(self.walkers[walk.name], "brings_history", False):
+                raise damage
+            with suppress(WriteConflict):
+                set_aside(self.store, owner, key, f"{found.kind} {found.told}")
+                log.warning(
+                    "a session of user %s is damaged: it was set aside under another name, and its "
+                    "history is recorded anew (see `contextrender check`)",
+                    owner,
+                )
+
+    def _damage_of(self, owner: UUID, key: str) -> Finding | None:
+        """Return the first thing that is wrong with a session's rows."""
+        found = check_session(self.store, owner, session_id_of(owner, key), unreadable)
+        return next((one for one in found if one.kind != "set aside"), None)
 
     def _run(self, walk: Walk) -> Any:
         def attempt(given: Mapping[str, Any]) -> Any:
@@ -227,9 +262,7 @@ class Runtime:
         """Raises Damaged where a session's rows explain what went wrong."""
         if not isinstance(session, str):
             return
-        owner = UUID(root)
-        wrong = check_session(self.store, owner, session_id_of(owner, session), unreadable)
-        found = next(wrong, None)
+        found = self._damage_of(UUID(root), session)
         if found is not None and found.edge is None:
             raise Damaged(
                 f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "

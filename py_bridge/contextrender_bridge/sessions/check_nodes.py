@@ -7,8 +7,8 @@ from uuid import UUID
 from contextrender_bridge.engine.history.event_decoding import is_event, is_intact
 from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo
 from contextrender_bridge.sessions.findings import Finding, Kind
-from contextrender_bridge.sessions.ids import branch_id, event_id, event_ids
-from contextrender_bridge.sessions.session_nodes import branch_ids
+from contextrender_bridge.sessions.ids import branch_id, event_id, event_ids, ids_of_session
+from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
 
@@ -41,12 +41,15 @@ class NodeCheck:
         yield from self._unreadable()
         node = self.found.get(self.session, {})
         self._key = str(node.get("key", self.session))
-        ids = branch_ids(self.store, self.owner, self.session)
-        if ids and not node:
+        parts = self.store.ids_between(self.owner, *ids_of_session(self.session))
+        count = count_branches(id for id in parts if id != self.session)
+        if count and not node:
             yield self.finding("lost", f"the node of session {self.session}")
+        if damage := node.get("damage"):
+            yield self.finding("set aside", f"damaged: {damage}")
         said = node.get("branches", 0)
-        for number in range(max(len(ids), said if isinstance(said, int) else 0)):
-            info = _info(self.found.get(branch_id(self.session, number), {}), number)
+        for number in range(max(count, said if isinstance(said, int) else 0)):
+            info = BranchInfo.from_stored(self.found.get(branch_id(self.session, number)), number)
             self.branches.append(info)
             if info is None:
                 yield self.finding("lost", f"branch {number}")
@@ -123,11 +126,3 @@ class NodeCheck:
     def finding(self, kind: Kind, told: str, **more: Any) -> Finding:
         """One of this session."""
         return Finding(kind, told, self.owner, self._key, **more)
-
-
-def _info(fields: Fields, number: int) -> BranchInfo | None:
-    """A branch as its node tells; None where it does not."""
-    try:
-        return BranchInfo.from_fields(fields) if fields.get("number") == number else None
-    except KeyError:
-        return None

@@ -9,7 +9,7 @@ from contextrender_bridge.sessions.ids import JOINS
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import WriteBatch
 
-Kind = Literal["unreadable", "lost", "changed", "loose", "orphan"]
+Kind = Literal["unreadable", "lost", "changed", "loose", "orphan", "set aside"]
 Edge = tuple[UUID, int, UUID]
 """Source, the number of its type, and target."""
 FOLLOW: Final = frozenset({"Reuse", *JOINS})

@@ -16,6 +16,9 @@ FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
 LOOKED_BACK: Final = 3
+PLACE_BYTES: Final = 7
+"""The last bytes of the id of a session's branch, event or call: they name it. The bytes before
+them are the session's own."""
 JOINS: Final = (
     *("AwaitsAnswer", "AnsweredBy", "NextCall"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
@@ -55,7 +58,24 @@ def _part_of(session: UUID, branch: int, number: int, part: IdKind) -> UUID:
         place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((part,))
     except OverflowError:  # a damaged row may tell any number
         return uuid5(session, f"{part}/{branch}/{number}")
-    return UUID(bytes=session.bytes[: -len(place)] + place)
+    return UUID(bytes=session.bytes[:-PLACE_BYTES] + place)
+
+
+def ids_of_session(session: UUID) -> tuple[UUID, UUID]:
+    """Return the first and the last id that a session's branches, events and calls may have."""
+    start = session.bytes[:-PLACE_BYTES]
+    return UUID(bytes=start + b"\0" * PLACE_BYTES), UUID(bytes=start + b"\xff" * PLACE_BYTES)
+
+
+def moved_id(id: UUID, session: UUID) -> UUID:
+    """Return the id of the same branch, event or call in another session."""
+    return UUID(bytes=session.bytes[:-PLACE_BYTES] + id.bytes[-PLACE_BYTES:])
+
+
+def place_of_id(id: UUID) -> tuple[int, int, int]:
+    """Return the branch, the number and the IdKind of which an id of a session's part is made."""
+    place = id.bytes[-PLACE_BYTES:]
+    return int.from_bytes(place[:3], "big"), int.from_bytes(place[3:6], "big"), place[6]
 
 
 def branch_id(session: UUID, number: int) -> UUID:
@@ -91,6 +111,11 @@ def event_ids(
     """The ids of these events of a branch's whole line."""
     line = zip(owners(branches, branch, numbers), numbers, strict=True)
     return [event_id(session, owner, number) for owner, number in line]
+
+
+def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
+    """Return the first and the last id that parts of a branch may have."""
+    return event_id(session, branch, 0), event_id(session, branch, 256**3 - 1)
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:

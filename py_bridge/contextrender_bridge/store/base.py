@@ -166,6 +166,13 @@ class Store(ABC):
         found = self._at(query, [owner], "id", ids)
         return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in found]
 
+    def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
+        """Return the ids of the owner's nodes from `first` to `last`, in order; at most `limit`."""
+        query = "SELECT id FROM nodes WHERE owner = ? AND id >= ? AND id <= ? ORDER BY id"
+        if limit >= 0:
+            query += f" LIMIT {limit}"
+        return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
+
     def stamp(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
         """The revision of one of the owner's nodes, and what it is listed by; None if it is not
         there."""

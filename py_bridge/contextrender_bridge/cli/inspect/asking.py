@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
@@ -73,12 +72,6 @@ class Service:
         raise CommandError(
             printable(f"{told} {beginning!r}; `contextrender sessions` lists all that there are.")
         )
-
-    def tell_damage(self, session: str, branch: int | None) -> None:
-        """One sentence on stderr if the store has lost a part of the session."""
-        told = self.ask("inspect_session", session=session, branch=branch)["damaged"]
-        if told:
-            print(f"contextrender: {printable(told)}.", file=sys.stderr)
 
     def pages(self, walker: str, lists: Sequence[str], **fields: Any) -> Json:
         """All pages of a walker's report as one; how far it is stands on the terminal meanwhile."""

@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
-        service.tell_damage(args.session, args.branch)
         asked: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
         if args.rows is not None or not args.json:
             rows = ROWS if args.rows is None else args.rows or None

@@ -32,7 +32,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the headline, and a line for each miss."""
     named = {"session": args.session, "branch": args.branch}
     with Service() as service:
-        service.tell_damage(args.session, args.branch)
         view = service.pages("misses", ("misses", "turns"), **named)
         totals = None if args.json else service.totals(**named)
     return present(args, view, lambda view: draw(view, args.session, totals))

@@ -56,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the session, or one call with its answer."""
     named = {"session": args.session, "branch": args.branch}
     with Service() as service:
-        service.tell_damage(args.session, args.branch)
         if args.turn is None:
             if not args.json:
                 newest = max(LEAST_COLUMNS, Console().width - LABEL)

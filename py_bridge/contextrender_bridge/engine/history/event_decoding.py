@@ -101,54 +101,29 @@ def _message(events: list[Event]) -> Json:
     )
 
 
-def whole_part(
-    stored: Sequence[Fields | None], first: int, before: str
-) -> tuple[list[Fields], bool]:
-    """The events up to the first message that is not whole, and whether that is all.
-
-    `stored` are those from number `first` on, None for one that is lost; `before` is the digest of
-    what comes before them. What a digest covers is only recomputed at a hole.
-    """
-    whole: list[Fields] = []
+def readable_part(stored: Sequence[Fields | None], first: int) -> list[Fields]:
+    """Return the events before the first that is missing or none; the first has number `first`."""
+    found: list[Fields] = []
     for number, fields in enumerate(stored, first):
         if fields is None or not is_event(fields, number):
             break
-        whole.append(fields)
-    else:
-        return whole, True
-    last = [fields for fields in whole if fields["position"] == whole[-1]["position"]]
-    earlier = whole[: len(whole) - len(last)]
-    if last and not is_intact(last, earlier[-1]["digest"] if earlier else before):
-        whole = earlier
-    return whole, False
-
-
-def whole_beyond(
-    stored: Sequence[Fields | None], first: int, position: int, before: str | None
-) -> list[tuple[int, float, Json]]:
-    """Position, time and message of those that are whole from `position` on, behind a hole.
-
-    One that lacks calls is told from one that never had any by its digest, where that of the
-    message before it is there (`before` for the first); else what can be restored counts as whole.
-    """
-    events = [
-        fields
-        for number, fields in enumerate(stored, first)
-        if fields is not None and is_event(fields, number) and fields["position"] >= position
-    ]
-    found = []
-    last = position - 1
-    for at, group in groupby(events, key=lambda fields: fields["position"]):
-        message = list(group)
-        known = before if last == at - 1 else None
-        try:
-            (restored,), (time,) = stored_messages(message)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            restored = None
-        if restored is not None and (known is None or is_intact(message, known)):
-            found.append((at, float(time), restored))
-        before, last = message[0]["digest"], at
+        found.append(fields)
     return found
+
+
+def intact_part(stored: Sequence[Fields | None], first: int, before: str) -> list[Fields]:
+    """Return the events of the messages before the first that is unlike its digest or incomplete.
+
+    `before` is the digest of what comes before the event with number `first`.
+    """
+    intact: list[Fields] = []
+    for _, group in groupby(readable_part(stored, first), key=lambda fields: fields["position"]):
+        message = list(group)
+        if not is_intact(message, before):
+            break
+        intact += message
+        before = message[0]["digest"]
+    return intact
 
 
 def is_event(fields: Fields, number: int) -> bool:

@@ -40,6 +40,18 @@ class BranchInfo:
         """From a mapping that has at least these fields."""
         return cls(**{field.name: fields[field.name] for field in dataclass_fields(cls)})
 
+    @classmethod
+    def from_stored(cls, fields: Mapping[str, Any] | None, number: int) -> Self | None:
+        """Return the branch of that number from its node's fields; None if they are not its."""
+        try:
+            info = cls.from_fields(fields or {})
+            counts = (info.fork_messages, info.messages), (info.fork_events, info.events)
+            is_sound = info.number == number and ROOT <= info.parent < number
+            is_sound &= all(0 <= fork <= own for fork, own in counts)
+        except (KeyError, TypeError):
+            return None
+        return info if is_sound and isinstance(info.digest, str) else None
+
 
 @dataclass(slots=True, frozen=True)
 class BranchMatch:
@@ -81,41 +93,12 @@ def place(
     if best.branch == ROOT:
         return best
     known = history_of(best.branch).digests
-    if len(known) < best.matched:
-        return _before_hole(best.branch, len(known), offset, digests, branches, history_of)
     matched = best.matched
     while matched < len(known) and matched - offset < len(digests):
         if known[matched] != digests[matched - offset]:
             break
         matched += 1
     return BranchMatch(best.branch, matched)
-
-
-def _before_hole(
-    branch: int,
-    whole: int,
-    offset: int,
-    digests: Sequence[str],
-    branches: Sequence[BranchInfo],
-    history_of: Callable[[int], History],
-) -> BranchMatch:
-    """Of a line whose store has a hole only what comes before; unless another, that went on from
-    there already, has more.
-    """
-    if whole < offset:
-        raise HistoryDiverged(
-            "what is recorded is damaged before this offset; send all messages with offset 0",
-            recorded=whole,
-        )
-    best = BranchMatch(branch if whole else ROOT, whole)
-    for info in branches:
-        at = info.fork_messages - offset
-        if 0 <= at < len(digests) and digests[at] == info.first_digest:
-            known = history_of(info.number).digests
-            same = sum(1 for a, b in zip(known[offset:], digests, strict=False) if a == b)
-            if offset + same > best.matched:
-                best = BranchMatch(info.number, offset + same)
-    return best
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:

@@ -1,0 +1,87 @@
+"""Moves a damaged session under another name, so that its history can be recorded anew.
+
+Rows move as they are stored, readable or not: nothing is repaired, and nothing is lost. Share links
+stay with the name, because they open whatever session has it.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from contextrender_bridge.sessions.findings import ASIDE
+from contextrender_bridge.sessions.ids import ids_of_session, moved_id, session_id_of
+from contextrender_bridge.sessions.session_nodes import count_branches
+from contextrender_bridge.store import rows
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.writes import BY_TARGET, INSERT, JOIN, WriteConflict
+
+LONGEST_BEGINNING: Final = 150
+GUARD: Final = "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
+REMOVE: Final = "DELETE FROM nodes WHERE owner = ? AND id = ?"
+MOVE: Final = "UPDATE nodes SET id = ? WHERE owner = ? AND id = ?"
+MOVE_OUT: Final = "UPDATE edges SET source = ? WHERE owner = ? AND source = ? AND kind <> ?"
+MOVE_IN: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? AND target = ?"
+
+
+def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
+    """Move a damaged session and return its new name. `damage` says in a sentence what is wrong.
+
+    The session's node keeps that sentence; one that cannot be read goes into quarantine, and
+    another takes its place. Raise WriteConflict if somebody else moves or writes it meanwhile.
+    """
+    now = datetime.now(UTC)
+    name = f"{key[:LONGEST_BEGINNING]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
+    old, new = session_id_of(owner, key), session_id_of(owner, name)
+    session, owns, link = (
+        store.kinds.number(f"nodes.{module}", kind)
+        for module, kind in (("session", "Session"), ("edges", "Owns"), ("edges", "HasShareLink"))
+    )
+    parts = store.ids_between(owner, *ids_of_session(old))
+    guard = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, parts[:1])]
+    own = _fields_of(store, owner, old, session)
+    fields = _completed(own, count_branches(id for id in parts if id != old))
+    fields |= {"key": name, "damage": damage}
+    row = rows.pack(rows.encode(fields))
+    moves = [(moved_id(id, new), owner, id) for id in parts if id != old]
+    ends = [*moves, (new, owner, old)]
+    with store.transaction() as cursor:
+        # Whoever finds the first row as it was read moves them all.
+        if not guard or store.run(cursor, (GUARD, guard)) != [1]:
+            raise WriteConflict
+        if own is None:
+            quarantined = (str(old), damage, now.isoformat(), owner, old)
+            store.run(cursor, (ASIDE, [quarantined]))
+        store.run(
+            cursor,
+            (REMOVE, [(owner, old)]),
+            (INSERT, [(owner, new, session, fields["created_at"], row)]),
+            (MOVE, moves),
+            (MOVE_OUT, [(*end, link) for end in ends]),
+            (MOVE_IN, ends),
+            (JOIN, [(owner, owner, owns, new, None)]),
+        )
+    return name
+
+
+def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:
+    """Return the fields of a session's own node; None if it is missing or cannot be read."""
+    for _, _, found, data in store.nodes(owner, [session]):
+        try:
+            fields = rows.read(data)[1]
+        except ValueError:
+            return None
+        return fields if found == kind and isinstance(fields.get("created_at"), float) else None
+    return None
+
+
+def _completed(own: dict[str, Any] | None, branches: int) -> dict[str, Any]:
+    """Return the fields of a session's node, made up where they are missing or of no use."""
+    now = time.time()
+    fields = {"created_at": now, "updated_at": now, "revision": 1, "settings": {}, **(own or {})}
+    counted, head = fields.get("branches"), fields.get("head")
+    most = counted if isinstance(counted, int) else 0
+    fields["branches"] = max(branches, most, 1)
+    is_branch = isinstance(head, int) and 0 <= head < fields["branches"]
+    fields["head"] = head if is_branch else fields["branches"] - 1
+    return fields
