@@ -2,7 +2,6 @@
 
 import contextvars
 import inspect
-import logging
 import random
 import threading
 import time
@@ -31,19 +30,13 @@ from contextrender_bridge.engine.models.providers import (
     ProviderAnswers,
 )
 from contextrender_bridge.own_packages import import_entry
-from contextrender_bridge.runtime.archetypes import unreadable
 from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
 from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
+from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
 from contextrender_bridge.server.http.bodies import Reply
-from contextrender_bridge.sessions.check import check_session
-from contextrender_bridge.sessions.findings import Finding
-from contextrender_bridge.sessions.ids import session_id_of
 from contextrender_bridge.sessions.locks import SessionLocks
-from contextrender_bridge.sessions.set_aside import set_aside
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
-
-log = logging.getLogger("contextrender")
 
 # Of two requests that change the same rows, the later one runs again on what it finds; while it
 # does, no other request of that session starts here: only those under way get in its way.
@@ -131,38 +124,16 @@ class Runtime:
         """
         try:
             return self._run(walk)
-        except Damaged as damage:
-            self._go_on_over(damage, walk)
+        except Damaged:
+            key, owner = walk.fields().get("session"), UUID(walk.root)
+            if not isinstance(key, str):
+                raise
+            with self._locks.hold(walk.root, key):
+                if found := first_damage(self.store, owner, key):
+                    if not getattr(self.walkers[walk.name], "brings_history", False):
+                        raise
+                    set_damaged_aside(self.store, owner, key, found)
             return self._run(walk)
-
-    def _go_on_over(self, damage: Damaged, walk: Walk) -> None:
-        """Set a damaged session aside if the caller brings its history, to be recorded anew.
-
-        This is the one place where a request changes anything because of damage. Raise the damage
-        for other callers. Return if there is none any more: somebody else set the session aside, or
-        it was being deleted.
-        """
-        key, owner = walk.fields().get("session"), UUID(walk.root)
-        if not isinstance(key, str):
-            raise damage
-        with self._locks.hold(str(owner), key):
-            found = self._damage_of(owner, key)
-            if found is None:
-                return
-            if not getattr(self.walkers[walk.name], "brings_history", False):
-                raise damage
-            with suppress(WriteConflict):
-                set_aside(self.store, owner, key, f"{found.kind} {found.told}")
-                log.warning(
-                    "a session of user %s is damaged: it was set aside under another name, and its "
-                    "history is recorded anew (see `contextrender check`)",
-                    owner,
-                )
-
-    def _damage_of(self, owner: UUID, key: str) -> Finding | None:
-        """Return the first thing that is wrong with a session's rows."""
-        found = check_session(self.store, owner, session_id_of(owner, key), unreadable)
-        return next((one for one in found if one.kind != "set aside"), None)
 
     def _run(self, walk: Walk) -> Any:
         def attempt(given: Mapping[str, Any]) -> Any:
@@ -259,10 +230,10 @@ class Runtime:
                 raise
 
     def _explain(self, session: object, root: str, failure: Exception) -> None:
-        """Raises Damaged where a session's rows explain what went wrong."""
+        """Raise Damaged if a session's rows explain what went wrong."""
         if not isinstance(session, str):
             return
-        found = self._damage_of(UUID(root), session)
+        found = first_damage(self.store, UUID(root), session)
         if found is not None and found.edge is None:
             raise Damaged(
                 f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "

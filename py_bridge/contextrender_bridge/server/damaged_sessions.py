@@ -1,0 +1,36 @@
+"""The one rule for a request over a damaged session, and the one place that applies it.
+
+A caller that brings its whole history is answered: the session is set aside under another name,
+and the history is recorded anew. Every other caller gets Damaged. Nothing is repaired.
+"""
+
+import logging
+from contextlib import suppress
+from uuid import UUID
+
+from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.sessions.check import check_session
+from contextrender_bridge.sessions.findings import Finding
+from contextrender_bridge.sessions.ids import session_id_of
+from contextrender_bridge.sessions.set_aside import set_aside
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.writes import WriteConflict
+
+log = logging.getLogger("contextrender")
+
+
+def first_damage(store: Store, owner: UUID, key: str) -> Finding | None:
+    """Return the first finding about a session, None if its rows are intact or absent."""
+    found = check_session(store, owner, session_id_of(owner, key), unreadable)
+    return next((one for one in found if one.kind != "set aside"), None)
+
+
+def set_damaged_aside(store: Store, owner: UUID, key: str, finding: Finding) -> None:
+    """Set a damaged session aside and log one warning. If another process does so, do nothing."""
+    with suppress(WriteConflict):
+        set_aside(store, owner, key, f"{finding.kind} {finding.told}")
+        log.warning(
+            "a session of user %s is damaged: it was set aside under another name, and its "
+            "history is recorded anew (see `contextrender check`)",
+            owner,
+        )
