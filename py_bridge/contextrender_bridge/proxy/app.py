@@ -17,6 +17,7 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.connection import Answer, Exchange, Step
 from contextrender_bridge.client.core import Core
+from contextrender_bridge.proxy.compact import compact
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
@@ -24,6 +25,7 @@ from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
+    COMPACT,
     COMPRESS,
     RETRIEVE,
     Request,
@@ -126,13 +128,16 @@ class Proxy:
             asked = Controls.of(headers, self.settings, trusted=trusted)
             if not asked.identified:
                 asked = replace(asked, token=bearer(headers))
-            if target.path == COMPRESS:
+            if target.path in (COMPRESS, COMPACT):
                 if request.method != "POST":
                     raise Refused(405, "wrong_method", "Use POST here.")
                 body = json_body(headers, raw)
                 if body is None:
                     raise Refused(400, "invalid_json", "The body must be a JSON object.")
-                made = await self._compression.compress(target.session, headers, body, asked)
+                if target.path == COMPACT:
+                    made = await compact(self.histories.client, target.session, body, asked)
+                else:
+                    made = await self._compression.compress(target.session, headers, body, asked)
             else:
                 made = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked)
         except InvalidControl as invalid:

@@ -29,6 +29,7 @@ _OF_A_CONNECTION = frozenset(
 )
 _OF_A_REQUEST = frozenset({b"host", b"content-length", b"expect"})
 COMPRESS = "/compress"
+COMPACT = "/compact"
 RETRIEVE = "/retrieve/"
 DIALECT_OF_PATH = {
     "/chat/completions": "chat",
@@ -61,8 +62,8 @@ class Target:
 
     @property
     def compresses(self) -> bool:
-        """Whether it is one of `compress`."""
-        return self.path == COMPRESS or self.path.startswith(RETRIEVE)
+        """Return whether the service itself answers it, for a gateway or an agent's plugin."""
+        return self.path in (COMPRESS, COMPACT) or self.path.startswith(RETRIEVE)
 
     @classmethod
     def of(cls, path: str) -> Target:

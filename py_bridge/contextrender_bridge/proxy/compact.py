@@ -1,0 +1,87 @@
+"""`POST /v1/compact`: the text that replaces an agent's history at a compaction.
+
+The history may begin with such a text, from an earlier compaction. What that text replaced is
+recorded, so the service selects from the whole session again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextrender_bridge.base.compaction_mark import CompactedBranch, find_compaction
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.dialects.contents import plain_text
+from contextrender_bridge.proxy.compress import Refused
+from contextrender_bridge.proxy.controls import Controls, session_of
+from contextrender_bridge.proxy.placeholders import has_blocks
+
+OPTIONS = ("model", "tokens", "window", "summary", "client")
+"""The fields that the service gets as they came."""
+RECORDED_ELSEWHERE = frozenset({"history_diverged", "not_found"})
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedHistory:
+    """The recorded messages that an earlier text in a history replaced, and the messages since."""
+
+    before: CompactedBranch
+    messages: list[Json]
+
+
+async def compact(
+    client: AsyncContextRender, path: str, body: Mapping[str, Any], controls: Controls
+) -> Json:
+    """Return the service's reply to a request of `messages` and, if named, `session`.
+
+    Raise Refused if it cannot be answered.
+    """
+    if not controls.identified:
+        raise Refused(401, "unauthorized", "Send a token: `x-contextrender-token: TOKEN`.")
+    messages = _read_messages(body.get("messages"))
+    named = body.get("session")
+    session = session_of(named if isinstance(named, str) else path, [], body, messages)
+    fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
+    continued = find_continued(messages)
+    try:
+        if continued:
+            place = {"offset": continued.before.messages, "prefix": continued.before.digest}
+            try:
+                return await client.call(
+                    "compact", {**fields, **place, "messages": continued.messages}, controls.token
+                )
+            except ContextRenderError as error:
+                if error.code not in RECORDED_ELSEWHERE:
+                    raise
+        return await client.call("compact", {**fields, "messages": messages}, controls.token)
+    except ContextRenderError as error:
+        raise Refused(error.status or 503, error.code, error.message) from None
+
+
+def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
+    """Return what a history continues; None if no message of it is the text of a compaction."""
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if message["role"] in ("assistant", "tool"):
+            continue
+        if found := find_compaction(plain_text(message.get("content"))):
+            before, rest = found
+            first: list[Json] = [{"role": "user", "content": rest}] if rest else []
+            return ContinuedHistory(before, [*first, *messages[position + 1 :]])
+    return None
+
+
+def _read_messages(items: Any) -> list[Json]:
+    """Return chat messages, or messages of Anthropic's API, as the service records them."""
+    if not isinstance(items, list):
+        raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
+    dialect = DIALECTS["messages" if has_blocks(items) else "chat"]
+    try:
+        return dialect.read({"messages": items}).messages
+    except (LookupError, TypeError, AttributeError, ValueError):
+        sentence = "Field 'messages' must have chat messages or messages of Anthropic's API."
+        raise Refused(422, "invalid_request", sentence) from None

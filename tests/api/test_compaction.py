@@ -1,0 +1,94 @@
+"""`compact`: the text that replaces a history, and the next one, which continues the session."""
+
+import json
+import re
+
+from tests.api.client import Api
+from tests.support.transcripts import agent_run, assistant, user
+
+RUN = agent_run(60)
+PLACE = re.compile(r"^\[ContextRender compaction: branch (\d+), (\d+) messages, (\S+)\]$", re.M)
+
+
+def test_the_text_has_what_was_said_and_names_each_result(api: Api) -> None:
+    made = api("compact", session="s", messages=RUN, tokens=4_000)
+    text = made["text"]
+    assert made["tokens"] <= 4_000 < made["tokens_before"]
+    assert 0 < made["complete"] < made["results"] == 60
+    assert made["excerpts"] > 0
+    for message in RUN:
+        if message["role"] == "user":
+            assert message["content"] in text
+        if message["role"] == "system":
+            assert message["content"] not in text
+    assert RUN[-3]["content"] in text or RUN[-2]["content"] in text
+    shown = {int(number) for number in re.findall(r"esult (\d+)(?:: | is omitted)", text)}
+    older = re.search(r"positions (\d+) to (\d+)", text)
+    results = {n for n, message in enumerate(RUN) if message["role"] == "tool"}
+    if older:
+        shown |= {n for n in results if int(older[1]) <= n <= int(older[2])}
+    assert shown == results
+    assert api("compact", session="s", messages=RUN, tokens=4_000) == made
+
+
+def test_the_next_compaction_selects_from_the_whole_session(api: Api) -> None:
+    first = api("compact", session="s", messages=RUN, tokens=4_000)
+    found = PLACE.search(first["text"])
+    assert found and int(found[2]) == len(RUN) == first["offset"]
+    assert found[3] == first["digest"]
+    # What comes next uses a result that the first text had omitted.
+    more = [user("Who works on ORD-1003?"), assistant("ORD-1003: clerk_2@example.com knows.")]
+    fields = {"offset": first["offset"], "prefix": first["digest"], "tokens": 4_000}
+    second = api("compact", session="s", messages=more, **fields)
+    assert second["branch"] == first["branch"]
+    assert second["offset"] == len(RUN) + 2
+    assert second["results"] == 60
+    assert "Who works on ORD-1003?" in second["text"]
+    assert RUN[1]["content"] in second["text"]
+    assert second["tokens"] <= 4_000
+
+
+def test_a_small_history_is_there_complete(api: Api) -> None:
+    made = api("compact", session="s", messages=agent_run(3))
+    assert (made["complete"], made["excerpts"]) == (3, 0)
+    assert all(
+        str(message["content"]) in made["text"]
+        for message in agent_run(3)
+        if message["role"] != "system"
+    )
+    assert all(
+        json.loads(call["function"]["arguments"])["order_id"] in made["text"]
+        for message in agent_run(3)
+        for call in message.get("tool_calls") or ()
+    )
+
+
+def test_a_text_is_at_most_half_of_the_window(api: Api) -> None:
+    assert api("compact", session="s", messages=RUN, window=5_000)["tokens"] <= 2_500
+    known = api("compact", session="t", messages=RUN * 9, model="gpt-4", tokens=30_000)
+    assert known["tokens"] <= 4_096  # of 8,192
+
+
+def test_a_summary_comes_first_and_counts(api: Api) -> None:
+    summary = "The agent looked at sixty orders. " * 40
+    made = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
+    assert made["tokens"] <= 4_000
+    assert made["text"].index(summary) < made["text"].index(RUN[1]["content"])
+    assert "I look up" not in made["text"]
+
+
+def test_it_is_recorded_as_a_call_with_its_client(api: Api) -> None:
+    api("compact", session="s", messages=RUN, tokens=4_000, client="claude")
+    api("sync", session="s", messages=[*RUN, assistant("Done.")])
+    (row,) = api("list_sessions")["sessions"]
+    assert "claude" in json.dumps(row)
+    assert api("explain", session="s", turn=61)["policy"] == "contextrender_excerpts"
+
+
+def test_what_it_cannot_do_is_refused(api: Api) -> None:
+    for fields in ({"tokens": 1_999}, {"tokens": 10**7}, {"window": -1}, {"client": "c" * 81}):
+        error = api.refused(
+            "compact", 422, "invalid_request", session="s", messages=RUN[:3], **fields
+        )
+        assert next(iter(fields)) in error["message"]
+    api.refused("compact", 409, "history_diverged", session="s", messages=[], offset=3, prefix="x")

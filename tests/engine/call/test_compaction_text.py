@@ -1,0 +1,164 @@
+"""The text of a compaction: whose words it has, what it leaves out, and its size."""
+
+import pytest
+from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch, find_compaction
+from contextrender_bridge.engine.call.compaction_text import (
+    LEAST_TOKENS,
+    CompactedResult,
+    Compaction,
+    SpokenText,
+    choose_budget,
+    choose_texts,
+    cut_middle,
+    limit_tokens,
+    write_compaction,
+)
+from contextrender_bridge.engine.text.tokens import counter_for
+from hypothesis import given
+from hypothesis import strategies as st
+
+COUNTER = counter_for(None)
+BRANCH = CompactedBranch(0, 9, "0a1b2c3d4e5f")
+CODE = "0a1b2c3d"
+LIMIT = 4_000
+
+
+def words(count: int, name: str = "w") -> str:
+    return " ".join(f"{name}{number}" for number in range(count))
+
+
+def written(
+    spoken: list[SpokenText],
+    results: list[CompactedResult],
+    limit: int = LIMIT,
+    summary: str = "",
+) -> Compaction:
+    texts = choose_texts(spoken, limit, COUNTER, has_summary=bool(summary))
+    return write_compaction(BRANCH, texts, results, limit, COUNTER, summary)
+
+
+def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
+    spoken = [
+        SpokenText(0, "user", "Find ORD-1."),
+        SpokenText(1, "assistant", "I look it up."),
+        SpokenText(5, "user", "And ORD-2?"),
+    ]
+    results = [
+        CompactedResult(2, "get", '{"id": 1}', 5, "order 1 is late", is_complete=True),
+        CompactedResult(3, "list", '{"page":\n 1}', 2_345),
+        CompactedResult(4, "get", '{"id": 3}', 50, "[Excerpt: 40 of 50 …]\nclerk_3"),
+    ]
+    made = written(spoken, results)
+    assert made.text.startswith(BRANCH.first_line) and made.text.endswith(LAST_LINE)
+    order = [
+        f"[{CODE} user]\nFind ORD-1.",
+        f"[{CODE} assistant]\nI look it up.",
+        f'[{CODE} result 2: get {{"id": 1}}]\norder 1 is late',
+        '- Result 3 is omitted: list {"page": 1} (2,345 tokens)',
+        f'[{CODE} part of result 4: get {{"id": 3}}]\n[Excerpt: 40 of 50 …]\nclerk_3',
+        f"[{CODE} user]\nAnd ORD-2?",
+    ]
+    places = [made.text.index(part) for part in order]
+    assert places == sorted(places)
+    assert (made.complete, made.excerpts) == ((2,), (4,))
+    assert made.tokens == COUNTER.text(made.text)
+
+
+def test_the_first_and_the_newest_words_of_the_user_stay() -> None:
+    spoken = [SpokenText(n, "user", words(300, f"m{n}_")) for n in range(9)]
+    made = written(spoken, [])
+    shown = [n for n in range(9) if f"m{n}_299" in made.text]
+    assert shown[0] == 0 and shown[-1] == 8
+    assert len(shown) < 9 and shown[1:] == list(range(9 - len(shown) + 1, 9))
+
+
+def test_a_message_above_its_share_is_cut_in_the_middle() -> None:
+    made = written([SpokenText(0, "user", words(9_000))], [])
+    assert "w0 w1" in made.text and "w8999" in made.text and "left out" in made.text
+    assert made.tokens <= LIMIT
+
+
+def test_the_assistants_texts_have_a_share_and_none_beside_a_summary() -> None:
+    spoken = [SpokenText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
+    made = written(spoken, [])
+    assert "a29_0" in made.text and "a0_0" not in made.text
+    with_summary = written(spoken, [], summary="All was read.")
+    assert "a29_0" not in with_summary.text
+    assert f"[{CODE} summary by the agent]\nAll was read." in with_summary.text
+
+
+def test_results_that_do_not_fit_are_omitted_the_excerpts_and_old_ones_first() -> None:
+    size = COUNTER.text(words(300, "r"))
+    results = [
+        CompactedResult(n, "read", "{}", size, words(300, "r"), is_complete=n % 2 == 0)
+        for n in range(12)
+    ]
+    made = written([], results)
+    assert made.tokens <= LIMIT
+    assert (
+        made.complete
+        and list(made.complete) == [n for n in range(12) if n % 2 == 0][-len(made.complete) :]
+    )
+    assert not made.excerpts or len(made.complete) == 6
+    for n in set(range(12)) - {*made.complete, *made.excerpts}:
+        assert f"- Result {n} is omitted" in made.text
+
+
+def test_older_omitted_results_share_a_line() -> None:
+    results = [CompactedResult(n, "read" if n % 3 else "bash", "{}", 9) for n in range(400)]
+    made = written([], results)
+    assert "- Result 399 is omitted" in made.text and "- Result 0 is" not in made.text
+    assert "older results are omitted, too (positions 0 to " in made.text
+    assert made.tokens < 0.2 * LIMIT + 200
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "limit"),
+    [(32_000, 0, 32_000), (32_000, 200_000, 32_000), (32_000, 40_000, 20_000), (9_000, 1, 2_000)],
+)
+def test_it_is_at_most_half_of_the_window(tokens: int, window: int, limit: int) -> None:
+    assert limit_tokens(tokens, window) == limit
+
+
+def test_the_budget_leaves_what_the_texts_do_not_take() -> None:
+    texts = choose_texts([SpokenText(0, "user", words(100))], 32_000, COUNTER, has_summary=False)
+    budget = choose_budget(32_000, texts, 500, 10, 0)
+    assert 32_000 - 1_500 < budget - 500 < 32_000
+    assert choose_budget(32_000, texts, 500, 10, 9_000) < budget - 8_000
+    # Where text is most of a history, the policy itself cuts it to three tenths of its budget.
+    assert 0.65 < 31_000 / choose_budget(32_000, texts, 900_000, 10, 0) < 0.75
+
+
+LETTERS = st.text(st.characters(codec="utf-8"), max_size=400)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["user", "assistant"]), LETTERS), max_size=30),
+    st.lists(st.tuples(LETTERS, LETTERS, st.booleans()), max_size=30),
+)
+def test_it_is_never_above_its_limit(
+    said: list[tuple[str, str]], shown: list[tuple[str, str, bool]]
+) -> None:
+    spoken = [SpokenText(2 * n, role, text * 5) for n, (role, text) in enumerate(said)]
+    results = [
+        CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, whole)
+        for n, (arguments, text, whole) in enumerate(shown)
+    ]
+    made = written(spoken, results, LEAST_TOKENS)
+    assert made.tokens <= LEAST_TOKENS
+    assert all(f"esult {r.position}" in made.text or len(said) > 20 for r in results)
+
+
+@given(LETTERS, st.integers(0, 90))
+def test_a_cut_text_has_no_more_than_it_may(text: str, room: int) -> None:
+    assert COUNTER.text(cut_middle(text * 9, room, COUNTER)) <= room
+
+
+@given(LETTERS, st.integers(0, 99), st.integers(0, 10**6))
+def test_the_newest_marks_in_a_text_are_found(other: str, number: int, messages: int) -> None:
+    branch = CompactedBranch(number, messages, "0a1b2c")
+    text = "\n".join([other, branch.first_line, "x", LAST_LINE])
+    assert find_compaction(text) == (branch, "")
+    assert find_compaction(f"{text}\n{other}") == (branch, other.strip())
+    assert find_compaction(f"{written([], []).text}\n{text}") == (branch, "")
+    assert find_compaction(f"> {branch.first_line}") is None
