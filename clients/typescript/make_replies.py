@@ -28,7 +28,7 @@ METHODS = (
     "sync",
 )
 """The walkers that the clients have methods for."""
-UNASKED = ("holdout_report", "record_usage")
+UNASKED = ("compact", "holdout_report", "record_usage")
 """Those that the page does not ask."""
 HEAD = "The replies of the service. Made by make_replies.py: change it there."
 IMPORTS = """from __future__ import annotations

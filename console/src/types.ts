@@ -4,19 +4,6 @@ import type { ExplainView } from "../../clients/typescript/src/replies";
 
 export type * from "../../clients/typescript/src/replies";
 
-export interface CompactionView {
-  session: string;
-  branch: number;
-  offset: number;
-  digest: string;
-  text: string;
-  tokens: number;
-  tokens_before: number;
-  results: number;
-  complete: number;
-  excerpts: number;
-}
-
 export interface PolicyView {
   policy: string;
   budget: number | string;

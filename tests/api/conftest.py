@@ -108,7 +108,7 @@ def endpoints(service: Service) -> dict[str, list[str]]:
 
 
 def of_a_session(service: Service) -> list[str]:
-    begin_one = ("sync", "render", "import_session")
+    begin_one = ("sync", "render", "compact", "import_session")
     found = endpoints(service).items()
     return [name for name, named in found if "session" in named and name not in begin_one]
 
@@ -117,7 +117,7 @@ def example(walker: str, session: str) -> dict[str, Any]:
     """A call that is right, if the session is there."""
     if walker in ("recommend_all", "list_sessions", "holdout_report", "total_savings"):
         return {}
-    if walker in ("sync", "render"):
+    if walker in ("sync", "render", "compact"):
         return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}
     if walker == "open_file":
         messages = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]

@@ -32,7 +32,7 @@ BAD_MESSAGES = [
 def test_a_bad_message_is_named_and_nothing_recorded(alice: User, bad: Json, sentence: str) -> None:
     digest = alice.api("sync", session="s", messages=RUN[:3])["digest"]
     before = alice.graph()
-    for walker in ("sync", "render"):
+    for walker in ("sync", "render", "compact"):
         for fields in (
             {"session": "s", "messages": [*RUN, bad]},
             {"session": "new", "messages": [*RUN, bad]},
@@ -59,7 +59,7 @@ BAD_CALLS: list[tuple[Json, str]] = [
 
 def test_a_call_that_makes_no_sense_is_explained(alice: User) -> None:
     for change, sentence in BAD_CALLS:
-        for walker in ("sync", "render"):
+        for walker in ("sync", "render", "compact"):
             fields = {"session": "new", "messages": RUN, **change}
             error = alice.api.refused(walker, 422, "invalid_request", **fields)
             assert sentence in error["message"]
