@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextrender_bridge.client import AsyncContextRender, ContextRender
     from contextrender_bridge.client.credentials import Credentials, load_credentials
     from contextrender_bridge.client.fitting import RenderedRequest
-    from contextrender_bridge.in_process import embedded, embedded_async
+    from contextrender_bridge.private_service import embedded, embedded_async
 
 __all__ = [
     "AsyncContextRender",
@@ -34,8 +34,8 @@ _MODULES = {
     "Credentials": "client.credentials",
     "RenderedRequest": "client.fitting",
     "NoCredentials": "base.errors",
-    "embedded": "in_process",
-    "embedded_async": "in_process",
+    "embedded": "private_service",
+    "embedded_async": "private_service",
     "load_credentials": "client.credentials",
 }
 

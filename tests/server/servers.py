@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 from contextrender_bridge.client.credentials import load_credentials
+from contextrender_bridge.server import build_app
+from contextrender_bridge.server.process.loading import load_ahead
 
 from tests.api.client import Api
 from tests.support.command import PROCESS, contextrender
@@ -38,6 +40,23 @@ def ask(
             return await http.request(method, path, **given)
 
     return asyncio.run(answer())
+
+
+@dataclass(frozen=True)
+class ServiceInProcess:
+    """A service whose application is in this process, and its local user's token."""
+
+    app: Any
+    token: str
+
+
+@contextmanager
+def in_process(data: Path) -> Iterator[ServiceInProcess]:
+    """Load the service over a folder in this process, where tests reach its parts."""
+    app = build_app(data)
+    load_ahead()
+    with closing(app.state.service) as service:
+        yield ServiceInProcess(app, service.accounts.local_token())
 
 
 @dataclass

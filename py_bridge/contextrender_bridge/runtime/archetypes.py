@@ -21,8 +21,6 @@ from contextrender_bridge.store.base import NodeRow
 from contextrender_bridge.store.kinds import Name, TypeNumbers
 from contextrender_bridge.store.writes import End
 
-# In a host program the app has this parent package (own_packages.py); rows never name it.
-PARENT: Final = "contextrender_app."
 _TYPES: Final[dict[Name, type]] = {}
 
 NEW: Final = 0
@@ -32,16 +30,13 @@ STORED: Final = 1
 
 def name_of(kind: type) -> Name:
     """Module and name of a type, as they are stored."""
-    return kind.__module__.removeprefix(PARENT), kind.__name__
+    return kind.__module__, kind.__name__
 
 
 def type_of(name: Name) -> type | None:
     """The type of that stored name, or None where the program has no such type."""
     if name not in _TYPES:
-        module, plain = name
-        ours = PARENT + module
-        module = ours if f"{ours}.{plain}" in Serializer._registry else module
-        found = Serializer._get_class(module, plain)
+        found = Serializer._get_class(*name)
         if found is None:
             return None
         _TYPES[name] = found

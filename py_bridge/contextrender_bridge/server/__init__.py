@@ -7,15 +7,11 @@ sign-in at `/console/`, and the proxy at `/v1/` and `/s/`; none of the runtime's
 from typing import Any
 
 from contextrender_bridge.base.settings import set_for_library
-from contextrender_bridge.own_packages import make_app_loadable
 
 __all__ = ["build_app"]
 
 # Loading jac-scale as a plugin would start by compiling its own HTTP server, which is not used.
 set_for_library("JAC_DISABLED_PLUGINS", "jac-scale:*")
-
-# The server stands on the app's own packages.
-make_app_loadable()
 
 
 def __getattr__(name: str) -> Any:

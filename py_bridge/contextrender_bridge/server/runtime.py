@@ -1,6 +1,7 @@
 """The Jac app in this process: loaded once, its walkers called for one user at a time."""
 
 import contextvars
+import importlib
 import inspect
 import random
 import threading
@@ -22,14 +23,13 @@ from jaclang.project.config import JacConfig, set_config
 from jaclang.runtimelib.context import ExecutionContext
 
 from contextrender_bridge.base.errors import Conflict, ContextRenderError, Damaged
-from contextrender_bridge.base.paths import ENTRY, app_dir
+from contextrender_bridge.base.paths import ENTRY, app_dir, make_app_importable
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.engine.models.providers import (
     ANSWERS,
     PendingProviderCall,
     ProviderAnswers,
 )
-from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
 from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
 from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
@@ -77,10 +77,11 @@ def load_app(app: Path) -> dict[str, type]:
     reset_scale_config()
     get_scale_config(app)
     register_hooks()
+    name = ENTRY.removesuffix(".jac")
     if app == app_dir():
-        entry = import_entry()
+        make_app_importable()
+        entry = importlib.import_module(name)
     else:
-        name = ENTRY.removesuffix(".jac")
         if name not in JacRuntime.loaded_modules:
             JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
         entry = JacRuntime.loaded_modules[name]

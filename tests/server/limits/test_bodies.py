@@ -7,10 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from contextrender_bridge.in_process import embedded
 
 from tests.server.http.test_replies import error
-from tests.server.servers import Server, ask
+from tests.server.servers import Server, ask, in_process
 
 NOT_JSON = {
     "half": b'{"messages": [',
@@ -93,7 +92,7 @@ def test_nothing_of_a_refused_body_is_kept(tmp_path: Path) -> None:
     """Without the collector's help."""
     body = json.dumps({"messages": [{"unlike_any": [n]} for n in range(30_000)]})
 
-    with embedded(tmp_path) as service:
+    with in_process(tmp_path) as service:
         gc.disable()
         try:
             for _ in range(3):

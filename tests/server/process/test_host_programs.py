@@ -1,12 +1,16 @@
-"""`embedded()` in programs that have packages named as the app's are."""
+"""`embedded()` in programs with packages of the app's names, that die, or cannot have it."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from contextrender_bridge import embedded
+from contextrender_bridge.base.errors import CommandError
+
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 PACKAGES = ("engine", "evaluation", "graph", "nodes", "views", "walkers")
@@ -48,6 +52,7 @@ with embedded(Path(sys.argv[2])) as service, service.client() as client:
     client.sync("run", [*messages, {{"role": "user", "content": "And now?"}}])
 import_own()
 assert [path for path in sys.path if (Path(path) / "contextrender.jac").exists()] == []
+assert not {{"jaclang", "contextrender_bridge.engine"}} & set(sys.modules)
 print("done")
 """
 
@@ -77,3 +82,49 @@ def test_a_host_keeps_its_own_packages(when: str, tmp_path: Path) -> None:
     with embedded(data) as service, service.client() as client:
         assert client.inspect_session("run")["uses"] == 1
         assert client.export_session("run")["branches"][0]["messages"][-1]["content"] == "And now?"
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+from contextrender_bridge import embedded
+
+with embedded(Path(sys.argv[1])) as service:
+    print(service.url, service.token, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_private_server_ends_with_its_program_and_shows_its_token_to_nobody(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", DYING, str(tmp_path / "data")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as host:
+        assert host.stdout
+        url, token = host.stdout.readline().split()
+        assert httpx.get(f"{url}/healthz").is_success
+        assert httpx.post(f"{url}/walker/list_sessions", json={}).status_code == 401
+        arguments = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+        assert not [line for line in arguments if token.encode() in line]
+        assert not [
+            path
+            for path in (tmp_path / "data").iterdir()
+            if path.is_file() and token.encode() in path.read_bytes()
+        ]
+        host.kill()
+
+    def has_ended() -> bool:
+        try:
+            return not httpx.get(f"{url}/healthz", timeout=1).is_success
+        except httpx.TransportError:
+            return True
+
+    until(has_ended, seconds=30)
+
+
+def test_why_a_private_server_does_not_start_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(CommandError, match="is a file: name another"), embedded(file):
+        pass

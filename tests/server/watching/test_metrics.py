@@ -9,11 +9,10 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.in_process import Embedded, embedded
 from contextrender_bridge.store.writes import StoreUnavailable
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.servers import REPOSITORY, Server, ask
+from tests.server.servers import REPOSITORY, Server, ServiceInProcess, ask, in_process
 
 
 def figures(client: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -59,9 +58,9 @@ Names = dict[str, set[str]]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceInProcess]:
     """A service that has rendered calls; what does not happen here is counted by hand."""
-    with embedded(tmp_path_factory.mktemp("dashboard") / "data") as service:
+    with in_process(tmp_path_factory.mktemp("dashboard") / "data") as service:
         for messages in (HISTORY[:1], HISTORY):
             assert post(service, "render", session="s", messages=messages, **ASKED) == 200
         metrics = service.app.state.service.metrics
@@ -70,18 +69,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield service
 
 
-def post(service: Embedded, walker: str, **fields: Any) -> int:
+def post(service: ServiceInProcess, walker: str, **fields: Any) -> int:
     path = f"/walker/{walker}"
     return ask(service.app, "POST", path, service.token, json=fields).status_code
 
 
-def page(service: Embedded) -> str:
+def page(service: ServiceInProcess) -> str:
     found: bytes = service.app.state.service.metrics.page()
     return found.decode()
 
 
 @pytest.fixture(scope="module")
-def served(service: Embedded) -> Names:
+def served(service: ServiceInProcess) -> Names:
     """Every metric; when each began to be counted is the library's own."""
     found: Names = defaultdict(set)
     for family in text_string_to_metric_families(page(service)):
@@ -120,7 +119,7 @@ def test_the_page_has_a_row_for_every_metric_with_its_labels(served: Names) -> N
     assert told == {name: labels - {"le"} for name, labels in served.items()}
 
 
-def test_calls_are_told_by_the_policy_that_rendered_them(service: Embedded) -> None:
+def test_calls_are_told_by_the_policy_that_rendered_them(service: ServiceInProcess) -> None:
     early = {"output": "plan", "answer_before_commit": True}
     assert post(service, "render", session="s", messages=HISTORY, policy="recency_summary") == 422
     assert post(service, "render", session="e", messages=HISTORY, policy="full", **early) == 200
@@ -133,7 +132,7 @@ def test_calls_are_told_by_the_policy_that_rendered_them(service: Embedded) -> N
 
 
 def test_without_a_store_the_rest_is_told(
-    service: Embedded, monkeypatch: pytest.MonkeyPatch
+    service: ServiceInProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store's reads are a double that fails."""
 

@@ -11,14 +11,13 @@ from contextrender_bridge.engine.models.litellm_embedder import (
     LiteLLMEmbedder,
 )
 from contextrender_bridge.engine.models.providers import litellm
-from contextrender_bridge.in_process import Embedded, embedded
 from contextrender_bridge.server import build_app
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.api.test_models import OVERSIZED
-from tests.server.servers import ask
+from tests.server.servers import ServiceInProcess, ask, in_process
 from tests.support.provider_double import chat_reply, provided
 from tests.support.scripted_model import Model, chat, serving, whole
 
@@ -36,7 +35,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
-def post(service: Embedded, walker: str, **fields: Any) -> httpx.Response:
+def post(service: ServiceInProcess, walker: str, **fields: Any) -> httpx.Response:
     trace = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
     return ask(service.app, "POST", f"/walker/{walker}", service.token, json=fields, headers=trace)
 
@@ -49,7 +48,7 @@ def test_a_requests_walker_and_storage_are_inside_each_other(
     tmp_path: Path, told: InMemorySpanExporter
 ) -> None:
     message = {"role": "user", "content": CANARY}
-    with embedded(tmp_path / "data") as service:
+    with in_process(tmp_path / "data") as service:
         told.clear()
         assert post(service, "render", session=CANARY, messages=[message]).status_code == 200
         assert post(service, "explain", session="none", turn=7).status_code == 404
@@ -69,7 +68,7 @@ def test_a_requests_walker_and_storage_are_inside_each_other(
 
 def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter) -> None:
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000, "model": "gpt-4o"}
-    with embedded(tmp_path / "data") as service:
+    with in_process(tmp_path / "data") as service:
         told.clear()
         reply = post(service, "render", **fields)
     view = reply.json()["reports"][0]
@@ -112,7 +111,7 @@ def test_a_completion_is_inside_the_request_that_needs_it(
     """The model is a labelled double."""
     notes = {"notes": CANARY, "quotes": []}
     compactor = provided(lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor")
-    with compactor as double, embedded(tmp_path / "data") as service:
+    with compactor as double, in_process(tmp_path / "data") as service:
         fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
         reply = post(service, "render", **fields)
     assert CANARY in reply.text

@@ -1,0 +1,90 @@
+"""A server of a program's own: it starts with the block and ends with it, or with the program.
+
+    with embedded() as service, service.client() as client:
+        client.render("my-session", messages)
+
+The program itself loads neither Jac nor the store. It needs the `[server]` extra.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_serve
+from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.client import AsyncContextRender, ContextRender
+from contextrender_bridge.client.connection import TIMEOUT
+from contextrender_bridge.local_service import STOP_SECONDS
+
+_SERVE = (
+    "import sys; from contextrender_bridge.server.process.private_server import main;"
+    " sys.exit(main(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True)
+class PrivateService:
+    """The address of a private server on loopback, and the only token that was made for it."""
+
+    url: str
+    token: str = field(repr=False)
+
+    def client(self, *, timeout: float = TIMEOUT) -> ContextRender:
+        """Return a synchronous client of the server."""
+        return ContextRender(self.url, self.token, timeout=timeout)
+
+    def async_client(self, *, timeout: float = TIMEOUT) -> AsyncContextRender:
+        """Return an asynchronous client of the server."""
+        return AsyncContextRender(self.url, self.token, timeout=timeout)
+
+
+@contextmanager
+def embedded(data: Path | str | None = None) -> Iterator[PrivateService]:
+    """Start a private server over `data`, or over the folder of `contextrender serve`.
+
+    Raise CommandError if the folder cannot be made or written to, if the server does not start, and
+    without the server's packages.
+    """
+    if importlib.util.find_spec("jaclang") is None:
+        raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
+    # `-P`: the program's own folder may have a `nodes` or `graph`, which the app must not meet.
+    command = [sys.executable, "-P", "-c", _SERVE, str(Path(data) if data else data_dir())]
+    # A session of its own, so that Ctrl-C reaches the program alone; the end of its input, which
+    # comes when the program dies, too, ends the server.
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as server:
+        assert server.stdin and server.stdout
+        try:
+            yield _read_address(server.stdout.readline())
+        finally:
+            server.stdin.close()
+            try:
+                server.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+@asynccontextmanager
+async def embedded_async(data: Path | str | None = None) -> AsyncIterator[AsyncContextRender]:
+    """Start a private server over `data`, and return a client of it."""
+    with embedded(data) as service:
+        async with service.async_client() as client:
+            yield client
+
+
+def _read_address(line: bytes) -> PrivateService:
+    """Return what a private server writes when it has started. Raise CommandError if it failed."""
+    if not line:
+        raise CommandError("the private server did not start; its reason is on stderr.")
+    written = json.loads(line)
+    if sentence := written.get("error"):
+        raise CommandError(sentence)
+    return PrivateService(written["url"], written["token"])
