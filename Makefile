@@ -42,7 +42,7 @@ chaos: export DAMAGED_EXAMPLES ?= 200
 chaos: export LONGEST_TEST_SECONDS ?= 7200
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/watching/test_readiness.py \
-		tests/api/test_damaged.py tests/proxy/test_fail_open.py \
+		tests/api/test_damaged.py tests/api/test_check.py tests/proxy/test_fail_open.py \
 		tests/graph/store/test_failover.py
 
 # Generated transcripts for the engine, and requests to every endpoint, the proxy's three dialects and

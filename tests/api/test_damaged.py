@@ -355,7 +355,7 @@ def test_lost_edges_of_what_a_call_showed_are_told_and_nothing_goes_on_from_it(
     goes_on(alice.api)
 
 
-LOST = [(JOINS, "answered model calls"), ((), "messages of branch")]
+LOST = [(JOINS, "sums count"), ((), "messages of branch")]
 
 
 @pytest.mark.parametrize(("edges", "sentence"), LOST)

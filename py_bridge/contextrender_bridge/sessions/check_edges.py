@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord, changes
@@ -20,6 +20,9 @@ from contextrender_bridge.sessions.ids import (
     earlier_call_ids,
 )
 from contextrender_bridge.store import rows
+
+INTO_CALLS: Final = ("AwaitsAnswer", "NextCall")
+"""The types of edges that what their target tells gives."""
 
 
 def check_edges(nodes: NodeCheck) -> Iterator[Finding]:
@@ -43,11 +46,19 @@ class _EdgeCheck:
             (source, kind, target): data
             for source, kind, target, data in nodes.store.edges(nodes.owner, nodes.belong)
         }
-        self._from: defaultdict[UUID, list[Edge]] = defaultdict(list)
+        self._from: defaultdict[UUID, set[Edge]] = defaultdict(set)
+        self._into: defaultdict[UUID, set[Edge]] = defaultdict(set)
         for edge in self.there:
-            self._from[edge[0]].append(edge)
-        # What has such an edge, or may have.
-        self._answered = {edge[0] for edge in self.there if self.name(edge) == "AnsweredBy"}
+            self._from[edge[0]].add(edge)
+            self._into[edge[2]].add(edge)
+        joins = {nodes.store.kinds.number("nodes.edges", name): name for name in JOINS}
+        named = {
+            target if joins[kind] == "AwaitsAnswer" else source
+            for source, kind, target in self.there
+            if kind in joins
+        }
+        self._lost = named - nodes.found.keys() - nodes.unread
+        """Calls that edges name and that are not there."""
         self._calls: dict[UUID, str] = {}
         """What may be told of each call that there may be."""
         self._judged: dict[UUID, str] = {}
@@ -73,30 +84,26 @@ class _EdgeCheck:
             yield from self._uses(info, ids, history)
         for edge in self.there.keys() - self._wanted:
             name = self.name(edge)
-            tells = self._judged.get(edge[2] if name == "AwaitsAnswer" else edge[0])
+            tells = self._judged.get(edge[2] if name in INTO_CALLS else edge[0])
             if tells and name in FOLLOW:
                 yield nodes.finding("changed", f"an edge {name} unlike {tells}", edge=edge)
 
     def lost_calls(self) -> Iterator[Finding]:
         """Calls that edges or what others go on from tell of, then those only counted."""
         nodes = self._nodes
-        joins = {nodes.store.kinds.number("nodes.edges", name): name for name in JOINS}
-        named = {
-            target if joins[kind] == "AwaitsAnswer" else source
-            for source, kind, target in self.there
-            if kind in joins
-        }
-        lost = named - nodes.found.keys() - nodes.unread
-        for told in sorted(self._calls.get(call, "a model call") for call in lost):
+        for told in sorted(self._calls.get(call, "a model call") for call in self._lost):
             yield nodes.finding("lost", told)
+        if nodes.session not in nodes.found:
+            return
         try:
-            counted = total_of(nodes.found.get(nodes.session, {}).get("spent", ())).calls
+            counted = total_of(nodes.found[nodes.session].get("spent", ())).calls
         except (ValueError, TypeError):
             return
-        known = self._answered & {*nodes.found, *nodes.unread, *lost}
-        if counted > len(known):
-            told = f"{counted - len(known)} answered model calls that the session's sums count"
-            yield nodes.finding("lost", told)
+        at_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.found.values())
+        # A call that is lost or unreadable may have been counted any number of times.
+        if counted != at_nodes and not self._lost and not nodes.unread:
+            told = f"the session's sums count {counted} model calls, its nodes {at_nodes}"
+            yield nodes.finding("lost" if counted > at_nodes else "changed", told)
 
     def _lacking(self, edges: Sequence[Edge], where: str) -> Iterator[Finding]:
         """Those that are not there, though their ends are."""
@@ -128,8 +135,6 @@ class _EdgeCheck:
         for id, messages, again in _call_places(session, info, history):
             self._calls[id] = f"the model call with {messages} messages of branch {info.number}"
             answered = not again and history.roles[messages : messages + 1] == ["assistant"]
-            if answered:
-                self._answered.add(id)
             fact = _fact_in(found.get(id))
             if fact is None or messages == len(history) < info.messages:
                 continue
@@ -143,15 +148,20 @@ class _EdgeCheck:
             earlier = earlier_call_ids(
                 session, nodes.known_branches, info.number, history, messages
             )
-            last = next((each for each in earlier if _fact_in(found.get(each))), None)
-            if last is not None:
+            absent = self._lost | nodes.unread
+            last = next((one for one in earlier if one in absent or _fact_in(found.get(one))), None)
+            follows_lost = last in absent
+            if follows_lost:
+                self._wanted |= self._into[id]
+            elif last is not None:
                 wanted.append(self._edge(last, "NextCall", id))
-            if (told := found[id].get("edges", -1)) >= 0:
-                shown = self._shown(id)
+            shown = {edge for edge in self._from[id] if self.name(edge) in KINDS}
+            told = found[id].get("edges", -1)
+            if told >= 0 and len(shown) != told:
+                lost = f"{told - len(shown)} edges of what {self._calls[id]} showed"
+                yield nodes.finding("lost", lost, node=id)
+            if told >= 0 or follows_lost:
                 self._wanted |= shown
-                if len(shown) != told:
-                    lost = f"{told - len(shown)} edges of what {self._calls[id]} showed"
-                    yield nodes.finding("lost", lost, node=id)
                 continue
             before = _fact_in(found.get(last)) if last else None
             ends = {
@@ -163,10 +173,6 @@ class _EdgeCheck:
             wanted += [self._edge(id, name, ids[event]) for event, name in ends.items()]
         self._wanted |= set(wanted)
         yield from self._lacking(wanted, f"branch {info.number}")
-
-    def _shown(self, call: UUID) -> set[Edge]:
-        """Return the edges that tell what a call showed."""
-        return {edge for edge in self._from[call] if self.name(edge) in KINDS}
 
     def _uses(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> Iterator[Finding]:
         """What a branch's operations drew on, by its texts, against the edges that say so."""

@@ -78,9 +78,10 @@ class NodeCheck:
             if message and (not whole or fields["position"] != message[0]["position"]):  # type: ignore[index]
                 start = event - len(message)
                 if before is not None and not is_intact(message, before):
-                    told = f"message {message[0]['position']} of branch {info.number}"
-                    ends = whole or event == info.events
-                    yield self.finding("changed" if ends else "lost", told)
+                    # If the next event is lost, it may be of this message: that finding is enough.
+                    if whole or event == info.events:
+                        told = f"message {message[0]['position']} of branch {info.number}"
+                        yield self.finding("changed", told)
                     sound = min(sound, start)
                 before = message[0]["digest"]
                 message = []

@@ -44,7 +44,8 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
     moves = [(moved_id(id, new), owner, id) for id in parts if id != old]
-    ends = [*moves, (new, owner, old)]
+    ids = {*parts, *_ends_between(store, owner, *ids_of_session(old))} - {old}
+    ends = [*((moved_id(id, new), owner, id) for id in ids), (new, owner, old)]
     with store.transaction() as cursor:
         # Whoever finds the first row as it was read moves them all.
         if not guard or store.run(cursor, (GUARD, guard)) != [1]:
@@ -62,6 +63,19 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
             (JOIN, [(owner, owner, owns, new, None)]),
         )
     return name
+
+
+def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUID]:
+    """Return the ids in a range that edges lead from or to, whether or not a node is there."""
+    return {
+        store.uuid(id)
+        for end, index in (("source", ""), ("target", BY_TARGET))
+        for (id,) in store.read(
+            f"SELECT DISTINCT {end} FROM edges {index} "
+            f"WHERE owner = ? AND {end} >= ? AND {end} <= ?",
+            (owner, first, last),
+        )
+    }
 
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:

@@ -1,0 +1,231 @@
+"""What `check` finds: nothing in what calls wrote, and a single lost row exactly."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from uuid import UUID
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.sessions.check import check_owner
+from contextrender_bridge.sessions.findings import Edge, Finding
+from contextrender_bridge.sessions.ids import place_of_id
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.opening import open_store
+from contextrender_bridge.store.writes import WriteBatch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.api.client import Api
+from tests.api.conftest import Service, User
+from tests.server.servers import Server, another
+from tests.support.transcripts import agent_run, assistant, call, result, user
+
+USAGE = [900, 50, 20, 0, 40]
+NUMBERS = st.integers(0, 9)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("render"), NUMBERS),
+        st.tuples(st.just("answer"), NUMBERS),
+        st.tuples(st.just("answer"), NUMBERS),
+        st.tuples(st.just("usage"), NUMBERS),
+        st.tuples(st.just("say"), NUMBERS),
+        st.tuples(st.just("sync"), NUMBERS),
+        st.tuples(st.just("rewrite"), NUMBERS),
+        st.tuples(st.just("return"), NUMBERS),
+        st.tuples(st.just("switch"), NUMBERS),
+        st.tuples(st.just("share"), NUMBERS),
+        st.tuples(st.just("delete"), NUMBERS),
+    ),
+    min_size=6,
+    max_size=24,
+)
+POLICIES = ("contextrender", "contextrender_cache_aware", "contextrender_excerpts", "recency")
+SENT = ("rendered", "rendered", "rendered", "whole", "held_out")
+
+
+@pytest.fixture(scope="module")
+def other(service: Service) -> Iterator[Server]:
+    with another(service.data) as server:
+        yield server
+
+
+class Agent:
+    """An agent that writes one session through one or two servers."""
+
+    def __init__(self, servers: list[Api]) -> None:
+        self.servers, self.at = servers, 0
+        self.line: list[Json] = agent_run(3, lines=3)
+        self.lines: list[list[Json]] = [self.line]
+        self.made = 0
+
+    @property
+    def api(self) -> Api:
+        return self.servers[self.at]
+
+    def take(self, step: str, number: int) -> None:
+        self.made += 1
+        getattr(self, step)(number)
+        if len(self.line) > 1:
+            self.lines.append(self.line)
+
+    def render(self, number: int) -> None:
+        fields: Json = {"policy": POLICIES[number % 4], "budget": (80, 200, 2_000)[number % 3]}
+        if number > 6:
+            fields["used"] = {"messages": max(len(self.line) - 2, 1), "tokens": USAGE}
+        sent, client = SENT[number % 5], f"agent-{number % 2}"
+        self.api("render", session="s", messages=self.line, sent=sent, client=client, **fields)
+
+    def answer(self, number: int) -> None:
+        name = f"made_{self.made}"
+        asked = call(name, "look", f'{{"at": "ORD-{1000 + number}"}}')
+        self.line = [*self.line, assistant(f"I look at ORD-100{number}.", asked)]
+        if number % 4:
+            self.line = [*self.line, result(name, f"ORD-100{number} precedes hub_{name}.")]
+        if number % 2:
+            self.sync(number)
+
+    def say(self, number: int) -> None:
+        self.line = [*self.line, user(f"And what about made_{self.made - number}?")]
+
+    def usage(self, number: int) -> None:
+        used = {"messages": max(len(self.line) - number % 4, 1), "tokens": USAGE}
+        if number > 5:
+            used |= {"sent": "whole", "model": "gpt-4o"}
+        self.api.post("record_usage", session="s", used=used)
+
+    def sync(self, number: int) -> None:
+        self.api("sync", session="s", messages=self.line)
+
+    def rewrite(self, number: int) -> None:
+        kept = max(1, len(self.line) - number)
+        self.line = [*self.line[:kept], user(f"Forget that; step {self.made}.")]
+
+    def switch(self, number: int) -> None:
+        WORKING_SET.clear()
+        self.at = (self.at + 1) % len(self.servers)
+
+    def share(self, number: int) -> None:
+        self.api.post("share_session", session="s")
+
+    def delete(self, number: int) -> None:
+        if number > 7:
+            self.api.post("delete_session", session="s")
+
+
+def written(agent: Agent, steps: list[tuple[str, int]]) -> None:
+    """Take these steps; `return` goes back to a line of before, whole or without its end."""
+    for step, number in steps:
+        if step == "return":
+            line = agent.lines[number % len(agent.lines)]
+            agent.line = line if number % 2 else line[: max(2, len(line) - 1)]
+        else:
+            agent.take(step, number)
+
+
+def findings(store: Store, user: User) -> list[Finding]:
+    return list(check_owner(store, UUID(user.root), unreadable))
+
+
+def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
+    """Remove each row of a user in turn, yield its type and its key, and put it back."""
+    nodes = store.read("SELECT id, rev, kind, listed, data FROM nodes WHERE owner = ?", (owner,))
+    for id, rev, kind, listed, data in nodes:
+        if (name := store.kinds.name(kind)[1]) == "Root":
+            continue
+        with store.transaction() as cursor:
+            gone = "DELETE FROM nodes WHERE owner = ? AND id = ?"
+            store.run(cursor, (gone, [(owner, store.uuid(id))]))
+        yield name, store.uuid(id)
+        row = (owner, store.uuid(id), rev, kind, listed, data)
+        insert = "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, ?, ?, ?, ?)"
+        with store.transaction() as cursor:
+            store.run(cursor, (insert, [row]))
+    edges = store.read("SELECT source, kind, target, data FROM edges WHERE owner = ?", (owner,))
+    for source, kind, target, data in edges:
+        edge = (store.uuid(source), kind, store.uuid(target))
+        store.write(WriteBatch(part=[(owner, *edge)]))
+        yield store.kinds.name(kind)[1], edge
+        store.write(WriteBatch(join=[(owner, *edge, data)]))
+
+
+def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
+    """Return whether findings name one lost row, and no other but edges that lack this end."""
+    if isinstance(key, UUID):
+        own = [one for one in found if one.kind != "loose"]
+        assert all(one.edge and key in one.edge for one in found if one.kind == "loose")
+        branch, number, _ = place_of_id(key)
+        sentences = {
+            "Session": "the node of session",
+            "Branch": f"branch {branch}",
+            "ModelCall": "the model call with",
+            "ShareLink": "",
+        }
+        sentence = sentences.get(name, f"event {number} of branch {branch}")
+        if not sentence:
+            return not own
+        return len(own) == 1 and own[0].kind == "lost" and own[0].told.startswith(sentence)
+    if len(found) != 1:
+        return False
+    (one,) = found
+    shown = f"1 edges of what the model call with {place_of_id(key[0])[1]}"
+    return (
+        one.edge == key
+        or (one.node == key[2] and one.kind == "orphan")
+        or (one.node == key[0] and one.told.startswith(shown[:31]))
+    )
+
+
+LIMITS = settings(
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+EXAMPLES = int(os.environ.get("DAMAGED_EXAMPLES", "20"))
+
+
+@settings(LIMITS, max_examples=EXAMPLES)
+@given(steps=STEPS)
+def test_check_finds_nothing_in_what_calls_wrote(
+    service: Service, steps: list[tuple[str, int]]
+) -> None:
+    alice = service.new_user()
+    written(Agent([alice.api]), steps)
+    with closing(open_store(alice.data)) as store:
+        assert findings(store, alice) == []
+
+
+@settings(LIMITS, max_examples=max(EXAMPLES // 5, 4))
+@given(steps=STEPS)
+def test_check_finds_exactly_a_row_that_is_lost(
+    service: Service, steps: list[tuple[str, int]]
+) -> None:
+    alice = service.new_user()
+    written(Agent([alice.api]), [*steps, ("render", 1), ("usage", 1)])
+    with closing(open_store(alice.data)) as store:
+        for name, key in removals(store, UUID(alice.root)):
+            found = findings(store, alice)
+            assert is_exactly(found, name, key), (name, key, [one.told for one in found])
+        assert findings(store, alice) == []
+
+
+@pytest.mark.slow
+@settings(LIMITS, max_examples=max(EXAMPLES // 2, 10))
+@given(steps=st.lists(STEPS, min_size=2, max_size=2))
+def test_check_finds_nothing_in_what_two_servers_wrote(
+    service: Service, other: Server, steps: list[list[tuple[str, int]]]
+) -> None:
+    """Each of two agents changes servers; then both call at once, on one session."""
+    alice = service.new_user()
+    with other.api(alice.api.token) as there:
+        agents = Agent([alice.api, there]), Agent([there, alice.api])
+        for agent, own in zip(agents, steps, strict=True):
+            written(agent, own)
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda agent: [agent.take("render", n) for n in (1, 2, 7)], agents))
+    with closing(open_store(alice.data)) as store:
+        assert findings(store, alice) == []
