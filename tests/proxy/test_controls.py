@@ -65,19 +65,17 @@ def test_what_is_no_compaction() -> None:
 USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
 
 
-def name(path: str = "", body: dict[str, Any] | None = None, **headers: str) -> str:
+def name(path: str = "", **headers: str) -> str:
     given = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
-    return session_of(path, given, body or {}, USER)
+    return session_of(path, given, USER)
 
 
 def test_the_order_of_names() -> None:
-    cached = {"prompt_cache_key": "cache:0"}
-    assert name("path", cached, x_contextrender_session="own", x_session_id="x") == "path"
-    assert name("", cached, x_contextrender_session="own", x_session_id="x") == "own"
-    assert name("", cached, x_session_id="x", x_claude_code_session_id="cc") == "x"
-    assert name("", cached, x_claude_code_session_id="cc", session_id="codex") == "cc"
-    assert name("", cached, session_id="codex") == "codex"
-    assert name("", cached) == "cache:0"
+    assert name("path", x_contextrender_session="own", x_session_id="x") == "path"
+    assert name("", x_contextrender_session="own", x_session_id="x") == "own"
+    assert name("", x_session_id="x", x_claude_code_session_id="cc") == "x"
+    assert name("", x_claude_code_session_id="cc", session_id="codex") == "cc"
+    assert name("", session_id="codex") == "codex"
     assert name("").startswith("auto-")
 
 
@@ -86,7 +84,7 @@ def test_names_made_from_the_beginning_are_the_callers_own() -> None:
     assert first == name("", authorization="Bearer a")
     assert first != name("", authorization="Bearer b")
     assert first != name("", x_api_key="a")
-    other = session_of("", [(b"authorization", b"Bearer a")], {}, [{**USER[0], "content": "hi"}])
+    other = session_of("", [(b"authorization", b"Bearer a")], [{**USER[0], "content": "hi"}])
     assert other != first
 
 

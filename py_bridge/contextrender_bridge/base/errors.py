@@ -8,7 +8,8 @@ ContextRenderError
 │   └── Damaged         what the store holds of it has a hole (422)
 ├── NotFound            no such session, result or turn of this caller (404)
 ├── Conflict            what should be made exists already, or a write lost a race (409)
-│   └── HistoryDiverged the prefix is not what is recorded (409)
+│   ├── HistoryDiverged the prefix is not what is recorded (409)
+│   └── OtherConversation  the messages part from what is recorded (409)
 └── ServerError         the server failed (500; other 5xx)
     ├── Busy            another writer holds the session for too long (503)
     └── NotReady        the server cannot serve now: its store or disk (503)
@@ -88,6 +89,12 @@ class HistoryDiverged(Conflict):
     code = "history_diverged"
 
 
+class OtherConversation(Conflict):
+    """The messages part from what is recorded, and the caller asked for no new branch."""
+
+    code = "other_conversation"
+
+
 class ServerError(ContextRenderError):
     """The server failed."""
 
@@ -118,7 +125,9 @@ class NotWritable(CommandError):
     """The data folder is there and cannot be written to, which may pass."""
 
 
-_BY_CODE = {kind.code: kind for kind in (HistoryDiverged, Busy, NotReady, Damaged)}
+_BY_CODE = {
+    kind.code: kind for kind in (HistoryDiverged, OtherConversation, Busy, NotReady, Damaged)
+}
 _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 

@@ -45,6 +45,9 @@ from contextrender_bridge.dialects import Transcript
 
 Message = Mapping[str, Any]
 
+WARNED = 1024
+"""Histories that are remembered to have been warned of."""
+
 
 class Core(Connection):
     """Every method is a flow that gives the reply, typed in `replies`, or raises.
@@ -57,6 +60,8 @@ class Core(Connection):
         super().__init__(url, token, **options)
         self.failures = Failures()
         self._sent = HistoryCache()
+        self._warned: dict[Key, None] = {}
+        """Histories of which it was said that they are above their budget."""
 
     def render(
         self,
@@ -169,6 +174,11 @@ class Core(Connection):
             reply = cast(RenderView, (yield from send))
             left = fitted(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
+            if left.failure and key not in self._warned:
+                self._warned[key] = None
+                if len(self._warned) > WARNED:
+                    del self._warned[next(iter(self._warned))]
+                self.failures.add(left.failure)
             return left
         except Exception as failure:
             if not fail_open or is_callers_mistake(failure):
@@ -184,12 +194,21 @@ class Core(Connection):
         settings: Mapping[str, Any] | None = None,
         model: str | None = None,
         used: Mapping[str, Any] | None = None,
+        one_conversation: bool = False,
         token: str | None = None,
         line: str = "",
     ) -> Flow[SyncView]:
-        """Records what is new of `messages`; `settings` become the session's own."""
-        asked = {"settings": settings, "model": model, "used": used and dict(used)}
-        fields = {"session": session, **asked}
+        """Records what is new of `messages`; `settings` become the session's own.
+
+        With `one_conversation` messages that would begin a new branch raise OtherConversation.
+        """
+        fields: dict[str, Any] = {
+            "session": session,
+            "settings": settings,
+            "model": model,
+            "used": used and dict(used),
+            "one_conversation": one_conversation or None,
+        }
         return cast(SyncView, (yield from self._send_new("sync", messages, fields, token, line)))
 
     def explain(

@@ -30,8 +30,14 @@ from contextrender_bridge.dialects.observations import has_observations
 Body = Mapping[str, Any]
 
 _RECALL = re.compile(r"; recall result \d+ for all of it(?=:?\]\n)")
+BYTES_A_TOKEN = 4
+"""An estimate, for a warning alone."""
 _AGAIN = "; call its tool again for all of it"
 """What the line above an excerpt or a compaction says (`engine.plan.excerpt_text`)."""
+
+ABOVE_BUDGET = ("unpaired_results", "unreadable_messages")
+"""Failures of requests that were rendered, and are above their budget all the same."""
+_ABOVE_BUDGET = "history sent above its budget"
 
 log = logging.getLogger("contextrender")
 
@@ -76,7 +82,8 @@ class Failures:
             self._said.add(reason)
         self.heard(reason)
         if not again:
-            log.warning("history sent unchanged (%s)%s", reason, remedy and f": {remedy}")
+            text = _ABOVE_BUDGET if reason in ABOVE_BUDGET else "history sent unchanged"
+            log.warning("%s (%s)%s", text, reason, remedy and f": {remedy}")
 
     def end(self) -> None:
         """A history was fitted: what fails after it is said again."""
@@ -132,10 +139,26 @@ def fitted(
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:
         plan.show_result(result)
-    if not any(reply[what] for what in ("omitted", "replaced", "dropped_turns", "shortened")):
-        return RenderedRequest(body, False, reply, "", transcript, plan)
-    left = transcript.apply(plan)
-    return RenderedRequest(left, left != body, reply, "", transcript, plan, len(beyond))
+    left = body
+    if any(reply[what] for what in ("omitted", "replaced", "dropped_turns", "shortened")):
+        left = transcript.apply(plan)
+    changed = left is not body and left != body
+    failure = _over_budget(transcript, plan, reply, changed=changed)
+    count = len(beyond) + (len(plan.shown_strays()) if changed else 0)
+    return RenderedRequest(left, changed, reply, failure, transcript, plan, count)
+
+
+def _over_budget(
+    transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
+) -> str:
+    """Return why a request is above its budget though it was rendered; empty if it is not."""
+    if not changed and plan.hidden() + plan.shown_strays():
+        return "unpaired_results"
+    unread = sum(len(wire.dumps(item)) for item in transcript.unread_items()) // BYTES_A_TOKEN
+    if not unread:
+        return ""
+    sent = reply["tokens"]["after" if changed else "before"]
+    return "unreadable_messages" if sent + unread > reply["budget"] else ""
 
 
 def write_prompt(

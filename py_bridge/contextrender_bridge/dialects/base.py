@@ -107,6 +107,12 @@ class Transcript(ABC):
         apart = {index for index, place in enumerate(places) if place is None}
         return apart | {self._item_of[message] for message in newest}
 
+    def unread_items(self) -> list[Any]:
+        """Return the messages, calls and results that are not understood: they are always sent."""
+        read = set(self._item_of)
+        unread = [self._items[n] for n in self._stays if n not in read and n != NO_ITEM]
+        return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
+
     def _staying(self, plan: MessagePlan) -> list[int]:
         """The items of which anything may stay, in order: of a long history few."""
         found = {*self._stays, *range(self._end, len(self._items))}
@@ -130,6 +136,15 @@ class Transcript(ABC):
         if self._pairs is None:
             self._pairs = Pairs(self.messages, self._pairs_before)
         return self._pairs
+
+
+def _is_of_history(item: Any) -> bool:
+    """Return whether an item has the form of a message, a call or a result."""
+    if not isinstance(item, Mapping):
+        return False
+    kind = str(item.get("type"))
+    is_call = kind.endswith(("_call", "_call_output"))
+    return is_call or item.get("role") in ("assistant", "user", "tool", "function")
 
 
 def history_end(items: Sequence[Any]) -> int:

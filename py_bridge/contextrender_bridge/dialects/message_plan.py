@@ -189,6 +189,10 @@ class MessagePlan:
         call = self._messages[place[0]]["tool_calls"][place[1]]
         return str(call[call["type"]]["name"])
 
+    def shown_strays(self) -> list[int]:
+        """Return the results without a call that are sent though the plan omits them."""
+        return sorted(result for result in self._strays if result not in self._texts)
+
     def hidden(self) -> list[int]:
         """The results not shown at all, by position."""
         return sorted(r for r in self._calls_of if r not in self._texts or r in self._stubs)

@@ -89,9 +89,8 @@ class Compression:
         key = token, str(reply["session"])
         now = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
-        self._last[key] = LastReply(
-            now, replace(call, fit=RenderedRequest({}, failure=call.fit.failure))
-        )
+        failure = call.fit.failure if call.fit.reply is None else ""
+        self._last[key] = LastReply(now, replace(call, fit=RenderedRequest({}, failure=failure)))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))

@@ -132,23 +132,26 @@ def is_held_out(session: str, share: float) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def session_of(
-    path: str, headers: Headers, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
-) -> str:
-    """The session's name: by path, header, or `prompt_cache_key`; else made from how it begins.
+def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the session's name, by path or header; else one made from how the history begins.
 
     A name made so also depends on the caller's key for the provider: two callers that begin alike
-    have two sessions.
+    have two sessions. `prompt_cache_key` names none: it routes requests, and many people share it.
     """
-    cache_key = body.get("prompt_cache_key")
+    if name := given_name(path, headers):
+        return name
     given = _by_name(headers)
-    named = [path, *(given.get(name, "") for name in _SESSION_HEADERS)]
-    named.append(cache_key if isinstance(cache_key, str) else "")
-    for name in named:
-        if name.strip():
-            return _bounded(name.strip())
     caller = next((value for name in _CALLER_HEADERS if (value := given.get(name))), "")
     return name_of(messages, caller)
+
+
+def given_name(path: str, headers: Headers) -> str:
+    """Return the name that a caller gives the session; empty if it gives none."""
+    given = _by_name(headers)
+    for name in (path, *(given.get(name, "") for name in _SESSION_HEADERS)):
+        if name.strip():
+            return _bounded(name.strip())
+    return ""
 
 
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -57,6 +57,7 @@ class Conversation:
     hopeless: bool = False
     room: int | None = None
     most: int | None = None
+    warned: bool = False
     calls: int = 0
     failed: int = 0
     used: Mapping[str, Any] | None = None

@@ -23,17 +23,26 @@ from contextrender_bridge.client.fitting import (
 )
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.controls import Controls, is_agents, line_of, session_of
+from contextrender_bridge.proxy.controls import (
+    Controls,
+    given_name,
+    is_agents,
+    line_of,
+    session_of,
+)
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.routing import Headers
-from contextrender_bridge.proxy.usage_reporting import UsageNotes, client_of
+from contextrender_bridge.proxy.session_names import SessionNames
+from contextrender_bridge.proxy.usage_reporting import REFERENCES, UsageNotes, client_of
 
 REMEMBERED = 1024
 LATER_SECONDS = 30.0
 PATIENCE = 3
 PAUSE_SECONDS = 5.0
 SETTLE_SECONDS = 5.0
+_KEPT_BY = ("previous_response_id", "conversation", "conversation_id", "thread", "cached_content")
+"""Fields by which a request names a history that its provider has."""
 
 
 class Pause:
@@ -69,6 +78,7 @@ class Histories:
         self.notes = UsageNotes(client)
         self.deadline = settings.render_timeout
         self._pause = Pause()
+        self._names = SessionNames(client)
         self._recording: set[asyncio.Task[RenderedRequest]] = set()
         self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
 
@@ -80,16 +90,28 @@ class Histories:
         call = ProxiedCall("", RenderedRequest(body), Conversation(), asked)
         try:
             transcript = read.read(dialect_of(dialect, body))
-            call = replace(call, session=session_of(path, headers, body, transcript.messages))
+            call = replace(call, session=session_of(path, headers, transcript.messages))
             asked = asked.for_request(call.session, dialect, body)
+            if asked.mode == "render" and has_references(body):
+                asked = replace(asked, mode="observe", sent="whole", whole_for=REFERENCES)
             call = replace(call, asked=asked, fit=RenderedRequest(body, transcript=transcript))
-            if not transcript.messages or _is_kept_elsewhere(body):
+            if not transcript.messages or is_kept_elsewhere(body):
                 return call
             if is_agents(headers) and is_side_call(body):
                 return call
             if not asked.identified:
                 return self._failed(call, "token_missing")
             line = line_of(transcript.messages)
+            if not given_name(path, headers) and not self._pause.on:
+                found = self._names.find(
+                    call.session,
+                    transcript.messages,
+                    token=asked.token,
+                    line=line,
+                    model=body.get("model"),
+                )
+                name = await asyncio.wait_for(found, self.deadline)
+                call = replace(call, session=name)
             conversation = self._conversation((asked.token, call.session, line), transcript)
             call = replace(call, conversation=conversation)
             if self._pause.on:
@@ -105,7 +127,8 @@ class Histories:
                 token=asked.token,
                 line=line,
             )
-            if asked.mode == "observe" or size.fits(transcript.messages, recorded, budget):
+            is_small = size.fits(transcript.messages, recorded, budget)
+            if asked.mode == "observe" or (is_small and not transcript.unread_items()):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
@@ -113,6 +136,7 @@ class Histories:
                 return replace(call, later=later)
             return replace(call, fit=await self._outcome(work, body, self.deadline))
         except Exception as failure:
+            self._pause.note(failed=_is_outage(failure))
             return self._failed(call, reason_of(failure))
 
     async def settle(self) -> None:
@@ -174,7 +198,13 @@ class Histories:
         conversation.branch = reply["branch"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         conversation.size = Size(len(transcript.messages), tokens, reply["budget"])
-        return fitted(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
+        left = fitted(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
+        if asked.mode != "render":
+            return replace(left, failure="")
+        if left.failure and not conversation.warned:
+            conversation.warned = True
+            self.failures.add(left.failure)
+        return left
 
     def _conversation(self, key: Hashable, transcript: Transcript) -> Conversation:
         """The history's conversation, and its first system prompt in place of what came now."""
@@ -216,6 +246,18 @@ def _leading_system(transcript: Transcript) -> list[Json]:
     return system
 
 
-def _is_kept_elsewhere(body: Mapping[str, Any]) -> bool:
-    """Whether the provider holds the history, and the request only its newest part."""
-    return bool(body.get("previous_response_id") or body.get("conversation"))
+def is_kept_elsewhere(body: Mapping[str, Any]) -> bool:
+    """Return whether the provider holds the history, or is to hold it from this request on.
+
+    A later request then has only what is new: it is no history, and the first one is not shortened,
+    since the provider would keep the short one.
+    """
+    return any(body.get(name) for name in _KEPT_BY)
+
+
+def has_references(body: Mapping[str, Any]) -> bool:
+    """Return whether some items of a Responses request are only named: the provider has them."""
+    items = body.get("input")
+    return isinstance(items, list) and any(
+        isinstance(item, Mapping) and item.get("type") == "item_reference" for item in items
+    )

@@ -131,7 +131,8 @@ class _Attempt:
     @property
     def delivery(self) -> str:
         """What the model was sent, as the service records it."""
-        is_whole = self.was_refused or self._call.fit.failure
+        fit = self._call.fit
+        is_whole = self.was_refused or (fit.failure and not fit.changed)
         return "whole" if is_whole else self._call.asked.sent
 
     def first(self) -> bytes:

@@ -22,6 +22,8 @@ from contextrender_bridge.proxy.routing import Headers, first
 
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40
+REFERENCES = "references"
+"""Why a history is sent in full: the provider has some of its items."""
 BYTES_A_TOKEN = 4
 
 log = logging.getLogger("contextrender")
@@ -68,9 +70,11 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
         if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
             found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:
+            is_full = call.asked.mode == "render" and not fit.changed
+            is_full = is_full or call.asked.whole_for == REFERENCES
             found += [
                 own_header("tokens-before", tokens["before"]),
-                own_header("tokens-after", tokens["after"]),
+                own_header("tokens-after", tokens["before"] if is_full else tokens["after"]),
             ]
         if added := added_by(declared_by(call)):
             found.append(own_header("tokens-added", added))
@@ -108,7 +112,8 @@ class UsageNotes:
     def add(self, call: ProxiedCall, usage: Usage | None, sent: str) -> None:
         """A call has ended. A service that has not answered it is not asked to note it, too."""
         used = _used_by(call, usage, sent)
-        if not call.session or not call.messages or call.fit.failure:
+        is_unknown = call.fit.failure and call.fit.reply is None
+        if not call.session or not call.messages or is_unknown:
             return
         if before := self._waiting.get(id(call.conversation)):
             self._tell_now(*before)

@@ -1,0 +1,232 @@
+"""One conversation is one session: nobody's results are found from another's."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contextrender_bridge import ContextRender, Credentials, mcp_server
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client import AsyncContextRender
+
+from tests.proxy.conftest import Setup, Start
+from tests.support.scripted_model import whole
+
+SECRET = "owner A, account DEMO-1111"
+
+
+def said(role: str, text: str) -> Json:
+    return {"role": role, "content": text}
+
+
+def looked(name: str, text: str) -> list[Json]:
+    call = {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": name, "content": text},
+    ]
+
+
+def send(setup: Setup, messages: list[Json], **more: Any) -> str:
+    """The name of the session that a request is recorded in."""
+    setup.model.answer = lambda _: whole({"id": "1"})
+    got = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
+    assert got.status_code == 200
+    assert "x-contextrender-fail-open" not in got.headers
+    return str(got.headers["x-contextrender-session"])
+
+
+def surfaces(own: str) -> dict[str, Callable[[ContextRender], Any]]:
+    """What reads a session across its branches, by name."""
+    return {
+        "recall": lambda client: client.recall(own, query="account"),
+        "search": lambda client: client.call("search", {"session": own, "query": "DEMO-1111"}),
+        "explain": lambda client: client.explain(own),
+        "export": lambda client: client.export_session(own),
+        "timeline": lambda client: client.call("timeline", {"session": own}),
+    }
+
+
+def check_apart(setup: Setup, own: str, other: str) -> None:
+    """From one session nothing of the other is found, on any surface."""
+    assert own != other
+    client = setup.service
+    for name, look in surfaces(own).items():
+        assert "DEMO-1111" not in str(look(client)), name
+    assert client.inspect_session(own)["session"]["branches"] == 1
+    assert "DEMO-1111" in str(client.recall(other, query="account"))
+
+
+@pytest.fixture(scope="module")
+def names(usual: Setup) -> tuple[str, str]:
+    """The sessions of two people who begin alike; the second one's is the first name."""
+    usual.http.cookies.clear()
+    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
+    a = [*hello, said("user", "I am A."), *looked("a1", SECRET)]
+    b = [*hello, said("user", "I am B."), *looked("b1", "owner B")]
+    first = send(usual, a)
+    return send(usual, b), first
+
+
+@pytest.mark.parametrize("surface", ["recall", "search", "explain", "timeline"])
+def test_a_share_link_opens_one_conversation(
+    credentials: Credentials, names: tuple[str, str], surface: str
+) -> None:
+    own, other = names
+    with ContextRender(credentials.url, credentials.token) as client:
+        link = client.call("share_session", {"session": own})
+    secret = str(link["path"]).partition("&to=")[0].removeprefix("/console/#view=")
+    with ContextRender(credentials.url, secret) as visitor:
+        assert "DEMO-1111" not in str(surfaces(own)[surface](visitor))
+        with pytest.raises(ContextRenderError):
+            surfaces(other)[surface](visitor)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("recall", {"query": "account"}), ("explain", {"budget": 400})]
+)
+def test_the_mcp_server_reads_one_conversation(
+    credentials: Credentials, names: tuple[str, str], tool: str, arguments: Json
+) -> None:
+    own, other = names
+    mcp = pytest.importorskip("mcp")
+
+    async def ask(session: str) -> str:
+        async with (
+            AsyncContextRender(credentials.url, credentials.token) as client,
+            mcp.Client(mcp_server.build_mcp(client)) as agent,
+        ):
+            found = await agent.call_tool(tool, {"session": session, **arguments})
+        assert not found.is_error
+        return str(found.structured_content)
+
+    assert "DEMO-1111" not in asyncio.run(ask(own))
+    assert "results" in asyncio.run(ask(other))
+
+
+@pytest.mark.parametrize("key", [{}, {"prompt_cache_key": "demo-app"}])
+def test_histories_that_begin_alike(setup: Setup, key: Json) -> None:
+    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
+    a = [*hello, said("user", "I am A."), *looked("a1", SECRET)]
+    b = [*hello, said("user", "I am B.")]
+    first, second = send(setup, a, **key), send(setup, b, **key)
+    check_apart(setup, second, first)
+    # They go on where they were, whoever comes first, and in a proxy that has not seen them.
+    assert send(setup, [*b, *looked("b1", "nothing"), said("user", "on")], **key) == second
+    assert send(setup, [*a, said("user", "on")], **key) == first
+    check_apart(setup, second, first)
+
+
+def test_a_new_proxy_finds_the_same_names(start: Start) -> None:
+    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
+    a = [*hello, said("user", "I am A."), *looked("call_1", SECRET)]
+    b = [*hello, said("user", "I am B."), *looked("call_1", "of B")]
+    names = [send(start(), messages) for messages in (a, b, b, a)]
+    assert names[0] == names[3] != names[1] == names[2]
+
+
+def test_a_shared_cache_key(setup: Setup) -> None:
+    key = f"demo-{uuid.uuid4().hex}"
+    a = [said("user", "I am A."), *looked("a1", SECRET)]
+    first = send(setup, a, prompt_cache_key=key)
+    second = send(setup, [said("user", "I am B.")], prompt_cache_key=key)
+    check_apart(setup, second, first)
+
+
+def test_histories_that_part_at_an_answer_or_a_result(setup: Setup) -> None:
+    hello = said("user", f"hello {uuid.uuid4().hex}")
+    step = looked("call_0", "the same")
+    ways = [
+        [hello, said("assistant", "Hello."), said("user", "on"), *looked("a1", SECRET)],
+        [hello, said("assistant", "Hi."), said("user", "on")],
+        [hello, *step, *looked("call_1", "of a third")],
+        [hello, *step[:1], {**step[1], "content": "of a fourth"}],
+    ]
+    names = [send(setup, way) for way in ways]
+    assert len(set(names)) == 4
+    for name in names[1:]:
+        check_apart(setup, name, names[0])
+
+
+def test_a_past_that_the_agent_rewrote_is_still_found(setup: Setup) -> None:
+    ask = said("user", f"Find the fault. {uuid.uuid4().hex}")
+    first = looked("call_" + uuid.uuid4().hex, "the first")
+    old = [ask, *first, *looked("call_" + uuid.uuid4().hex, SECRET)]
+    new = [ask, *first[:1], {**first[1], "content": "[cleared]"}, said("user", "on")]
+    before, after = send(setup, old), send(setup, new)
+    assert before == after
+    assert "DEMO-1111" in str(setup.service.recall(after, query="account"))
+
+
+def test_a_history_that_the_provider_holds_is_not_recorded(setup: Setup) -> None:
+    name = f"thread-{uuid.uuid4().hex}"
+    use = {"type": "tool_use", "id": "u0", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "u0", "content": "word " * 900}
+    begun = [
+        said("user", "Find the fault."),
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    more = [{"role": "user", "content": [{**result, "tool_use_id": "u2"}]}]
+    output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
+    bodies: list[tuple[str, Json]] = [
+        ("messages", {"messages": begun, "thread": {"type": "create"}}),
+        (
+            "messages",
+            {"messages": more, "thread": {"type": "continue", "id": "1"}},
+        ),
+        ("responses", {"input": [output], "previous_response_id": "r1"}),
+        ("responses", {"input": [output], "conversation": {"id": "conv_1"}}),
+        (
+            "chat/completions",
+            {"messages": [said("user", "x")], "cached_content": "c/1"},
+        ),
+    ]
+    setup.model.answer = lambda _: whole({"id": "1"})
+    for path, body in bodies:
+        body = {"model": "m", "max_tokens": 9, **body}
+        got = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
+        assert setup.model.asked[-1].json == body
+        assert "x-contextrender-tokens-after" not in got.headers
+        assert "x-contextrender-fail-open" not in got.headers
+    listed = setup.service.list_sessions(query=name)["sessions"]
+    assert listed == []
+
+
+def test_a_history_with_references_is_recorded_and_sent_in_full(setup: Setup) -> None:
+    output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
+    items = [said("user", "Go."), {"type": "item_reference", "id": "fc_0"}, output]
+    session = uuid.uuid4().hex
+    setup.model.answer = lambda _: whole({"id": "1"})
+    body = {"model": "m", "input": items}
+    got = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
+    assert setup.model.asked[-1].json == body
+    tokens = [int(got.headers[f"x-contextrender-tokens-{name}"]) for name in ("before", "after")]
+    assert tokens[0] == tokens[1] > 300
+    assert got.headers["x-contextrender-full-history"] == "references"
+
+
+STRAY = {"role": "tool", "tool_call_id": "gone", "content": "word " * 900}
+NAMELESS = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"arguments": "x" * 9000}}]}
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"), [(STRAY, "unpaired_results"), (NAMELESS, "unreadable_messages")]
+)
+def test_what_cannot_be_shortened_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
+    session = uuid.uuid4().hex
+    setup.model.answer = lambda _: whole({"id": "1"})
+    messages: list[Json] = [said("user", "Go."), odd, said("user", "on")]
+    body = {"model": "m", "messages": messages}
+    before = setup.proxy.histories.failures.counts().get(reason, 0)
+    for _ in range(2):
+        path = f"/s/{session}/v1/chat/completions"
+        got = setup.post(path, body, x_contextrender_budget="300")
+        assert got.headers["x-contextrender-fail-open"] == reason
+        tokens = [got.headers[f"x-contextrender-tokens-{name}"] for name in ("before", "after")]
+        assert tokens[0] == tokens[1]
+    assert setup.proxy.histories.failures.counts()[reason] == before + 1
+    fit = setup.service.fit(uuid.uuid4().hex, messages, budget=300)
+    assert (fit.failure, fit.changed) == (reason, False)
