@@ -44,7 +44,7 @@ async def compact(
         raise Refused(401, "unauthorized", "Send a token: `x-contextrender-token: TOKEN`.")
     messages = _read_messages(body.get("messages"))
     named = body.get("session")
-    session = session_of(named if isinstance(named, str) else path, [], body, messages)
+    session = session_of(named if isinstance(named, str) else path, [], messages)
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
     try:
