@@ -32,6 +32,7 @@ from contextrender_bridge.proxy.controls import (
 )
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
+from contextrender_bridge.proxy.provider_history import has_references, is_kept_by_provider
 from contextrender_bridge.proxy.routing import Headers
 from contextrender_bridge.proxy.session_names import SessionNames
 from contextrender_bridge.proxy.usage_reporting import REFERENCES, UsageNotes, client_of
@@ -41,8 +42,6 @@ LATER_SECONDS = 30.0
 PATIENCE = 3
 PAUSE_SECONDS = 5.0
 SETTLE_SECONDS = 5.0
-_KEPT_BY = ("previous_response_id", "conversation", "conversation_id", "thread", "cached_content")
-"""Fields by which a request names a history that its provider has."""
 
 
 class Pause:
@@ -95,7 +94,7 @@ class Histories:
             if asked.mode == "render" and has_references(body):
                 asked = replace(asked, mode="observe", sent="whole", whole_for=REFERENCES)
             call = replace(call, asked=asked, fit=RenderedRequest(body, transcript=transcript))
-            if not transcript.messages or is_kept_elsewhere(body):
+            if not transcript.messages or is_kept_by_provider(body):
                 return call
             if is_agents(headers) and is_side_call(body):
                 return call
@@ -244,20 +243,3 @@ def _leading_system(transcript: Transcript) -> list[Json]:
             break
         system.append(message)
     return system
-
-
-def is_kept_elsewhere(body: Mapping[str, Any]) -> bool:
-    """Return whether the provider holds the history, or is to hold it from this request on.
-
-    A later request then has only what is new: it is no history, and the first one is not shortened,
-    since the provider would keep the short one.
-    """
-    return any(body.get(name) for name in _KEPT_BY)
-
-
-def has_references(body: Mapping[str, Any]) -> bool:
-    """Return whether some items of a Responses request are only named: the provider has them."""
-    items = body.get("input")
-    return isinstance(items, list) and any(
-        isinstance(item, Mapping) and item.get("type") == "item_reference" for item in items
-    )

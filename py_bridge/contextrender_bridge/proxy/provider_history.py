@@ -1,0 +1,26 @@
+"""Recognises requests whose history, or a part of it, the provider keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+FIELDS = ("previous_response_id", "conversation", "conversation_id", "thread", "cached_content")
+"""Fields by which a request names a history that its provider keeps."""
+
+
+def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
+    """Return whether the provider keeps the history, or begins to keep it with this request.
+
+    A later request then has only new messages, so it is no history. The first one must not be
+    shortened, because the provider would keep the short one.
+    """
+    return any(body.get(name) for name in FIELDS)
+
+
+def has_references(body: Mapping[str, Any]) -> bool:
+    """Return whether a Responses request only names some items, which the provider keeps."""
+    items = body.get("input")
+    return isinstance(items, list) and any(
+        isinstance(item, Mapping) and item.get("type") == "item_reference" for item in items
+    )
