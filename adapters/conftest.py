@@ -13,8 +13,8 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.local_service import temporary_service
-from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.standalone import Standalone
+from contextrender_bridge.proxy.app import Proxy, trust_own_programs
+from contextrender_bridge.request_guards import Guard
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -91,7 +91,7 @@ def proxying(
         render_timeout=10.0,
     )
     inner = AsyncContextRender(service.url, service.token, retries=0)
-    with serving(Standalone(Proxy(settings, inner))) as address:
+    with serving(Guard(Proxy(settings, inner, trust_own_programs()))) as address:
         yield address
 
 

@@ -8,9 +8,8 @@ that its browser sends.
 
 from __future__ import annotations
 
-import json
 from asyncio import TimerHandle, Transport
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
@@ -19,61 +18,91 @@ from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from contextrender_bridge.asgi import (
+    App,
+    ClientDisconnected,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    error_fields,
+    send_error,
+)
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.base.settings import current_settings
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Any, Receive, Send], Awaitable[None]]
+from contextrender_bridge.body_limits import BodyLimits
 
 SETTING = "CONTEXTRENDER_ALLOWED_HOSTS"
 _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 
 
-class OwnHosts:
-    """ASGI middleware for every route: over loopback, only for this machine's names and pages.
+class Guard:
+    """ASGI middleware around each of our applications: hosts, bodies, and errors.
 
-    The setting `allowed_hosts` lists others, as `name` or `name:port`.
+    Over loopback it answers only to this machine's names and pages; the setting `allowed_hosts`
+    lists others, as `name` or `name:port`. A ContextRenderError from within becomes the reply.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, bodies: BodyLimits | None = None) -> None:
+        """Guard `app`. Without `bodies` the application limits what it reads itself."""
         self._app = app
+        self._bodies = bodies
         self._allowed = current_settings().allowed_hosts
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answers 421 to another host's name and 403 to another's page, before any route."""
-        refused = None if scope["type"] == "lifespan" else self.refusal(scope)
-        if refused is None:
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it before any route."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket" and self._refusal(scope):
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await _refuse(send, *refused)
+            await self._app(scope, receive, send)
 
-    def refusal(self, scope: Any) -> tuple[int, str, str] | None:
-        """The status, code and sentence that refuse a request; None where it may go on."""
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            if refused := self._refusal(scope):
+                raise refused
+            if self._bodies is None:
+                await self._app(scope, receive, note_start)
+            else:
+                with self._bodies.reading(scope, receive) as limited:
+                    await self._app(scope, limited, note_start)
+        except ClientDisconnected:
+            return
+        except ContextRenderError as error:
+            if started:
+                raise
+            await send_error(send, error)
+
+    def _refusal(self, scope: Scope) -> InvalidRequest | None:
+        """Return why a request is not for this server; None if it is."""
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            return 400, "several_hosts", "A request names one host."
+            return InvalidRequest("A request names one host.", code="several_hosts", status=400)
         if not is_loopback((scope.get("server") or ("",))[0]):
             return None
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):
             sentence = f"This server answers to this machine's names alone; {SETTING} lists others."
-            return 421, "unknown_host", sentence
+            return InvalidRequest(sentence, code="unknown_host", status=421)
         origin = headers.get(b"origin")
         if origin is None:
             foreign = headers.get(b"sec-fetch-site") in _ELSEWHERE and not _is_visit(scope, headers)
         else:
             page = urlsplit(origin.decode("latin-1").lower()).netloc
             foreign = page != host and page not in self._allowed
-        if foreign:
-            return (
-                403,
-                "origin_not_allowed",
-                f"Another site's page asks; {SETTING} lists those it may.",
-            )
-        return None
+        if not foreign:
+            return None
+        sentence = f"Another site's page asks; {SETTING} lists those it may."
+        return InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
     def _is_known(self, host: str) -> bool:
         try:
@@ -100,14 +129,6 @@ def _is_visit(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
     return shown and scope.get("method") in ("GET", "HEAD")
 
 
-async def _refuse(send: Send, status: int, code: str, message: str) -> None:
-    body = json.dumps({"error": {"type": code, "code": code, "message": message}}).encode()
-    length = str(len(body)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 HEAD_BYTES: Final = 65_536
 """Of a request's head, which comes before its token is looked at."""
 
@@ -116,7 +137,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's own, that turns away what is too much and drops what is too slow.
 
     `most` connections at once; `header_timeout` from a connection or a request's first byte until
-    the request's headers are there. What comes after the head is under server.admission.
+    the request's headers are there. What comes after the head is under body_limits.
     """
 
     most: ClassVar[int]
@@ -188,11 +209,12 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, code: str, sentence: str) -> None:
         if self.transport.is_closing():
             return
-        body = f'{{"error":{{"code":"{code}","message":"{sentence}"}}}}'
+        body = wire.dumps(error_fields(InvalidRequest(sentence, code=code)))
         reason = HTTPStatus(status).phrase
         self.transport.write(
             f"HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
+            + body
         )
         self.transport.close()
 

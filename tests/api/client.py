@@ -53,7 +53,7 @@ class Api:
 def error_of(reply: httpx.Response, status: int, code: str) -> Json:
     """The error in a reply, after checking that it is one and says something."""
     assert reply.status_code == status, reply.text
-    assert set(reply.json()) == {"error"}
+    assert set(reply.json()) == {"type", "error"}
     error: Json = reply.json()["error"]
     assert error["code"] == code, error
     assert len(error["message"].split()) >= 3, error

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.request_guards import OwnHosts
+from contextrender_bridge.proxy.app import Proxy, trust_nobody, trust_own_programs
+from contextrender_bridge.request_guards import Guard
 
 from tests.support.scripted_model import Model, serving
 
@@ -58,8 +58,11 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             client = AsyncContextRender(
                 url or credentials.url, token or credentials.token, retries=0
             )
-            proxy = Proxy(Settings(**chosen), client, own_token=own_token, secret=secret)
-            app = OwnHosts(Standalone(proxy))
+            trust = trust_own_programs(secret) if own_token else trust_nobody
+            chosen_settings = Settings(**chosen)
+            bodies = BodyLimits(chosen_settings)
+            proxy = Proxy(chosen_settings, client, trust, bodies=bodies)
+            app = Guard(proxy)
             address = open_things.enter_context(serving(app, **options))
             http = open_things.enter_context(httpx.Client(base_url=address, timeout=300))
             service = open_things.enter_context(ContextRender(credentials.url, credentials.token))

@@ -13,7 +13,7 @@ import pytest
 from contextrender_bridge import Credentials, request_guards
 from contextrender_bridge.base.settings import read_settings
 from contextrender_bridge.proxy import peers
-from contextrender_bridge.request_guards import OwnHosts
+from contextrender_bridge.request_guards import Guard
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
@@ -89,7 +89,7 @@ def test_beyond_loopback_other_names_are_served() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         served.append(scope["server"])
 
-    guarded = OwnHosts(app)
+    guarded = Guard(app)
     for address in ("10.0.0.7", "contextrender.embedded"):
         scope = {"type": "http", "server": (address, 80), "headers": [(b"host", b"name.example")]}
         asyncio.run(guarded(scope, None, None))  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ export class ServerError extends ContextRenderError {}
 /** The error of a reply that is not a success. */
 export function errorOf(status: number, body: unknown): ContextRenderError {
   const error = (body as { error?: unknown } | null)?.error;
-  const { code, message, ...details } = (error ?? {}) as Record<string, unknown>;
+  const { code, message, type: _, ...details } = (error ?? {}) as Record<string, unknown>;
   if (typeof code !== "string" || !/^\w+$/.test(code)) {
     const sentence = `The answer (HTTP ${status}) is not ContextRender's: is the address right?`;
     return new ServerError("unexpected_reply", status, sentence);

@@ -139,7 +139,8 @@ def error_of(status: int, body: object) -> ContextRenderError:
         return ServerError(sentence, code="unexpected_reply", status=status)
     told = {str(name): value for name, value in error.items()}
     code, message = str(told.pop("code", None)), str(told.pop("message", None))
-    told.pop("status", None)
+    for name in ("status", "type"):
+        told.pop(name, None)
     kind = _BY_CODE.get(code) or error_class(status)
     return kind(message, code=code, status=status, **told)
 

@@ -36,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
 
     import uvicorn
 
-    from contextrender_bridge.request_guards import OwnHosts
+    from contextrender_bridge.request_guards import Guard
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
     print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
     guard = guarded(app, lambda: resolve_credentials(known.url, None).token)
-    uvicorn.Server(http_config(OwnHosts(guard))).run(sockets=[listener])
+    uvicorn.Server(http_config(Guard(guard))).run(sockets=[listener])
     return 0

@@ -1,25 +1,33 @@
-"""The proxy as an ASGI application, in front of a service or as a part of one, where it reaches the
-walkers in process, for the token's user.
-"""
+"""The proxy as an ASGI application: on its own, behind `wrap`, or mounted in a service."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+from contextrender_bridge.asgi import (
+    ClientDisconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_lifespan,
+    read_body,
+    send_json,
+    while_connected,
+)
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.connection import Answer, Exchange, Step
-from contextrender_bridge.client.core import Core
+from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.proxy.compact import compact
-from contextrender_bridge.proxy.compress import Compression, Refused
-from contextrender_bridge.proxy.connections import Connections, Unavailable
+from contextrender_bridge.proxy.compress import Compression
+from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
@@ -34,24 +42,10 @@ from contextrender_bridge.proxy.routing import (
     first,
     json_body,
 )
-from contextrender_bridge.proxy.upstream import (
-    ClientDisconnected,
-    Receive,
-    Send,
-    pass_on,
-    read_body,
-    send_error,
-    send_unavailable,
-    send_whole,
-    while_connected,
-)
+from contextrender_bridge.proxy.upstream import pass_on
 
-Scope = Any
-URL = "http://contextrender.mounted"
-Walk = Callable[[str, Mapping[str, Any], Any], Awaitable[Answer]]
-_USER: ContextVar[Any] = ContextVar("user")
-"""The user whose request it is: whatever is done for it is done for that one."""
-PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
+Trust = Callable[[Scope, Target], Awaitable[bool]]
+"""Returns whether the proxy's own token also serves a request's sender, or raises an error."""
 
 
 class Proxy:
@@ -61,93 +55,86 @@ class Proxy:
         self,
         settings: Settings,
         client: AsyncContextRender,
+        trust: Trust,
         *,
-        own_token: bool = True,
-        secret: str = "",
-        gated: bool = False,
+        bodies: BodyLimits | None = None,
         recalls: bool = False,
     ) -> None:
-        """`client` reaches the service; its token also serves this user's programs (`own_token`),
-        and callers with the link's `secret`; `gated`: whoever comes has shown a secret before.
+        """Reach the service through `client`.
 
-        `recalls`: the agent has the recall tool, though its requests need not show it.
+        `bodies` limits what the proxy holds; what it passes on as it comes has no limit. `recalls`:
+        the agent has the recall tool, though its requests need not show it.
         """
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
         self.histories = Histories(client, settings, recalls=recalls)
         self._calls = ModelCalls(self.http, self.histories, settings)
         self._compression = Compression(self.histories)
-        self._own_token = own_token
-        self._secret = secret
-        self._gated = gated
+        self._trust = trust
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        try:
+        """Answer a request, or take part in the server's start and end.
+
+        Raise ContextRenderError or ClientDisconnected if there is no reply.
+        """
+        if scope["type"] == "lifespan":
+            await answer_lifespan(receive, send, self.close)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["path"] == STATUS_PATH:
+            status = {"status": "ok", "fail_open": self.histories.failures.counts()}
+            await send_json(send, wire.dumps(status))
+        else:
             await self._answer(scope, receive, send)
-        except ClientDisconnected:
-            return
-        except Unavailable as failure:
-            await send_unavailable(send, failure)
 
     async def close(self) -> None:
-        """Gives back all connections."""
+        """Close all connections."""
         await self.histories.settle()
         await self.http.close()
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        trusted = await self._trust(scope, Target.of(scope["path"]))
         request = Request.of(scope, self.settings)
         if not request.url:
-            await send_error(send, 400, "invalid_path", "A path has no `..`, `//` or `#`.", [])
-            return
-        trusted = self._trusts(scope, request.target)
-        if request.compresses:
-            await self._compress(request, receive, send, trusted=trusted)
-            return
-        if not request.dialect:
+            sentence = "A path has no `..`, `//` or `#`."
+            raise InvalidRequest(sentence, code="invalid_path", status=400)
+        if not (request.compresses or request.dialect):
             await self._forward(request, receive, send)
             return
-        body = await read_body(receive)
-        work = self._calls.answer(request, body, send, trusted=trusted)
-        await while_connected(receive, work)
+        bodies = self._bodies
+        with bodies.reading(scope, receive) if bodies else nullcontext(receive) as limited:
+            body = await read_body(limited)
+            if request.compresses:
+                await self._compress(request, body, send, trusted=trusted)
+            else:
+                work = self._calls.answer(request, body, send, trusted=trusted)
+                await while_connected(limited, work)
 
-    def _trusts(self, scope: Scope, target: Target) -> bool:
-        """Whether the proxy's own token is for this caller, too."""
-        if not self._own_token:
-            return False
-        if self._secret and target.secret:
-            return secrets.compare_digest(target.secret.encode(), self._secret.encode())
-        return self._gated or is_same_user(scope)
-
-    async def _compress(
-        self, request: Request, receive: Receive, send: Send, *, trusted: bool
-    ) -> None:
-        raw, target, headers = await read_body(receive), request.target, request.headers
+    async def _compress(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
+        target, headers = request.target, request.headers
         try:
             asked = Controls.of(headers, self.settings, trusted=trusted)
-            if not asked.identified:
-                asked = replace(asked, token=bearer(headers))
-            if target.path in (COMPRESS, COMPACT):
-                if request.method != "POST":
-                    raise Refused(405, "wrong_method", "Use POST here.")
-                body = json_body(headers, raw)
-                if body is None:
-                    raise Refused(400, "invalid_json", "The body must be a JSON object.")
-                if target.path == COMPACT:
-                    made = await compact(self.histories.client, target.session, body, asked)
-                else:
-                    made = await self._compression.compress(target.session, headers, body, asked)
-            else:
-                made = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked)
         except InvalidControl as invalid:
-            sentence = f"The header x-contextrender-{invalid.args[0]} has no such value."
-            await send_error(send, 422, "invalid_request", sentence, [])
-        except Refused as refused:
-            status, code, sentence = refused.args
-            await send_error(send, status, code, sentence, [])
+            name = f"x-contextrender-{invalid.args[0]}"
+            raise InvalidRequest(f"The header {name} has no such value.") from None
+        if not asked.identified:
+            asked = replace(asked, token=bearer(headers))
+        if target.path in (COMPRESS, COMPACT):
+            if request.method != "POST":
+                raise InvalidRequest("Use POST here.", code="wrong_method", status=405)
+            body = json_body(headers, raw)
+            if body is None:
+                sentence = "The body must be a JSON object."
+                raise InvalidRequest(sentence, code="invalid_json", status=400)
+            if target.path == COMPACT:
+                reply = await compact(self.histories.client, target.session, body, asked)
+            else:
+                reply = await self._compression.compress(target.session, headers, body, asked)
         else:
-            await send_whole(send, 200, [], wire.dumps(made))
+            reply = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked)
+        await send_json(send, wire.dumps(reply))
 
     async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
         """Passes on what is no model call, its body as it comes."""
@@ -180,60 +167,22 @@ class Proxy:
             await while_connected(receive, pass_on(self.http, method, url, onward, b"", send, []))
 
 
-class MountedProxy:
-    """Serves those who bring a token of this service: it is no relay for strangers."""
+def trust_own_programs(secret: str = "") -> Trust:
+    """Return a rule that lends the token to this user's programs, and to links with the secret."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        user_of: Callable[[str], Awaitable[Any]],
-        walk: Walk,
-    ) -> None:
-        """`user_of` gives a good token's user, who has a `name`, or raises a ContextRenderError;
-        `walk` answers a walker's name, its fields and a user.
-        """
-        self._user_of = user_of
-        self._proxy = Proxy(settings, _Inside(walk), own_token=False)
+    async def trust(scope: Scope, target: Target) -> bool:
+        if secret and target.secret:
+            return secrets.compare_digest(target.secret.encode(), secret.encode())
+        return is_same_user(scope)
 
-    def tell_failures(self, heard: Callable[[str], None]) -> None:
-        """Has `heard` told why, whenever a history goes through unchanged."""
-        self._proxy.histories.failures.heard = heard
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        headers = scope["headers"]
-        token = first(headers, b"x-contextrender-token")
-        if not token and Target.of(scope["path"]).compresses:
-            token = bearer(headers) or ""
-        try:
-            user = await self._user_of(token)
-        except ContextRenderError as refused:
-            sentence = refused.message
-            if refused.status == 401:
-                sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
-            wait = refused.details.get("retry_after")
-            more = [(b"retry-after", str(wait).encode())] if wait else []
-            await send_error(send, refused.status, refused.code, sentence, more)
-            return
-        _USER.set(user)
-        await self._proxy(scope, receive, send)
-
-    async def close(self) -> None:
-        """Gives back the connections to providers."""
-        await self._proxy.close()
+    return trust
 
 
-class _Inside(AsyncContextRender):
-    """Asks the walkers of this process, for the user whose request it is, without HTTP or JSON."""
+async def trust_nobody(_: Scope, __: Target) -> bool:
+    """Lend the proxy's own token to nobody."""
+    return False
 
-    def __init__(self, walk: Walk) -> None:
-        self._core = Core(URL, "none", retries=0)
-        self.failures = self._core.failures
-        self._walk = walk
 
-    async def close(self) -> None:
-        """Has no connections."""
-
-    async def _take(self, step: Step) -> Answer:
-        assert isinstance(step, Exchange), "nothing is tried again"
-        return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())
+async def trust_everybody(_: Scope, __: Target) -> bool:
+    """Lend the proxy's own token to everybody, because a secret was checked before."""
+    return True

@@ -29,14 +29,17 @@ from contextrender_bridge.base.setting_kinds import (
 from contextrender_bridge.base.settings import (
     ANTHROPIC,
     OPENAI,
+    Settings,
     checked,
     current_settings,
 )
-from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK
+from contextrender_bridge.body_limits import BodyLimits
+from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK, load_credentials
 from contextrender_bridge.listening import address, http_config, listen
 
 if TYPE_CHECKING:
-    from contextrender_bridge.request_guards import App
+    from contextrender_bridge.asgi import App
+    from contextrender_bridge.proxy.app import Trust
     from contextrender_bridge.workers.serving import Worker
 
 
@@ -77,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
+    from contextrender_bridge.proxy.app import trust_nobody, trust_own_programs
     from contextrender_bridge.proxy.peers import link_secret
-    from contextrender_bridge.proxy.standalone import standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
 
     given = {
@@ -95,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     listener = listen(args.host, args.port)
 
     def app() -> App:
-        return standalone_app(settings, own_token=own, secret=secret)
+        return standalone_app(settings, trust_own_programs(secret) if own else trust_nobody)
 
     once_started(app)
     place = address(listener)
@@ -108,6 +111,19 @@ def run(args: argparse.Namespace) -> int:
         # Not for a log: it stands for this user.
         print(f"For programs it cannot tell apart: {place}/k/{secret}/v1", flush=True)
     return Supervisor(settings.workers, partial(_work, app, listener)).run()
+
+
+def standalone_app(settings: Settings, trust: Trust) -> App:
+    """Return the proxy over the service that the environment or the local file names.
+
+    Raise NoCredentials.
+    """
+    from contextrender_bridge.client import AsyncContextRender
+    from contextrender_bridge.proxy.app import Proxy
+    from contextrender_bridge.request_guards import Guard
+
+    load_credentials()
+    return Guard(Proxy(settings, AsyncContextRender(), trust, bodies=BodyLimits(settings)))
 
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.base.compaction_mark import CompactedBranch, find_compaction
-from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, Unauthorized
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.compress import Refused
 from contextrender_bridge.proxy.controls import Controls, session_of
 from contextrender_bridge.proxy.placeholders import has_blocks
 
@@ -38,28 +37,25 @@ async def compact(
 ) -> Json:
     """Return the service's reply to a request of `messages` and, if named, `session`.
 
-    Raise Refused if it cannot be answered.
+    Raise ContextRenderError if it cannot be answered.
     """
     if not controls.identified:
-        raise Refused(401, "unauthorized", "Send a token: `x-contextrender-token: TOKEN`.")
+        raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
     messages = _read_messages(body.get("messages"))
     named = body.get("session")
     session = session_of(named if isinstance(named, str) else path, [], messages)
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
-    try:
-        if continued:
-            place = {"offset": continued.before.messages, "prefix": continued.before.digest}
-            try:
-                return await client.call(
-                    "compact", {**fields, **place, "messages": continued.messages}, controls.token
-                )
-            except ContextRenderError as error:
-                if error.code not in RECORDED_ELSEWHERE:
-                    raise
-        return await client.call("compact", {**fields, "messages": messages}, controls.token)
-    except ContextRenderError as error:
-        raise Refused(error.status or 503, error.code, error.message) from None
+    if continued:
+        place = {"offset": continued.before.messages, "prefix": continued.before.digest}
+        try:
+            return await client.call(
+                "compact", {**fields, **place, "messages": continued.messages}, controls.token
+            )
+        except ContextRenderError as error:
+            if error.code not in RECORDED_ELSEWHERE:
+                raise
+    return await client.call("compact", {**fields, "messages": messages}, controls.token)
 
 
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
@@ -78,10 +74,10 @@ def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
 def _read_messages(items: Any) -> list[Json]:
     """Return chat messages, or messages of Anthropic's API, as the service records them."""
     if not isinstance(items, list):
-        raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
+        raise InvalidRequest("Field 'messages' must be a list.")
     dialect = DIALECTS["messages" if has_blocks(items) else "chat"]
     try:
         return dialect.read({"messages": items}).messages
     except (LookupError, TypeError, AttributeError, ValueError):
         sentence = "Field 'messages' must have chat messages or messages of Anthropic's API."
-        raise Refused(422, "invalid_request", sentence) from None
+        raise InvalidRequest(sentence) from None

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.errors import InvalidRequest, NotFound, Unauthorized
 from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLEST_BUDGET
 from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
@@ -27,7 +28,6 @@ from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
-from contextrender_bridge.proxy.routing import Headers
 
 _ID = re.compile(r"[0-9a-f]{24}")
 REMEMBERED = 4096
@@ -43,10 +43,6 @@ class LastReply:
 
     messages: list[int]
     call: ProxiedCall
-
-
-class Refused(Exception):
-    """A request that cannot be answered; `args` are its status, code and sentence."""
 
 
 class Compression:
@@ -70,7 +66,7 @@ class Compression:
             return self._note(body, asked)
         messages = body.get("messages")
         if not isinstance(messages, list):
-            raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
+            raise InvalidRequest("Field 'messages' must be a list.")
         budget = body.get("budget", body.get("token_budget"))
         if budget == AUTO or (
             type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
@@ -101,10 +97,10 @@ class Compression:
         session, told = str(body.get("session") or ""), body.get("usage")
         usage = usage_of(str(body.get("model") or ""), told) if isinstance(told, Mapping) else None
         if usage is None:
-            raise Refused(422, "invalid_request", "Field 'usage' must be a provider's usage.")
+            raise InvalidRequest("Field 'usage' must be a provider's usage.")
         last = self._last.get((asked.token, session))
         if last is None:
-            raise Refused(404, "not_found", "No messages of this session came through here.")
+            raise NotFound("No messages of this session came through here.")
         self._histories.notes.add(last.call, usage, last.call.asked.sent)
         return {"session": session, "noted": True}
 
@@ -146,18 +142,15 @@ class Compression:
     async def retrieve(self, id: str, asked: Controls) -> Json:
         """The complete result of that id."""
         if not asked.identified:
-            raise Refused(401, "unauthorized", "Send a token: `x-contextrender-token: TOKEN`.")
+            raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = asked.token
         if not _ID.fullmatch(id):
-            raise Refused(404, "not_found", "There is no such id.")
+            raise NotFound("There is no such id.")
         branch, position = int(id[16:18], 16), int(id[18:], 16)
         session = await self._session(id[:16], token)
-        try:
-            reply = await self._histories.client.recall(
-                session, results=[position], branch=branch, token=token
-            )
-        except ContextRenderError as error:
-            raise Refused(error.status or 503, error.code, error.message) from None
+        reply = await self._histories.client.recall(
+            session, results=[position], branch=branch, token=token
+        )
         found = reply["results"][0]
         text = plain_text(found["message"].get("content"))
         return {
@@ -178,19 +171,16 @@ class Compression:
             return known
         cursor: str | None = None
         while True:
-            try:
-                page = await self._histories.client.list_sessions(
-                    limit=PAGE, cursor=cursor, token=token
-                )
-            except ContextRenderError as error:
-                raise Refused(error.status or 503, error.code, error.message) from None
+            page = await self._histories.client.list_sessions(
+                limit=PAGE, cursor=cursor, token=token
+            )
             for session in page["sessions"]:
                 if digest_of(session["session"]) == digest:
                     self._remember(token, session["session"])
                     return str(session["session"])
             cursor = page["next"]
             if cursor is None:
-                raise Refused(404, "not_found", "There is no such id.")
+                raise NotFound("There is no such id.")
 
     def _remember(self, token: str | None, session: str) -> None:
         self._sessions[(token, digest_of(session))] = session

@@ -18,9 +18,10 @@ import aiohttp
 import httpx
 from yarl import URL
 
+from contextrender_bridge.asgi import Headers
+from contextrender_bridge.base.errors import ServerError
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.client.credentials import LOOPBACK
-from contextrender_bridge.proxy.routing import Headers
 from contextrender_bridge.proxy.surroundings import proxy_fault, trusted_certificates
 
 CONNECT_SECONDS = 10.0
@@ -37,8 +38,12 @@ Content = bytes | AsyncIterator[bytes]
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class Unavailable(Exception):
-    """The provider gave no answer; `args` says how, and whether it was silent for too long."""
+class Unavailable(ServerError):
+    """The provider gave no answer: 504 if it was silent for too long, otherwise 502."""
+
+    def __init__(self, reason: str, *, is_late: bool) -> None:
+        status, code = (504, "upstream_timeout") if is_late else (502, "upstream_unavailable")
+        super().__init__(f"The provider gave no answer ({reason}).", code=code, status=status)
 
 
 class EnvironmentFault(ValueError):
@@ -64,7 +69,8 @@ class Connections:
             with span("provider request", server__address=httpx.URL(url).host):
                 response = await self.ask(method, url, headers, content)
         except httpx.HTTPError as error:
-            raise Unavailable(_told(error, url), isinstance(error, httpx.ReadTimeout)) from error
+            is_late = isinstance(error, httpx.ReadTimeout)
+            raise Unavailable(_told(error, url), is_late=is_late) from error
         try:
             yield response
         finally:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import name_of
 from contextrender_bridge.proxy.own_calls import is_compaction
-from contextrender_bridge.proxy.routing import Headers
 
 _SESSION_HEADERS = (
     "x-contextrender-session",

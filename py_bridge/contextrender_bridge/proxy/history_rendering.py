@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base.errors import Unreachable
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.wire import Json
@@ -33,7 +34,6 @@ from contextrender_bridge.proxy.controls import (
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.provider_history import has_references, is_kept_by_provider
-from contextrender_bridge.proxy.routing import Headers
 from contextrender_bridge.proxy.session_names import SessionNames
 from contextrender_bridge.proxy.usage_reporting import REFERENCES, UsageNotes, client_of
 

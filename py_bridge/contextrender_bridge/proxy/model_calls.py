@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
@@ -12,7 +13,7 @@ from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.reply_start import ReplyStart
 from contextrender_bridge.proxy.routing import Request
-from contextrender_bridge.proxy.upstream import REFUSED, Send, UsageCapture, pass_on, relay
+from contextrender_bridge.proxy.upstream import REFUSED, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
 

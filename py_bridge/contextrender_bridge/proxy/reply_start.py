@@ -65,7 +65,7 @@ class ReplyStart:
             if self.chunks and not is_error:
                 return self
             late = isinstance(error, httpx.ReadTimeout)
-            raise Unavailable(type(error).__name__, late) from error
+            raise Unavailable(type(error).__name__, is_late=late) from error
         text = bytes(self._text)
         if is_error or _FAILED.search(text):
             self.refusal = Refusal.read(self.response.status_code, text)

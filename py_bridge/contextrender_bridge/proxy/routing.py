@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
-
-Headers = list[tuple[bytes, bytes]]
 
 OURS = b"x-contextrender-"
 _OF_A_CONNECTION = frozenset(

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 
-from contextrender_bridge.base import wire
+from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.contents import decoded
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import NAMES, read_usage
-from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
-from contextrender_bridge.proxy.routing import Headers, response_headers
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from contextrender_bridge.proxy.connections import Connections, Content
+from contextrender_bridge.proxy.routing import response_headers
 
 LARGEST = 32 * 2**20
 """Of a reply that is kept to look for its usage."""
@@ -27,10 +20,6 @@ REFUSED = 400
 """What providers say to a request that they do not take, such as one whose history was changed."""
 
 log = logging.getLogger("contextrender")
-
-
-class ClientDisconnected(Exception):
-    """The agent closed its connection."""
 
 
 class UsageCapture:
@@ -105,63 +94,3 @@ async def relay(
 async def start(status: int, headers: Headers, send: Send, ours: Headers) -> None:
     """Sends a reply's status and headers on, with our own."""
     await send({"type": "http.response.start", "status": status, "headers": [*headers, *ours]})
-
-
-async def send_whole(
-    send: Send, status: int, headers: Headers, body: bytes, kind: bytes = b"application/json"
-) -> None:
-    """Sends a reply of ours."""
-    length = str(len(body)).encode()
-    own = [(b"content-type", kind), (b"content-length", length), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": own})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def send_error(send: Send, status: int, code: str, message: str, headers: Headers) -> None:
-    """An error in the shape that both providers' clients read."""
-    error = {"type": code, "code": code, "message": message}
-    await send_whole(send, status, headers, wire.dumps({"type": "error", "error": error}))
-
-
-async def send_unavailable(send: Send, failure: Unavailable) -> None:
-    """Says that the provider gave no answer: 504 where it took too long, else 502."""
-    how, late = failure.args
-    status, code = (504, "upstream_timeout") if late else (502, "upstream_unavailable")
-    await send_error(send, status, code, f"The provider gave no answer ({how}).", [])
-
-
-async def read_body(receive: Receive) -> bytes:
-    """The request's whole body. Raises ClientDisconnected."""
-    chunks = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnected
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(chunks)
-
-
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Does `work`, which is cancelled when the agent leaves: then raises Gone.
-
-    Call it once the request's body has been read.
-    """
-    task = asyncio.ensure_future(work)
-    watcher = asyncio.ensure_future(_left(receive))
-    try:
-        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnected
-        task.result()
-    finally:
-        for pending in (task, watcher):
-            if not pending.done():
-                pending.cancel()
-                with suppress(asyncio.CancelledError):
-                    await pending
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from contextvars import Context, copy_context
 from typing import Any
 
+from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.proxy.conversations import ProxiedCall
-from contextrender_bridge.proxy.routing import Headers, first
+from contextrender_bridge.proxy.routing import first
 
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40

@@ -13,13 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from contextrender_bridge.asgi import error_fields
 from contextrender_bridge.base.errors import ContextRenderError, NotFound
 from contextrender_bridge.base.paths import app_dir, make_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import Answer
 from contextrender_bridge.engine.models.providers import ProviderAnswers
-from contextrender_bridge.proxy.app import PATHS, MountedProxy
+from contextrender_bridge.request_guards import Guard
 from contextrender_bridge.runtime.request import SIGNER, Tell
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
@@ -29,7 +30,6 @@ from contextrender_bridge.server.http.bodies import (
     REFUSALS,
     Fields,
     Given,
-    error_of,
     json_value,
     response_of,
 )
@@ -37,6 +37,7 @@ from contextrender_bridge.server.http.pages import console_routes, graph_routes
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
+from contextrender_bridge.server.mounted_proxy import PATHS, mounted_proxy
 from contextrender_bridge.server.process.process_resources import (
     LOOK_SECONDS,
     MemoryTrimmer,
@@ -103,7 +104,7 @@ class Service:
         """A walker's reply to the mounted proxy, which has counted the call already."""
         made = await self._run_walker(name, fields, lambda: caller)
         if isinstance(made, ContextRenderError):
-            return Answer(made.status, json_value(error_of(made)))
+            return Answer(made.status, json_value(error_fields(made)))
         return Answer(200, made)
 
     def close(self) -> None:
@@ -164,9 +165,10 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     if settings.otel:
         use_opentelemetry()
     service = Service(app or app_dir(), make_private(data), settings, alone=alone)
-    proxy = MountedProxy(settings, service.admission.of_token, service.call_inside)
+    proxy = mounted_proxy(settings, service.admission.of_token, service.call_inside)
+    failures = proxy.histories.failures
+    failures.heard = lambda reason: service.metrics.fail_open.labels(reason).inc()
     proxied = [Route(path, proxy) for path in PATHS]
-    proxy.tell_failures(lambda reason: service.metrics.fail_open.labels(reason).inc())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -185,7 +187,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
         routes=[*service.routes(), *console_routes(), *proxied],
         middleware=[
             Middleware(service.metrics.requests.around),
-            Middleware(service.admission.around),
+            Middleware(Guard, bodies=service.admission.bodies),
         ],
         exception_handlers=REFUSALS,
         lifespan=lifespan,

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.routing import Headers, first, without
-from contextrender_bridge.proxy.upstream import (
-    ClientDisconnected,
+from contextrender_bridge.asgi import (
+    App,
+    Headers,
     Receive,
+    Scope,
     Send,
+    answer_lifespan,
     read_body,
-    send_error,
 )
+from contextrender_bridge.base.contents import decoded
+from contextrender_bridge.base.errors import InvalidRequest, NotFound
+from contextrender_bridge.body_limits import BodyLimits, too_large
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.routing import first, without
 from contextrender_bridge.wrap.provider_routes import PREFIX, ProviderRoutes
 from contextrender_bridge.wrap.run_totals import Listening, Tally
-
-Scope = Any
-App = Callable[[Scope, Receive, Send], Any]
 
 MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
 MODE = b"x-contextrender-mode"
@@ -35,6 +36,7 @@ class ProxyListener:
         proxies: Mapping[str, Proxy],
         tally: Tally,
         passes: Callable[[bytes], bool],
+        bodies: BodyLimits,
         mcp: App | None = None,
     ) -> None:
         """`passes` says of a model call's body that it goes through unread; `mcp` recalls."""
@@ -42,12 +44,15 @@ class ProxyListener:
         self._proxies = proxies
         self._tally = tally
         self._passes = passes
+        self._bodies = bodies
         self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, or takes part in the server's start and end."""
-        if scope["type"] == "lifespan":
-            await (self._mcp or _live)(scope, receive, self._closing(send))
+        """Answer a request, or take part in the server's start and end."""
+        if scope["type"] == "lifespan" and self._mcp:
+            await self._mcp(scope, receive, self._closing(send))
+        elif scope["type"] == "lifespan":
+            await answer_lifespan(receive, send, self._close)
         elif scope["type"] == "http":
             await self._admit(scope, receive, send)
 
@@ -56,39 +61,45 @@ class ProxyListener:
 
         async def told(message: Any) -> None:
             if message["type"] == "lifespan.shutdown.complete":
-                for proxy in self._proxies.values():
-                    await proxy.close()
+                await self._close()
             await send(message)
 
         return told
+
+    async def _close(self) -> None:
+        for proxy in self._proxies.values():
+            await proxy.close()
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         secret, _, rest = scope["path"].removeprefix(PREFIX).partition("/")
         door, slash, path = rest.partition("/")
         known = secrets.compare_digest(secret.encode(), self._doors.secret.encode())
         if not known or not scope["path"].startswith(PREFIX):
-            await send_error(send, 404, "not_found", "Nothing is here.", [])
-        elif first(scope["headers"], b"upgrade").lower() == "websocket":
+            raise NotFound("Nothing is here.")
+        if first(scope["headers"], b"upgrade").lower() == "websocket":
             # Codex then uses HTTP at once; any other refusal it tries again for seconds.
-            await send_error(send, 426, "http_only", "Use HTTP here.", [])
-        elif door == "mcp" and self._mcp is not None:
+            raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
+        if door == "mcp" and self._mcp is not None:
             await self._mcp({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
         elif door in self._proxies:
             # As a link with a secret: the proxy need not ask whose process this is.
             inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
             await self._pass(self._proxies[door], inner, receive, send)
         else:
-            await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
+            raise NotFound(f"There is no {slash}{path} here.")
 
     async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
             await proxy(scope, receive, send)
             return
-        try:
-            raw = await read_body(receive)
-        except ClientDisconnected:
-            return
-        headers, body = _decoded(scope["headers"], raw)
+        with self._bodies.reading(scope, receive) as limited:
+            await self._pass_model_call(proxy, scope, limited, send)
+
+    async def _pass_model_call(
+        self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        body = await read_body(receive)
+        headers, body = _decoded(scope["headers"], body, self._bodies.max_bytes)
         # What is compressed could not be read on its way back.
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
         if self._passes(body):
@@ -100,25 +111,18 @@ class ProxyListener:
             listening.end()
 
 
-def _decoded(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
-    """Headers and body without a content coding; as they came if it cannot be undone."""
-    unpack = CODINGS.get(first(headers, b"content-encoding").lower())
-    if unpack is None:
-        return headers, body
-    try:
-        plain = unpack(body)
-    except Exception:  # the provider says what is wrong with it
-        return headers, body
-    return without(headers, b"content-encoding", b"content-length"), plain
+def _decoded(headers: Headers, body: bytes, most: int) -> tuple[Headers, bytes]:
+    """Return headers and body without a content coding; as they came if it cannot be undone.
 
-
-def _unpacked(body: bytes) -> bytes:
-    import zstandard
-
-    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
-
-
-CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": _unpacked}
+    Raise InvalidRequest if the body has more than `most` bytes then.
+    """
+    codings = first(headers, b"content-encoding")
+    text = decoded(codings, body, most + 1) if codings else b""
+    if len(text) > most:
+        raise too_large(most)
+    if not text:
+        return headers, body  # the provider says what is wrong with it
+    return without(headers, b"content-encoding", b"content-length"), text
 
 
 def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:
@@ -138,11 +142,3 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return left.pop() if left else await receive()
 
     return next_message
-
-
-async def _live(_: Scope, receive: Receive, send: Send) -> None:
-    while True:
-        event = (await receive())["type"]
-        await send({"type": f"{event}.complete"})
-        if event == "lifespan.shutdown":
-            return

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
 from contextrender_bridge.base.worth import pays_from, rule_of
 from contextrender_bridge.client.replies import ToolView
-from contextrender_bridge.proxy.routing import OURS, Headers, first
-from contextrender_bridge.proxy.upstream import Message, Send, UsageCapture
+from contextrender_bridge.proxy.routing import OURS, first
+from contextrender_bridge.proxy.upstream import UsageCapture
 
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 

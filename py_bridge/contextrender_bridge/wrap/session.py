@@ -21,6 +21,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_private, write_private
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials
@@ -168,11 +169,11 @@ def _app(
 ) -> Any:
     """What listens for the agent."""
     try:
-        from contextrender_bridge.request_guards import OwnHosts
+        from contextrender_bridge.request_guards import Guard
     except ImportError:
         raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
 
-    from contextrender_bridge.proxy.app import Proxy
+    from contextrender_bridge.proxy.app import Proxy, trust_everybody
     from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
     # Given no token, a client finds the next one when the one it has is refused.
@@ -181,7 +182,7 @@ def _app(
         name: Proxy(
             replace(settings, upstream=upstream, anthropic_upstream=upstream),
             AsyncContextRender(known.url),
-            gated=True,
+            trust_everybody,
             recalls=doors.offered,
         )
         for name, upstream in doors.upstreams.items()
@@ -191,7 +192,7 @@ def _app(
         from contextrender_bridge.mcp_server import guarded, recall_app
 
         mcp = guarded(recall_app(client, lambda: tally.session), lambda: doors.token)
-    return OwnHosts(ProxyListener(doors, proxies, tally, agent.passes, mcp))
+    return Guard(ProxyListener(doors, proxies, tally, agent.passes, BodyLimits(settings), mcp))
 
 
 def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:

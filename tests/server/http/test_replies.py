@@ -47,7 +47,12 @@ def test_a_walker_without_fields_takes_an_empty_body(client: httpx.Client) -> No
 def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
     told = error(reply, 409, "history_diverged")
-    assert told == {"code": "history_diverged", "message": "Send all of it.", "recorded": 3}
+    assert told == {
+        "type": "history_diverged",
+        "code": "history_diverged",
+        "message": "Send all of it.",
+        "recorded": 3,
+    }
 
 
 def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Server) -> None:

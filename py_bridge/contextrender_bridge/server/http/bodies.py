@@ -23,6 +23,7 @@ from typing import (
     get_type_hints,
 )
 
+from contextrender_bridge.asgi import ClientDisconnected
 from contextrender_bridge.base.errors import (
     ContextRenderError,
     InvalidRequest,
@@ -182,22 +183,11 @@ def json_response(
     return Response(body, status, headers, media_type="application/json")
 
 
-def error_response(error: ContextRenderError) -> Response:
-    """The reply that carries an error."""
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
-    if "retry_after" in error.details:
-        headers["retry-after"] = str(error.details["retry_after"])
-    return json_response(encode(error_of(error)), error.status, headers)
-
-
 def response_of(made: bytes | ContextRenderError) -> Response:
-    """The reply with this JSON, or with this error."""
-    return json_response(made) if isinstance(made, bytes) else error_response(made)
-
-
-def error_of(error: ContextRenderError) -> dict[str, Any]:
-    """What the reply says that carries an error."""
-    return {"error": {**error.details, "code": error.code, "message": error.message}}
+    """Return the reply with this JSON. Raise the error."""
+    if isinstance(made, ContextRenderError):
+        raise made
+    return json_response(made)
 
 
 def refusal(failure: BaseException, where: str) -> ContextRenderError:
@@ -212,26 +202,25 @@ def refusal(failure: BaseException, where: str) -> ContextRenderError:
     return ServerError("The server failed on this request; nothing was written.")
 
 
-async def _refuse(_: Request, error: Exception) -> Response:
-    return error_response(refusal(error, "request"))
+async def _raise_logged(_: Request, error: Exception) -> Response:
+    raise refusal(error, "request")
 
 
 async def _refuse_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "POST")
-        wrong = InvalidRequest(f"Use {allowed} here.", code="wrong_method", status=405)
-        return error_response(wrong)
-    return error_response(NotFound("Nothing is here; walkers are at /walker/NAME."))
+        raise InvalidRequest(f"Use {allowed} here.", code="wrong_method", status=405)
+    raise NotFound("Nothing is here; walkers are at /walker/NAME.")
 
 
-async def _gone(_: Request, __: Exception) -> Response:
-    return Response(status_code=400)
+async def _stop(_: Request, __: Exception) -> Response:
+    raise ClientDisconnected
 
 
 REFUSALS: Any = {
-    ContextRenderError: _refuse,
+    ContextRenderError: _raise_logged,
     HTTPException: _refuse_route,
-    ClientDisconnect: _gone,
+    ClientDisconnect: _stop,
 }
-"""What is answered in place of an exception, for Starlette."""
+"""Exceptions that the guard around the service answers, in place of Starlette's own replies."""

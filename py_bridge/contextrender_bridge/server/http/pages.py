@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, NotFound
-from contextrender_bridge.server.http.bodies import error_response
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -78,7 +77,7 @@ def graph_routes(look: Look) -> list[BaseRoute]:
         named = {"session": name} if prefix == "session" and name else {"id": node}
         made = await look(request, {**named, "start": int(start)})
         if isinstance(made, ContextRenderError):
-            return error_response(made)
+            raise made
         return JSONResponse(_drawn(made["reports"][0]))
 
     return [

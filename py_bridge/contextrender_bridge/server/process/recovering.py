@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError, NotReady, NotWritable
-from contextrender_bridge.request_guards import OwnHosts
-from contextrender_bridge.server.http.bodies import error_response, json_response
+from contextrender_bridge.request_guards import Guard
+from contextrender_bridge.server.http.bodies import json_response
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -31,7 +32,7 @@ class Recovering:
         self._ended = threading.Event()
         self._says = ""
         self.app: Starlette | None = None
-        self._waiting = OwnHosts(_waiting_app(lambda: self._says))
+        self._waiting = _waiting_app(lambda: self._says)
         self._try()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -101,7 +102,8 @@ def _waiting_app(says: Callable[[], str]) -> Starlette:
         return json_response(b'{"status":"ok"}')
 
     async def unready(_: Request, __: Exception) -> Any:
-        return error_response(NotReady(says()))
+        raise NotReady(says())
 
     routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]
-    return Starlette(routes=routes, exception_handlers={HTTPException: unready})
+    guards = [Middleware(Guard)]
+    return Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: unready})

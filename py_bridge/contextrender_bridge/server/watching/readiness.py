@@ -16,7 +16,7 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import NotReady, Unauthorized
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.engine.models.embeddings import load_embedder
-from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
+from contextrender_bridge.server.http.bodies import encode, json_response, refusal
 from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics
 from contextrender_bridge.store.base import Store
 from starlette.requests import Request
@@ -83,7 +83,7 @@ class Readiness:
             found = await self.look()
         except NotReady as trouble:
             known = await self._may_know(request)
-            return error_response(trouble if known else NotReady("The server is not ready."))
+            raise trouble if known else NotReady("The server is not ready.") from None
         return json_response(encode(found))
 
     async def figures(self, request: Request) -> Response:

@@ -1,0 +1,100 @@
+"""What our ASGI applications share: types, reading a body, the start and end, and errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
+
+Headers = list[tuple[bytes, bytes]]
+Message = MutableMapping[str, Any]
+Scope = Any
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class ClientDisconnected(Exception):
+    """The client closed its connection."""
+
+
+def error_fields(error: ContextRenderError) -> Json:
+    """Return the body of a reply that carries an error.
+
+    It has `type` twice, because the SDKs of model providers look for it there.
+    """
+    about = {**error.details, "type": error.code, "code": error.code, "message": error.message}
+    return {"type": "error", "error": about}
+
+
+async def send_error(send: Send, error: ContextRenderError) -> None:
+    """Send the reply that carries an error. An unreachable service is a 503."""
+    headers: Headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
+    if "retry_after" in error.details:
+        headers.append((b"retry-after", str(error.details["retry_after"]).encode()))
+    await send_json(send, wire.dumps(error_fields(error)), error.status or 503, headers)
+
+
+async def send_json(
+    send: Send, body: bytes, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send a reply whose body is JSON already."""
+    length = str(len(body)).encode()
+    own = [(b"content-type", b"application/json"), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Return a request's whole body. Raise ClientDisconnected."""
+    chunks = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnected
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do `work`. When the client leaves, cancel it and raise ClientDisconnected.
+
+    Call it once the request's body has been read.
+    """
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_wait_for_disconnect(receive))
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnected
+        task.result()
+    finally:
+        for pending in (task, watcher):
+            if not pending.done():
+                pending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await pending
+
+
+async def answer_lifespan(
+    receive: Receive, send: Send, close: Callable[[], Awaitable[None]]
+) -> None:
+    """Take part in a server's start and end; `close` is called at the end."""
+    while True:
+        event = (await receive())["type"]
+        if event == "lifespan.shutdown":
+            await close()
+        await send({"type": f"{event}.complete"})
+        if event == "lifespan.shutdown":
+            return
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
