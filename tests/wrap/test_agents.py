@@ -144,10 +144,23 @@ def test_codex_keeps_its_provider(
     user.write("elsewhere/auth.json", login)
     made = user.runs(AGENTS["codex"], *words, "exec", "hi")
     assert user.upstreams == [upstream]
-    assert made.arguments[:2] == ["-c", f'{option}="{DOOR}/v1"']
+    assert made.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
     assert made.arguments[-2:] == ["exec", "hi"]
-    # Other users of the machine see arguments: the recall tool's token is in the environment.
-    assert user.doors.token not in " ".join(made.arguments)
+    # Other users of the machine see arguments: what is secret is in the environment.
+    assert not [one for one in (user.doors.token, "SECRET") if one in " ".join(made.arguments)]
+    variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
+    assert made.environment[variable] == "SECRET"
+
+
+@pytest.mark.parametrize("option", [["-c", "{}"], ["--config", "{}"], ["--config={}"]])
+def test_an_address_among_codexs_own_options_is_redirected_too(
+    user: User, option: list[str]
+) -> None:
+    words = [word.format('openai_base_url="https://eu.test/v1"') for word in option]
+    made = user.runs(AGENTS["codex"], *words, "-c", "model=m", "exec", "hi")
+    assert user.upstreams == ["https://eu.test/v1"]
+    assert "eu.test" not in " ".join(made.arguments)
+    assert made.arguments[-4:] == ["-c", "model=m", "exec", "hi"]
 
 
 def test_opencodes_configuration_is_merged(user: User) -> None:

@@ -1,7 +1,7 @@
 """The addresses a wrapped agent talks to: a door for each provider it is set up for.
 
-All are on one loopback port, below a secret path: no other user of the machine, and no web page,
-can guess it.
+All are on one loopback port, for those who bring a secret: in the path, or where the address would
+stand in an argument, which other users of the machine can read, in a header.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from contextrender_bridge.listening import STATUS_PATH
 PREFIX = "/w/"
 TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
 """The variable of the agent's environment with the token of the recall tool's door."""
+LINK = "x-contextrender-link"
+"""The header with the secret, for agents that take headers from variables of their environment."""
+LINK_VARIABLE = "CONTEXTRENDER_WRAP_LINK"
 BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
 """The header with it, for agents that fill in variables."""
 
@@ -50,12 +53,19 @@ class ProviderRoutes:
         comes to `DOOR/v1/messages` goes to `UPSTREAM/messages`. The door's address ends in
         `called`, where the agent looks at that.
         """
+        return f"{self.origin}{PREFIX}{self.secret}/{self._name(upstream, called)}"
+
+    def open_by_header(self, upstream: str) -> str:
+        """Return the address of a door without the secret, which a header brings then."""
+        return f"{self.origin}{PREFIX}{self._name(upstream)}"
+
+    def _name(self, upstream: str, called: str = "") -> str:
         upstream = _checked(upstream)
         name = next((key for key, known in self.upstreams.items() if known == upstream), "")
         if not name:
             name = called or str(len(self.upstreams))
             self.upstreams[name] = upstream
-        return f"{self.origin}{PREFIX}{self.secret}/{name}"
+        return name
 
     def versioned(self, base: str, *, messages: bool) -> str:
         """The address to give a client in place of `base`, with `/v1` where its kind expects it.
@@ -71,7 +81,7 @@ class ProviderRoutes:
     def mcp_url(self) -> str:
         """Where the recall tool is, for the bearer of `token`; whoever asks offers it."""
         self.offered = True
-        return f"{self.origin}{PREFIX}{self.secret}/mcp"
+        return f"{self.origin}{PREFIX}mcp"
 
 
 def with_version(base: str) -> str:

@@ -20,11 +20,13 @@ from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.body_limits import BodyLimits, too_large
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.routing import first, without
-from contextrender_bridge.wrap.provider_routes import PREFIX, ProviderRoutes
+from contextrender_bridge.wrap.provider_routes import LINK, PREFIX, ProviderRoutes
 from contextrender_bridge.wrap.run_totals import Listening, Tally
 
 MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
 MODE = b"x-contextrender-mode"
+PROJECT = b"openai-project"
+"""Codex takes this header from a variable, also for its own provider; the secret comes first."""
 
 
 class ProxyListener:
@@ -71,22 +73,40 @@ class ProxyListener:
             await proxy.close()
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
-        secret, _, rest = scope["path"].removeprefix(PREFIX).partition("/")
-        door, slash, path = rest.partition("/")
-        known = secrets.compare_digest(secret.encode(), self._doors.secret.encode())
-        if not known or not scope["path"].startswith(PREFIX):
+        if not scope["path"].startswith(PREFIX):
             raise NotFound("Nothing is here.")
-        if first(scope["headers"], b"upgrade").lower() == "websocket":
+        prefix, path = PREFIX[:-1], scope["path"].removeprefix(PREFIX)
+        if path.partition("/")[0] == "mcp" and self._mcp is not None:
+            # It asks for a token of its own.
+            await self._mcp({**scope, **_below(scope, prefix)}, receive, send)
+            return
+        is_known, headers = self._read_link(scope["headers"])
+        if not is_known:
+            secret, _, path = path.partition("/")
+            is_known, prefix = self._is_secret(secret), f"{PREFIX}{secret}"
+        if not is_known:
+            raise NotFound("Nothing is here.")
+        door, slash, path = path.partition("/")
+        if first(headers, b"upgrade").lower() == "websocket":
             # Codex then uses HTTP at once; any other refusal it tries again for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
-        if door == "mcp" and self._mcp is not None:
-            await self._mcp({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
-        elif door in self._proxies:
-            # As a link with a secret: the proxy need not ask whose process this is.
-            inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
-            await self._pass(self._proxies[door], inner, receive, send)
-        else:
+        if door not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
+        inner = {**scope, "headers": headers, **_below(scope, f"{prefix}/{door}")}
+        await self._pass(self._proxies[door], inner, receive, send)
+
+    def _is_secret(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self._doors.secret.encode())
+
+    def _read_link(self, headers: Headers) -> tuple[bool, Headers]:
+        """Return whether a header brings the secret, and the headers without it."""
+        if self._is_secret(first(headers, LINK.encode())):
+            return True, without(headers, LINK.encode())
+        secret, _, project = first(headers, PROJECT).partition(" ")
+        if not self._is_secret(secret):
+            return False, headers
+        own = [(PROJECT, project.encode("latin-1"))] if project else []
+        return True, [*without(headers, PROJECT), *own]
 
     async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
@@ -125,13 +145,10 @@ def _decoded(headers: Headers, body: bytes, most: int) -> tuple[Headers, bytes]:
     return without(headers, b"content-encoding", b"content-length"), text
 
 
-def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:
-    """The request's path, `link` in place of a prefix."""
+def _below(scope: Scope, prefix: str) -> dict[str, Any]:
+    """Return the request's path without a prefix."""
     raw = scope.get("raw_path") or scope["path"].encode()
-    return {
-        "path": link + (scope["path"][len(prefix) :] or "/"),
-        "raw_path": link.encode() + (raw[len(prefix) :] or b"/"),
-    }
+    return {"path": scope["path"][len(prefix) :] or "/", "raw_path": raw[len(prefix) :] or b"/"}
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -89,14 +89,11 @@ class Claude(Agent):
             made.environment[TOKEN] = doors.token
             server = {"type": "http", "url": doors.mcp_url, "headers": BEARER}
             made.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
+        # In a file, because other users see arguments: they hold the secret, and maybe keys.
+        file = given.folder / "settings.json"
+        made.files[file] = json.dumps(settings)
         # Behind --mcp-config, which takes every word up to the next option.
-        text = json.dumps(settings)
-        told = value_of(words, "--settings")
-        if told and not told.lstrip().startswith("{"):
-            # They were in a file, and may hold keys, which other users would see in arguments.
-            made.files[given.folder / "settings.json"] = text
-            text = str(given.folder / "settings.json")
-        made.arguments += ["--settings", text, *_without(words, "--settings")]
+        made.arguments += ["--settings", str(file), *_without(words, "--settings")]
         if base.rstrip("/") != PROVIDER:
             made.notes.append(f"Claude Code's own gateway stays its provider: {base}")
         return made

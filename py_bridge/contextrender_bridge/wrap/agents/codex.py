@@ -1,4 +1,9 @@
-"""Codex: one provider's address, by `-c`; everything else of that provider stays the user's."""
+"""Codex: one provider's address, by `-c`; everything else of that provider stays the user's.
+
+Other users of the machine can read arguments, so the address has no secret. A header has it, whose
+value Codex takes from a variable: by a provider's own `env_http_headers`, or from `OPENAI_PROJECT`
+for its built-in provider, which takes no such option.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +29,13 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.provider_routes import TOKEN, ProviderRoutes
+from contextrender_bridge.wrap.provider_routes import LINK, LINK_VARIABLE, TOKEN, ProviderRoutes
 
 OPENAI = "https://api.openai.com/v1"
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 BUILT_IN = "openai"
+ADDRESS = "openai_base_url"
+PROJECT = "OPENAI_PROJECT"
 COMMANDS = (
     "agents app-server apply a archive cloud completion debug delete doctor exec-server "
     "features help login logout mcp migrate-nfs-db migrate-rollouts plugin queue remote-control "
@@ -55,24 +62,31 @@ class Codex(Agent):
         config = _config(given, home)
         provider = str(config.get("model_provider") or BUILT_IN)
         options, upstream = _provider(provider, config, home, given)
-        door = f"{doors.open(upstream)}/v1"
-        made = Redirect(["-c", f"{options}={json.dumps(door)}"])
+        door = json.dumps(f"{doors.open_by_header(upstream)}/v1")
+        address = f"{options}.base_url" if options else ADDRESS
+        if options:
+            header = f"{options}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
+            made = Redirect(["-c", f"{address}={door}", "-c", header])
+            made.environment[LINK_VARIABLE] = doors.secret
+        else:
+            made = Redirect(["-c", f"{address}={door}"])
+            made.environment[PROJECT] = f"{doors.secret} {given.get(PROJECT)}".strip()
         if doors.recalls:
             server = f"{{url={json.dumps(doors.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
             server += ',default_tools_approval_mode="approve"}'
             made.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
             made.environment[TOKEN] = doors.token
-        made.arguments += words
+        made.arguments += _without(words, address)
         return made
 
 
 def _provider(name: str, config: Json, home: Path, given: RunRequest) -> tuple[str, str]:
-    """The option that names a provider's address, and the address as it is."""
+    """Return the table of a provider's options, empty for the built-in one, and its address."""
     if name in SIGNED:
         raise CommandError(f"Codex's provider {name} signs its requests: wrap cannot redirect it.")
     if name == BUILT_IN:
-        known = config.get("openai_base_url")
-        return "openai_base_url", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
+        known = config.get(ADDRESS)
+        return "", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
     own = table(config.get("model_providers")).get(name)
     if not isinstance(own, dict):
         raise CommandError(
@@ -80,7 +94,7 @@ def _provider(name: str, config: Json, home: Path, given: RunRequest) -> tuple[s
         )
     if not own.get("base_url"):
         raise CommandError(f"Codex's provider {name} has no base_url.")
-    return f"model_providers.{name}.base_url", str(own["base_url"])
+    return f"model_providers.{name}", str(own["base_url"])
 
 
 def _logged_in(home: Path, given: RunRequest) -> bool:
@@ -116,6 +130,21 @@ def _options(arguments: Sequence[str]) -> Iterator[str]:
             yield arguments[place + 1]
         elif word.startswith("--config="):
             yield word.partition("=")[2]
+
+
+def _without(arguments: Sequence[str], key: str) -> list[str]:
+    """Return the arguments without options that set `key`, because Codex takes the last one."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, _, value = word.partition("=")
+        if word in ("-c", "--config"):
+            value = next(words, "")
+            if value.partition("=")[0].strip() != key:
+                kept += [word, value]
+        elif option != "--config" or value.partition("=")[0].strip() != key:
+            kept.append(word)
+    return kept
 
 
 def _toml(text: str) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from contextrender_bridge.base.errors import CommandError
@@ -44,14 +45,17 @@ class Mini(Agent):
     install = "uv tool install mini-swe-agent"
 
     def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """By LiteLLM's variables; an address given by `-c` is given again, as the door's."""
+        """By LiteLLM's variables; an address given by `-c` is given again, in a file."""
         made = Redirect(
             list(given.arguments), _variables(given, doors, LITELLM_OPENAI, LITELLM_ANTHROPIC)
         )
         told = [word for word in given.arguments if word.startswith(f"{API_BASE}=")]
         if told:
             door = f"{doors.open(told[-1].partition('=')[2])}/v1"
-            made.arguments += ["-c", f"{API_BASE}={door}"]
+            # In a file, because other users see arguments, and the address has the secret.
+            file = given.folder / "mini.yaml"
+            made.files[file] = json.dumps({"model": {"model_kwargs": {"api_base": door}}})
+            made.arguments += ["-c", str(file)]
         return made
 
 

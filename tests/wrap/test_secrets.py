@@ -1,0 +1,175 @@
+"""No process of a wrapped run has a secret among its arguments, which other users can read."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.server.servers import BIN
+from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+
+DOUBLE = f"""#!{sys.executable}
+# Stands for an agent: it writes down what it was given, and waits.
+import json, os, pathlib, sys, time
+files = {{}}
+for word in [*sys.argv, *os.environ.values()]:
+    path = pathlib.Path(word[:200])
+    for file in [path] if path.is_file() else []:
+        files[word] = [file.read_text(errors="replace"), file.stat().st_mode]
+    for file in path.glob("*") if word.startswith(os.environ["CONTEXTRENDER_DATA"]) else []:
+        if file.is_file():
+            files[str(file)] = [file.read_text(errors="replace"), file.stat().st_mode]
+told = {{"arguments": sys.argv, "environment": dict(os.environ), "files": files}}
+pathlib.Path(os.environ["TOLD"] + ".new").write_text(json.dumps(told))
+os.rename(os.environ["TOLD"] + ".new", os.environ["TOLD"])
+time.sleep(600)
+"""
+
+NOWHERE = "http://127.0.0.1:9"
+OPENCLAW = {
+    "models": {
+        "providers": {"a": {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions"}}
+    },
+    "agents": {"defaults": {"model": {"primary": "a/large"}}},
+}
+AGENTS = {
+    "claude": ["claude", "-p", "hi"],
+    "claude with settings": ["claude", "--settings", '{"env": {"A": "b"}}', "-p", "hi"],
+    "codex": ["codex", "exec", "hi"],
+    "codex elsewhere": [
+        *("codex", "exec", "-c", 'model_provider="gw"'),
+        *("-c", 'model_providers.gw.base_url="http://127.0.0.1:9/v1"', "hi"),
+    ],
+    "opencode": ["opencode", "run", "hi"],
+    "openclaw": ["openclaw", "agent", "--local", "-m", "hi"],
+    "hermes": ["hermes", "chat", "-q", "hi"],
+    "mini": ["mini", "-c", "model.model_kwargs.api_base=http://127.0.0.1:9/v1", "-t", "hi"],
+    "command": ["--base-url-env", "OPENAI_BASE_URL", "--", "command", "x"],
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secrets") / "data"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, data: Path) -> dict[str, str]:
+    for name in ("claude", "codex", "opencode", "openclaw", "hermes", "mini", "command"):
+        (tmp_path / name).write_text(DOUBLE)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "home" / ".openclaw").mkdir(parents=True)
+    (tmp_path / "home" / ".openclaw" / "openclaw.json").write_text(json.dumps(OPENCLAW))
+    (tmp_path / "home" / ".hermes").mkdir()
+    (tmp_path / "home" / ".hermes" / "config.yaml").write_text(
+        "model: {provider: custom, base_url: 'http://127.0.0.1:9/v1'}"
+    )
+    return {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "CONTEXTRENDER_DATA": str(data),
+        "CONTEXTRENDER_IDLE_TIMEOUT": "30",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+        "TOLD": str(tmp_path / "told"),
+    }
+
+
+def arguments_of_all() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_no_process_has_a_secret_among_its_arguments(
+    agent: str, environment: dict[str, str], tmp_path: Path, data: Path
+) -> None:
+    environment.pop("OPENAI_API_KEY", None)
+    command = [str(BIN / "contextrender"), "wrap", *AGENTS[agent]]
+    with (tmp_path / "err").open("wb") as errors:
+        process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=errors)
+    try:
+        until(
+            lambda: (tmp_path / "told").exists(),
+            alive=lambda: process.poll() is None,
+            why=lambda: (tmp_path / "err").read_text(),
+        )
+        told = json.loads((tmp_path / "told").read_text())
+        secrets = secrets_in(told)
+        assert secrets, told
+        secrets |= {json.loads((data / "credentials.json").read_text())["token"]}
+        everything = "\n".join(arguments_of_all())
+        assert f"wrap\0{AGENTS[agent][0]}" in everything
+        assert not [secret for secret in secrets if secret in everything]
+        for name, (text, mode) in told["files"].items():
+            assert mode & 0o077 == 0 or not any(secret in text for secret in secrets), name
+    finally:
+        process.kill()
+        process.wait()
+        for pid in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if str(tmp_path).encode() in (pid / "cmdline").read_bytes():
+                    os.kill(int(pid.name), 9)
+
+
+def secrets_in(told: dict[str, dict[str, object]]) -> set[str]:
+    """The secret of the link and the token of the recall tool, wherever the agent finds them."""
+    text = json.dumps([told["environment"], told["files"]])
+    found = set(re.findall(r"/w/([A-Za-z0-9_-]{20,})/", text))
+    found |= set(re.findall(r"Bearer ([A-Za-z0-9_-]{20,})", text))
+    names = ("CONTEXTRENDER_WRAP_TOKEN", "CONTEXTRENDER_WRAP_LINK", "OPENAI_PROJECT")
+    return found | {str(told["environment"][name]) for name in names if name in told["environment"]}
+
+
+CALLING = f"""#!{sys.executable}
+import json, os, re, sys, urllib.request
+address = next(word for word in sys.argv if "base_url=" in word).partition("=")[2].strip('"')
+for project in (os.environ["OPENAI_PROJECT"], "guess", ""):
+    request = urllib.request.Request(
+        address + "/chat/completions",
+        json.dumps({{"model": "m", "messages": []}}).encode(),
+        {{"openai-project": project, "authorization": "Bearer k"}},
+    )
+    try:
+        with urllib.request.urlopen(request) as reply:
+            print(reply.status)
+    except urllib.error.HTTPError as refused:
+        print(refused.code)
+"""
+
+
+class Provider(Model):
+    """A double that answers model calls, and 404 when `wrap` asks whether it is ContextRender."""
+
+    def next(self, asked: Asked) -> Reply:
+        """Return the reply to a request."""
+        return whole(chat("hi")) if asked.method == "POST" else whole({}, 404)
+
+
+@pytest.mark.parametrize("own", ["", "proj_1"])
+def test_a_link_by_header_is_for_its_bearer_and_leaves_the_users_project(
+    own: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "codex").write_text(CALLING)
+    model = Provider()
+    with serving(model, lifespan="off") as provider:
+        config = ["-c", f'openai_base_url="{provider}/v1"', "exec"]
+        if own:
+            environment["OPENAI_PROJECT"] = own
+        command = [str(BIN / "contextrender"), "wrap", "codex", *config]
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+    assert done.stdout.split() == ["200", "404", "404"], done.stderr
+    asked = model.asked[-1]
+    assert asked.header("openai-project") == (own or None)
