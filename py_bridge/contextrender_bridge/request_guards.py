@@ -8,6 +8,7 @@ that its browser sends.
 
 from __future__ import annotations
 
+import re
 from asyncio import TimerHandle, Transport
 from collections.abc import MutableMapping
 from contextlib import suppress
@@ -34,6 +35,8 @@ from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.body_limits import BodyLimits
 
 SETTING = "CONTEXTRENDER_ALLOWED_HOSTS"
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
+"""A name or an address, and a port: nothing that a parser of addresses may read in two ways."""
 _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 
 
@@ -105,10 +108,9 @@ class Guard:
         return InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
     def _is_known(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
+        if not (found := _HOST.fullmatch(host)):
             return False
+        name = found[1].strip("[]")
         known = name == "localhost" or is_loopback(name)
         return known or name in self._allowed or host in self._allowed
 

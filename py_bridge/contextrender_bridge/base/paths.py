@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError, NotWritable
+from contextrender_bridge.base.setting_kinds import as_secret
 from contextrender_bridge.base.settings import current_settings
 
 ENTRY = "contextrender.jac"
@@ -58,21 +59,72 @@ def make_private(folder: Path) -> Path:
     return folder.resolve()
 
 
+OURS = ("jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases")
+
+
+def make_data_private(folder: Path) -> Path:
+    """Create a data folder, or close it to other users, and return it resolved.
+
+    A folder that others can open is closed if it is this user's and has nothing else in it.
+    Otherwise raise CommandError, as `make_private`.
+    """
+    folder = make_private(folder)
+    found = folder.stat()
+    is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
+    # The group of somebody else's folder is how a volume is given to a container.
+    if not found.st_mode & (0o077 if is_own else 0o007) or os.name == "nt":
+        return folder
+    names = {path.name for path in folder.iterdir()}
+    if is_own and (not names or names & set(OURS)):
+        folder.chmod(0o700)
+        return folder
+    raise CommandError(
+        f"the data folder {folder} is open to other users (mode {found.st_mode & 0o777:o}) and not "
+        f"ContextRender's alone: name a folder of its own with {SAY}, or close it (chmod 700)."
+    )
+
+
 def write_private(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step; only its owner can ever read it."""
+    """Replace `path` by `text` in one step, also if the machine loses power.
+
+    Only its owner can ever read it.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to disk; Windows has no such call."""
+    with suppress(PermissionError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def secret_in(path: Path) -> str:
-    """The secret in a file that its owner alone can read, made where there is none."""
+    """Return the secret in a file that its owner alone can read, made if there is no such file.
+
+    Raise CommandError if the file's secret is not one that a setting may have.
+    """
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         write_private(fresh, secrets.token_urlsafe(32))
         with suppress(FileExistsError):  # another process has just made one
             path.hardlink_to(fresh)
         fresh.unlink()
-    return path.read_text(encoding="ascii")
+        sync_folder(path.parent)
+    try:
+        return as_secret(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"the secret in {path} cannot be used ({error}). Restore it from a backup, or "
+            "delete the file: another is made then, and all older tokens and links end."
+        ) from None

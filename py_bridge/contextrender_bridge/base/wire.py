@@ -44,4 +44,7 @@ def dumps(value: Any) -> bytes:
             return to_json(value)
         except ValueError:
             pass
-    return json.dumps(value, separators=(",", ":")).encode()
+    try:
+        return json.dumps(value, separators=(",", ":")).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

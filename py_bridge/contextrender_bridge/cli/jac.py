@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
-    data = make_private(folder or data_dir())
+    data = make_data_private(folder or data_dir())
     with (
         closing(Runtime(app_dir(), data)) as runtime,
         runtime.unit_of_work(Accounts(runtime, data).named(name).root),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.printing import add_json, print_json
 
@@ -87,7 +87,7 @@ class Collect:
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
 
-        data = make_private(args.data or data_dir())
+        data = make_data_private(args.data or data_dir())
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
             found = list(retention.due()) if args.dry_run else retention.collect()

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
-    data = make_private(args.data or data_dir())
+    data = make_data_private(args.data or data_dir())
     with closing(Runtime(app_dir(), data)) as runtime:
         accounts = Accounts(runtime, data)
         if args.action == "add":

@@ -103,6 +103,8 @@ def _read(file: str) -> Json:
         data: Json = json.loads(text)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise CommandError(f"{file} is not an exported session: it is nested too deeply.") from None
+    except ValueError:
         raise CommandError(f"{file} is not an exported session: it is not JSON.") from None
     return data

@@ -16,7 +16,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.base.paths import make_private, secret_in
+from contextrender_bridge.base.paths import make_data_private, secret_in
 
 SECRET_FILE = "proxy_secret"
 
@@ -73,7 +73,7 @@ def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
 
 def link_secret(folder: Path) -> str:
     """The secret of this user's links to the proxy, kept in `folder` for its owner alone."""
-    return secret_in(make_private(folder) / SECRET_FILE)
+    return secret_in(make_data_private(folder) / SECRET_FILE)
 
 
 def _plain(address: str) -> IPv4Address | IPv6Address:

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from contextrender_bridge.asgi import error_fields
 from contextrender_bridge.base.errors import ContextRenderError, NotFound
-from contextrender_bridge.base.paths import app_dir, make_private
+from contextrender_bridge.base.paths import app_dir, make_data_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import Answer
@@ -164,7 +164,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
-    service = Service(app or app_dir(), make_private(data), settings, alone=alone)
+    service = Service(app or app_dir(), make_data_private(data), settings, alone=alone)
     proxy = mounted_proxy(settings, service.admission.of_token, service.call_inside)
     failures = proxy.histories.failures
     failures.heard = lambda reason: service.metrics.fail_open.labels(reason).inc()

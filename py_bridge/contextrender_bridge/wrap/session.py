@@ -19,7 +19,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
-from contextrender_bridge.base.paths import data_dir, make_private, write_private
+from contextrender_bridge.base.paths import data_dir, make_data_private, write_private
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import ContextRender
@@ -50,7 +50,7 @@ def run_between(
     agent: Agent, program: str, given: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
     """The agent's return code. Raises CommandError while nothing has been started yet."""
-    data = make_private(data_dir())
+    data = make_data_private(data_dir())
     tally = Tally()
     with held(data, os.getpid()) as folder:
         known = find_service(data, say)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from contextrender_bridge.base.errors import Unauthorized
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
+from jwt import api_jwt
 
 from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
@@ -107,6 +109,22 @@ def test_the_local_servers_token_is_renewed_before_it_ends(
         assert accounts.local_token(other) != other
 
 
+def test_after_the_clock_was_set_back_the_local_token_is_good_and_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local(tmp_path) as made:
+        accounts, old = made.accounts, made.token
+        now = time.time()
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "time", lambda: now - 7200)
+            clock.setattr(api_jwt, "datetime", _earlier(now - 7200))
+            assert accounts.caller(old) is not None
+            fresh = accounts.local_token(old)
+            assert fresh != old and accounts.caller(fresh) is not None
+            assert accounts.local_token(fresh) == fresh
+        assert accounts.caller(fresh) is not None
+
+
 def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
     claims = jwt.decode(load_credentials(server.data).token, options={"verify_signature": False})
     secret = (server.data / "jwt_secret").read_text()
@@ -120,7 +138,8 @@ def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
     assert status(iat=now) == 401
     assert status(iat=now + 30, exp=now + 90) == 200
     assert status(iat=now - 90, exp=now - 30) == 200
-    assert status(iat=now + 300, exp=now + 900) == 401
+    # Made before the clock was set back: its end alone counts.
+    assert status(iat=now + 300, exp=now + 900) == 200
     assert status(iat=now - 900, exp=now - 90) == 401
 
 
@@ -162,3 +181,12 @@ def test_the_audit_log_says_what_was_done_and_no_contents(service: Server) -> No
     assert (service.data / "audit.log").stat().st_mode & 0o777 == 0o600
     for secret in ("SECRET", "PASSWORD", token, service.client().headers["authorization"][7:]):
         assert secret not in text
+
+
+def _earlier(moment: float) -> type[datetime]:
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.fromtimestamp(moment, tz)
+
+    return Earlier

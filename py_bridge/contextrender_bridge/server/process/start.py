@@ -5,11 +5,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.errors import CommandError, NotWritable
+from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.setting_kinds import as_whole
 from contextrender_bridge.base.settings import (
     checked,
@@ -75,8 +76,8 @@ def serve(
         raise CommandError("--idle-timeout is for one process, not for several workers.")
     if workers > MOST_WORKERS:
         raise CommandError(f"there may be up to {MOST_WORKERS} workers.")
-    if not data.is_dir():
-        make_private(data)
+    with suppress(NotWritable):  # which may pass: the server waits for it
+        make_data_private(data)
     keep_little()
     listener = listen(host, port)
     os.umask(0o077)

@@ -1,0 +1,74 @@
+"""The data folder and its files: written durably, for their owner alone, with secrets that do."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import make_data_private, secret_in, write_private
+from contextrender_bridge.server.accounts.callers import Tokens
+
+from tests.support.command import printed
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded at the system calls themselves."""
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_sync(descriptor: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def note_rename(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_rename)
+    write_private(tmp_path / "file", "text")
+    assert steps == ["file", "rename", "folder"]
+    assert (tmp_path / "file").read_text() == "text" and mode(tmp_path / "file") == 0o600
+
+
+@pytest.mark.parametrize("damaged", ["", "short", "\n" * 31, "é" * 15])
+def test_a_secret_that_no_setting_may_have_is_refused_from_a_file_too(
+    damaged: str, tmp_path: Path
+) -> None:
+    secret = secret_in(tmp_path / "jwt_secret")
+    assert len(secret) >= 32 and secret_in(tmp_path / "jwt_secret") == secret
+    (tmp_path / "jwt_secret").write_text(damaged)
+    with pytest.raises(CommandError, match=r"jwt_secret cannot be used \(must have at least 32"):
+        Tokens(tmp_path)
+    said = printed("user", "list", "--data", tmp_path, status=1)
+    assert "delete the file" in said and "Traceback" not in said
+
+
+def test_a_data_folder_that_others_can_open_is_closed(tmp_path: Path) -> None:
+    for name, file in (("empty", ""), ("used", "jwt_secret")):
+        folder = tmp_path / name
+        folder.mkdir()
+        folder.chmod(0o755)
+        if file:
+            (folder / file).write_text("x" * 32)
+        assert make_data_private(folder) == folder
+        assert mode(folder) == 0o700
+
+
+def test_a_folder_of_other_things_that_others_can_open_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    folder.chmod(0o750)
+    (folder / "letter.txt").write_text("")
+    said = printed("user", "list", "--data", folder, status=1)
+    assert "is open to other users (mode 750)" in said
+    assert mode(folder) == 0o750
+    folder.chmod(0o700)
+    assert make_data_private(folder) == folder
