@@ -63,6 +63,6 @@ def test_an_agent_goes_on_within_the_budget(loopback: Loopback, model: str, file
     assert session["results"] == STEPS - 1
     assert session["tokens"] > CONTEXT
     told = loopback.client.explain("small", turn=STEPS, budget=BUDGET, policy=POLICY)
-    assert told["tokens"]["before"] > CONTEXT > BUDGET >= told["tokens"]["after"]
-    shown = [result["shown"] for result in told["results"]]
+    assert told["tokens_before"] > CONTEXT > BUDGET >= told["tokens_after"]
+    shown = [result["display"] for result in told["results"]]
     assert {"complete", "omitted"} <= set(shown)

@@ -25,7 +25,7 @@ from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
 SESSION, OTHER = "bench", "another"
-LIVE = {"policy": "contextrender_cache_aware", "budget": "auto", "live": True}
+AGENT_SETTINGS = {"policy": "contextrender_cache_aware", "budget": "auto", "agent_defaults": True}
 FRAMES = """() => new Promise(done => {
     const grid = document.querySelector(".grid");
     const gaps = [];
@@ -70,11 +70,16 @@ def main() -> None:
 def record(service: Service, results: int) -> float:
     """A session of so many results, and what a render of it takes."""
     print(f"One session of {results:,} results, nothing of it in memory; milliseconds", flush=True)
-    service.render(OTHER, make_run(3), **LIVE)
+    service.render(OTHER, make_run(3), **AGENT_SETTINGS)
     run = make_run(results)
-    service.render(SESSION, run, **LIVE)
+    service.render(SESSION, run, **AGENT_SETTINGS)
     told = service("sync", session=SESSION, messages=run)
-    fields = {"offset": told["offset"], "prefix": told["digest"], "output": "plan", **LIVE}
+    fields = {
+        "offset": told["offset"],
+        "prefix": told["digest"],
+        "output": "plan",
+        **AGENT_SETTINGS,
+    }
     again = [
         timed(lambda: service("render", session=SESSION, messages=[], **fields)) for _ in range(20)
     ]

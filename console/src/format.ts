@@ -58,7 +58,7 @@ export function ranges(values: number[]): string {
 }
 
 /** What room there was for a result that was left out: it needed `cost` tokens, and so many were left after so many taken. */
-export function room({ cost, left, after }: { cost: number; left: number | null; after: number | null }): string {
+export function room({ cost, remaining_tokens: left, selected_count: after }: { cost: number; remaining_tokens: number | null; selected_count: number | null }): string {
   if (left === null) return "";
   if (after === null) return `; ${number(left)} tokens kept free for what comes next`;
   const when = after ? `after the first ${number(after)}` : "from the start";

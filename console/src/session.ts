@@ -84,7 +84,7 @@ export class SessionData {
 
   /** Whether an answer may still come: a call with usage has been answered, recorded or not. */
   get isAnswering(): boolean {
-    return this.waiting && !this.turns[this.last - 1]?.billed;
+    return this.waiting && !this.turns[this.last - 1]?.usage;
   }
 
   /** How the prompt of a turn (by index) had a result: OMITTED, COMPLETE, EXCERPT; -1 before the result existed. */
@@ -92,7 +92,7 @@ export class SessionData {
     const call = this.turns[turn];
     if (!call || result >= call.results) return -1;
     if (isInRuns(call.complete, result)) return COMPLETE;
-    return isInRuns(call.replaced, result) ? EXCERPT : OMITTED;
+    return isInRuns(call.substitutes, result) ? EXCERPT : OMITTED;
   }
 
   /** The turns, from 1, that used a result or missed it. */
@@ -103,13 +103,13 @@ export class SessionData {
 
   /** The steps so far: answers that used an earlier result, those of them with a miss, and all uses and misses. */
   get counts(): { steps: number; steps_with_misses: number; uses: number; misses: number } {
-    const turns = this.turns.filter((turn) => turn && (turn.uses.length || turn.missed.length));
+    const turns = this.turns.filter((turn) => turn && (turn.uses.length || turn.misses.length));
     const sum = (of: (turn: TurnView) => number) => turns.reduce((total, turn) => total + of(turn), 0);
     return {
       steps: turns.length,
-      steps_with_misses: sum((turn) => Number(turn.missed.length > 0)),
+      steps_with_misses: sum((turn) => Number(turn.misses.length > 0)),
       uses: sum((turn) => turn.uses.length),
-      misses: sum((turn) => turn.missed.length),
+      misses: sum((turn) => turn.misses.length),
     };
   }
 
@@ -120,7 +120,7 @@ export class SessionData {
 
   /** How a turn (by index) used a result: a miss, a use of a value that was visible elsewhere, or a plain use. */
   markAt(turn: number, result: number): "miss" | "elsewhere" | "use" {
-    if (this.turns[turn]?.missed.includes(result)) return "miss";
+    if (this.turns[turn]?.misses.includes(result)) return "miss";
     return this.state(turn, result) === OMITTED ? "elsewhere" : "use";
   }
 
@@ -133,7 +133,7 @@ export class SessionData {
   private async load(start: number, limit: number): Promise<void> {
     const page = await request<TimelineView>("timeline", { ...this.branch, ...this.setting, start, limit }, this.stop.signal);
     // Calls that were not recorded are recomputed in order, from the first one on.
-    this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.noted);
+    this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.recorded);
     this.add(page);
   }
 
@@ -153,14 +153,14 @@ export class SessionData {
   }
 
   private add(page: TimelineView): void {
-    const isSettled = this.complete && page.last === this.last && page.waiting === this.waiting;
+    const isSettled = this.complete && page.last === this.last && page.awaits_answer === this.waiting;
     const isSame = isSettled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
     if (page.last < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
     this.last = page.last;
-    this.waiting = page.waiting;
+    this.waiting = page.awaits_answer;
     if (isSame) return;
     Object.assign(this, { budget: page.budget, policy: page.policy, policies: page.policies });
-    const { first, tools, names, positions, turns, tokens } = page.results;
+    const { offset: first, tools, names, positions, turns, tokens } = page.results;
     const ids = tools.map((name) => this.toolId(name));
     for (let number = this.results.length; number < first; number++) {
       this.results[number] = { number, position: -1, turn: 0, tokens: 0, tool: -1 };
@@ -179,7 +179,7 @@ export class SessionData {
       if (!this.turns[turn.turn - 1]) this.loaded++;
       this.turns[turn.turn - 1] = turn;
       for (const result of turn.uses) addTurn((this.usedAt[result] ??= []), turn.turn);
-      for (const result of turn.missed) addTurn((this.missedAt[result] ??= []), turn.turn);
+      for (const result of turn.misses) addTurn((this.missedAt[result] ??= []), turn.turn);
     }
     this.complete = this.loaded >= this.last;
     this.announce();

@@ -40,7 +40,7 @@ export interface Missed {
 
 /** The misses of a session as they are loaded: `missed` holds indices of `results`. */
 interface LoadedMisses {
-  readonly turns: readonly { turn: number; missed: readonly number[] }[];
+  readonly turns: readonly { turn: number; misses: readonly number[] }[];
   readonly results: readonly { position: number }[];
 }
 
@@ -57,7 +57,7 @@ export function verdictOf(own: LoadedMisses, tried: LoadedMisses): Verdict {
 }
 
 function missesOf(data: LoadedMisses): Map<string, Missed> {
-  const misses = data.turns.flatMap((turn) => turn.missed.map((result) => ({ turn: turn.turn, position: data.results[result]?.position ?? -1 })));
+  const misses = data.turns.flatMap((turn) => turn.misses.map((result) => ({ turn: turn.turn, position: data.results[result]?.position ?? -1 })));
   return new Map(misses.map((miss) => [`${miss.turn} ${miss.position}`, miss]));
 }
 

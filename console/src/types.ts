@@ -62,9 +62,9 @@ export interface CallLine {
   name: string;
   tokens: number;
   text: string;
-  whole: boolean;
+  text_complete: boolean;
   result: number | null;
-  shown: boolean;
+  in_prompt: boolean;
 }
 
 export interface MessageLine {
@@ -73,10 +73,10 @@ export interface MessageLine {
   name: string;
   turn: number;
   tokens: number;
-  shown: string;
-  outside: boolean;
+  display: string;
+  unbudgeted: boolean;
   text: string;
-  whole: boolean;
+  text_complete: boolean;
   calls: CallLine[];
 }
 
@@ -143,13 +143,13 @@ export interface MissView {
   position: number;
   name: string;
   values: string[];
-  again: boolean;
+  repeated: boolean;
   names_only: boolean;
-  shown: string;
+  display: string;
   cost: number;
   reason: string;
-  left: number | null;
-  after: number | null;
+  remaining_tokens: number | null;
+  selected_count: number | null;
 }
 
 export interface MissesView {
@@ -251,7 +251,7 @@ export interface AllAdviceView {
 }
 
 export interface ResultColumns {
-  first: number;
+  offset: number;
   tools: string[];
   names: number[];
   positions: number[];
@@ -318,23 +318,31 @@ export interface SearchView {
   next: string | null;
 }
 
+export interface CallUsage {
+  uncached: number;
+  cache_read: number;
+  cache_write: number;
+  cache_write_1h: number;
+  output: number;
+}
+
 export interface TurnView {
   turn: number;
   results: number;
-  before: number;
-  after: number;
-  outside: number;
-  retained: number;
+  tokens_before: number;
+  tokens_after: number;
+  tokens_unbudgeted: number;
+  text_tokens: number;
   complete: number[];
-  replaced: number[];
+  substitutes: number[];
   uses: number[];
   needed: number[];
-  seen: number;
-  missed: number[];
-  noted: boolean;
-  sent: string;
+  results_used_visible: number;
+  misses: number[];
+  recorded: boolean;
+  delivery: string;
   model: string;
-  billed: number[] | null;
+  usage: CallUsage | null;
   budget: number;
   faulted: boolean;
 }
@@ -343,7 +351,7 @@ export interface TimelineView {
   session: string;
   branch: number;
   last: number;
-  waiting: boolean;
+  awaits_answer: boolean;
   budget: number | string;
   policy: string;
   policies: string[];
@@ -357,7 +365,7 @@ export interface SavedRow {
   client: string;
   model: string;
   policy: string;
-  sent: string;
+  delivery: string;
   calls: number;
   over: number;
   full: number;
@@ -385,7 +393,7 @@ export interface TotalSavingsView {
 export interface ValueTraceView {
   session: string;
   value: string;
-  first: number;
+  first_result: number;
   holders: number[];
   uses: OperationView[];
 }

@@ -2,17 +2,17 @@ import { expect, test } from "vitest";
 import type { MessageLine } from "../src/types";
 import { differenceOf } from "../src/views/call/compare";
 
-const line = (position: number, shown = "whole", text = "a", calls: boolean[] = []): MessageLine => ({
+const line = (position: number, shown = "complete", text = "a", calls: boolean[] = []): MessageLine => ({
   position,
   role: "tool",
   name: "read",
   turn: 1,
   tokens: 10,
-  shown,
-  outside: false,
+  display: shown,
+  unbudgeted: false,
   text,
-  whole: true,
-  calls: calls.map((shown) => ({ name: "read", tokens: 1, text: "{}", whole: true, result: null, shown })),
+  text_complete: true,
+  calls: calls.map((shown) => ({ name: "read", tokens: 1, text: "{}", text_complete: true, result: null, in_prompt: shown })),
 });
 
 test("what stands in both in one form is the same", () => {
@@ -26,10 +26,10 @@ test("what neither has is no difference", () => {
 test("a message that came, left or was cut differs", () => {
   const { changed } = differenceOf([line(1), line(2), line(4)], [line(2, "excerpt"), line(3), line(4, "omitted")]);
   expect(changed.map(({ position, left, right }) => [position, left, right])).toEqual([
-    [1, "whole", "out"],
-    [2, "whole", "excerpt"],
-    [3, "out", "whole"],
-    [4, "whole", "out"],
+    [1, "complete", "out"],
+    [2, "complete", "excerpt"],
+    [3, "out", "complete"],
+    [4, "complete", "out"],
   ]);
 });
 

@@ -3,7 +3,7 @@ import type { TurnView } from "../src/types";
 import { rebuildsOf } from "../src/views/timeline/rebuilds";
 
 const call = (turn: number, results: number, complete: number[], replaced: number[] = []): TurnView =>
-  ({ turn, results, complete, replaced }) as TurnView;
+  ({ turn, results, complete, substitutes: replaced }) as TurnView;
 
 test("a call that drops something is told with what it dropped and what came back", () => {
   const turns = [call(1, 2, [0, 2]), call(2, 4, [0, 4]), call(3, 5, [2, 3]), call(4, 6, [2, 4], [0, 1])];

@@ -7,7 +7,7 @@ const row = (changed: Partial<SavedRow>): SavedRow => ({
   client: "",
   model: "m",
   policy: "p",
-  sent: "rendered",
+  delivery: "rendered",
   calls: 2,
   over: 1,
   full: 120,

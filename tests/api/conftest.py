@@ -92,7 +92,7 @@ def api(alice: User) -> Api:
 
 
 NEEDS: dict[str, dict[str, Any]] = {
-    "record_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
+    "record_usage": {"usage": {"messages": 3, "uncached": 1, "output": 1}},
     "recall": {"results": [3]},
     "read_message": {"position": 3},
     "search": {"query": "ORD-1001"},

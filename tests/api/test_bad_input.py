@@ -78,14 +78,18 @@ REFUSED: dict[str, list[Json]] = {
     ],
     "misses": [{"start": 0}],
     "open_file": [{"name": "a", "content": "?"}, {"name": "a", "content": "eHg="}],
-    "record_usage": [{"used": {"messages": 1, "tokens": "many"}}],
+    "record_usage": [{"usage": {"messages": 1, "uncached": "many"}}],
     "read_message": [{"position": 1, "start": -1}, {"position": 1, "characters": 0}],
     "recall": [
         *({"query": "x", "limit": limit} for limit in (0, 51, 10**40)),
         *({"results": [3], "query": "x"}, {"results": [3] * 51}, {}),
     ],
     "render": [
-        *({"sent": "by pigeon"}, {"client": "c" * 81}, {"used": {"messages": 1, "tokens": [1]}}),
+        *(
+            {"delivery": "by pigeon"},
+            {"client": "c" * 81},
+            {"usage": {"messages": 1, "tokens": [1]}},
+        ),
         {"output": "all"},
         *PINS,
     ],
@@ -100,7 +104,7 @@ REFUSED: dict[str, list[Json]] = {
         *({"label": label} for label in ("x" * 101, "a\nb")),
     ],
     "get_call": [
-        *({"first": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"until": -2}),
+        *({"offset": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"end": -2}),
         {"parameters": {"weight_recency": -1}},
     ],
     "sync": [{"settings": pins} for pins in PINS],

@@ -60,7 +60,7 @@ def test_a_process_that_forgot_a_session_goes_on_from_its_edges(alice: User, cal
     run = agent_run(calls, lines=5)
     ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
     steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
-    settings = {**SETTINGS, "live": True}
+    settings = {**SETTINGS, "agent_defaults": True}
     expected = [steady.send("render", run[:size], **settings)["messages"] for size in ends]
     for number, size in enumerate(ends):
         if number % 10 == 0:
@@ -75,7 +75,7 @@ def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[li
     kept = frozen(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
         told = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
-        shown = [r for r in told["results"] if r["shown"] == "complete"]
+        shown = [r for r in told["results"] if r["display"] == "complete"]
         texts = [RUN[r["position"]]["content"] for r in shown]
         # What came back stands behind the text of the newest.
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
@@ -90,7 +90,7 @@ def test_the_newest_call_is_explained_by_one_step_at_most(
     prompts(alice.api)
     turn = len(CALLS)
     known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
-    assert {row["shown"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
+    assert {row["display"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
     policy = import_module("contextrender_bridge.engine.policies.contextrender_cache_aware")
     steps = Mock(side_effect=policy._within)
     monkeypatch.setattr(policy, "_within", steps)

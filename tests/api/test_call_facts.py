@@ -16,6 +16,8 @@ from tests.console.transcripts import make_run
 from tests.support import slow_rules
 from tests.support.transcripts import agent_run, called, user
 
+SIZES = ("tokens_before", "tokens_after", "tokens_unbudgeted")
+
 
 def facts(user: User) -> dict[int, Json]:
     pairs = user.graph().pairs("AnsweredBy")
@@ -31,20 +33,21 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     results = [p for p, message in enumerate(run) if message["role"] == "tool"]
     for position, view in zip(answers, replies, strict=True):
         told = stored[position]
-        tokens = view["tokens"]
-        assert told["tokens"][:3] == [tokens["before"], tokens["after"], tokens["outside"]]
+        assert told["tokens"][:3] == [view[name] for name in SIZES]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["visible"]
+        assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["complete"]
     assert alice.graph().pairs("AwaitsAnswer") == []
     (row,) = alice.api("total_savings")["rows"]
-    sizes = [view["tokens"] for view in replies]
-    named = [row[name] for name in ("client", "model", "policy", "sent")]
+    sizes = [[view[name] for name in SIZES] for view in replies]
+    named = [row[name] for name in ("client", "model", "policy", "delivery")]
     assert named == ["tester", "gpt-5.1", "contextrender", "rendered"]
     assert row["calls"] == len(answers)
-    assert row["over"] == sum(size["before"] > 700 for size in sizes)
-    assert row["full"] == row["capped"] == sum(size["before"] + size["outside"] for size in sizes)
-    assert row["prompt"] == sum(size["after"] + size["outside"] for size in sizes)
+    assert row["over"] == sum(before > 700 for before, _, _ in sizes)
+    assert (
+        row["full"] == row["capped"] == sum(before + unbudgeted for before, _, unbudgeted in sizes)
+    )
+    assert row["prompt"] == sum(after + unbudgeted for _, after, unbudgeted in sizes)
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
@@ -68,7 +71,7 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
             "visible"
         ]
         assert {place for place in seen if seen[place] == "ShowsExcerpt"} == {
-            one["position"] for one in view["replaced"]
+            one["position"] for one in view["substitutes"]
         }
     assert changes < 4 * len(calls)
 
@@ -89,25 +92,26 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     """With the next call, or by itself; before the answer is recorded, or after; once."""
     run = agent_run(4)
     first, second, third, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
-    bill = {"tokens": [10, 20, 30, 0, 5], "model": "gpt-5.1"}
+    tokens = {"uncached": 10, "cache_read": 20, "cache_write": 30, "output": 5}
+    reported = {**tokens, "model": "gpt-5.1"}
     alice.api("render", session="run", messages=run[:first])
-    used = {"messages": first, **bill}
-    alice.api("render", session="run", messages=run[:second], used=used)
-    noted = alice.api("record_usage", session="run", used={"messages": second, **bill})
-    assert noted["noted"]
-    alice.api("render", session="run", messages=run[:third], sent="held_out")
+    usage = {"messages": first, **reported}
+    alice.api("render", session="run", messages=run[:second], usage=usage)
+    noted = alice.api("record_usage", session="run", usage={"messages": second, **reported})
+    assert noted["recorded"]
+    alice.api("render", session="run", messages=run[:third], delivery="holdout")
     alice.api("sync", session="run", messages=run)
-    again = {"messages": third, **bill, "sent": "whole"}
-    assert alice.api("record_usage", session="run", used=again)["noted"]
-    assert alice.api("record_usage", session="run", used=again)["noted"]
-    assert not alice.api("record_usage", session="run", used={**again, "messages": 1})["noted"]
+    again = {"messages": third, **reported, "delivery": "full"}
+    assert alice.api("record_usage", session="run", usage=again)["recorded"]
+    assert alice.api("record_usage", session="run", usage=again)["recorded"]
+    assert not alice.api("record_usage", session="run", usage={**again, "messages": 1})["recorded"]
     stored = facts(alice)
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
-    assert [stored[p]["sent"] for p in (first, second, third)] == ["", "", "held_out"]
+    assert [stored[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
     (session,) = alice.graph().of("Session")
     by_sent = {row[4]: row for row in session.fields["spent"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
-    assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
+    assert by_sent["holdout"][5] == by_sent["holdout"][5 + 11] == 1
 
 
 def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,20 +119,20 @@ def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.M
     run = agent_run(12)
     replies = called(alice.api, "run", run, budget=700)
     before = alice.api("explain", session="run", turn=9)
-    assert before["noted"] and before["warnings"] == []
+    assert before["recorded"] and before["warnings"] == []
     monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["relevance"]})
     after = alice.api("explain", session="run", turn=9)
-    complete = [row["position"] for row in after["results"] if row["shown"] == "complete"]
-    assert complete == replies[8]["visible"]
-    assert after["tokens"] == before["tokens"]
+    complete = [row["position"] for row in after["results"] if row["display"] == "complete"]
+    assert complete == replies[8]["complete"]
+    assert [after[name] for name in SIZES] == [before[name] for name in SIZES]
     (sentence,) = after["warnings"]
     assert "otherwise than when this call was made" in sentence
     assert any("when the call was made; today" in row["reason"] for row in after["results"])
     turns = alice.api("timeline", session="run")["turns"]
-    assert turns[8]["noted"]
-    assert turns[8]["after"] == replies[8]["tokens"]["after"]
+    assert turns[8]["recorded"]
+    assert turns[8]["tokens_after"] == replies[8]["tokens_after"]
     asked = alice.api("explain", session="run", turn=9, budget=700)
-    assert not asked["noted"]
+    assert not asked["recorded"]
 
 
 def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,13 +154,13 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:
     run = agent_run(12, lines=5)
-    called(alice.api, "whole", run, budget=700, sent="held_out")
+    called(alice.api, "whole", run, budget=700, delivery="holdout")
     called(alice.api, "all", run, budget=90_000)
     views = [alice.api("get_call", session=name, turn=9) for name in ("whole", "all")]
     one, other = (view["explain"] for view in views)
-    for name in ("tokens", "retained", "complete", "replaced", "dropped_turns", "warnings"):
+    for name in (*SIZES, "text_tokens", "complete", "substitutes", "dropped_turns", "warnings"):
         assert one[name] == other[name]
-    assert {row["shown"] for row in one["results"]} == {"complete"}
+    assert {row["display"] for row in one["results"]} == {"complete"}
     assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
     assert views[0]["messages"] == views[1]["messages"]
     columns = [alice.api("savings", session=name)["columns"] for name in ("whole", "all")]
@@ -171,15 +175,15 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
     for name, budget in (("refused", 700), ("all", 90_000)):
         for number, answer in enumerate(answers):
             before = answers[number - 1] if number else 0
-            used = {"used": {"messages": before, "tokens": [], "sent": "whole"}} if before else {}
-            if name == "refused" and number % 2 and used:
-                assert alice.api("record_usage", session=name, **used)["noted"]
-                used = {}
-            alice.api("render", session=name, messages=run[:answer], budget=budget, **used)
+            usage = {"usage": {"messages": before, "delivery": "full"}} if before else {}
+            if name == "refused" and number % 2 and usage:
+                assert alice.api("record_usage", session=name, **usage)["recorded"]
+                usage = {}
+            alice.api("render", session=name, messages=run[:answer], budget=budget, **usage)
         alice.api("sync", session=name, messages=run)
     exports = [alice.api("export_session", session=name) for name in ("refused", "all")]
     for one, other in zip(*(it["branches"][0]["calls"][:-1] for it in exports), strict=True):
-        assert one["sent"] == "whole"
+        assert one["delivery"] == "full"
         assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))
 
 
@@ -198,17 +202,19 @@ def test_explain_and_misses_give_one_reason(alice: User) -> None:
                 misses.setdefault(miss["turn"], []).append(miss)
         assert misses
         for turn in alice.api("timeline", session="run", branch=branch)["turns"]:
-            if not turn["noted"]:
+            if not turn["recorded"]:
                 continue
             call = alice.api("explain", session="run", branch=branch, turn=turn["turn"])
             rows = call["results"]
-            shown = {"complete": turn["complete"], "excerpt": turn["replaced"]}
+            shown = {"complete": turn["complete"], "excerpt": turn["substitutes"]}
             for kind, found in shown.items():
-                assert [n for n, row in enumerate(rows) if row["shown"] == kind] == numbers_in(
+                assert [n for n, row in enumerate(rows) if row["display"] == kind] == numbers_in(
                     found
                 )
             for miss in misses.get(turn["turn"], ()):
                 row = rows[miss["result"]]
-                assert all(row[name] == miss[name] for name in ("shown", "reason", "left", "cost"))
+                assert all(
+                    row[name] == miss[name] for name in ("display", "reason", "left", "cost")
+                )
             told |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
     assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= told

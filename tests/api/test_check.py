@@ -24,7 +24,7 @@ from tests.api.conftest import Service, User
 from tests.server.servers import Server, another
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
-USAGE = [900, 50, 20, 0, 40]
+USAGE = {"uncached": 10, "cache_read": 20, "cache_write": 5, "output": 7}
 NUMBERS = st.integers(0, 9)
 STEPS = st.lists(
     st.one_of(
@@ -44,7 +44,7 @@ STEPS = st.lists(
     max_size=24,
 )
 POLICIES = ("contextrender", "contextrender_cache_aware", "contextrender_excerpts", "recency")
-SENT = ("rendered", "rendered", "rendered", "whole", "held_out")
+DELIVERIES = ("rendered", "rendered", "rendered", "full", "holdout")
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,11 @@ class Agent:
     def render(self, number: int) -> None:
         fields: Json = {"policy": POLICIES[number % 4], "budget": (80, 200, 2_000)[number % 3]}
         if number > 6:
-            fields["used"] = {"messages": max(len(self.line) - 2, 1), "tokens": USAGE}
-        sent, client = SENT[number % 5], f"agent-{number % 2}"
-        self.api("render", session="s", messages=self.line, sent=sent, client=client, **fields)
+            fields["usage"] = {"messages": max(len(self.line) - 2, 1), **USAGE}
+        delivery, client = DELIVERIES[number % 5], f"agent-{number % 2}"
+        self.api(
+            "render", session="s", messages=self.line, delivery=delivery, client=client, **fields
+        )
 
     def answer(self, number: int) -> None:
         name = f"made_{self.made}"
@@ -92,10 +94,10 @@ class Agent:
         self.line = [*self.line, user(f"And what about made_{self.made - number}?")]
 
     def usage(self, number: int) -> None:
-        used = {"messages": max(len(self.line) - number % 4, 1), "tokens": USAGE}
+        usage: Json = {"messages": max(len(self.line) - number % 4, 1), **USAGE}
         if number > 5:
-            used |= {"sent": "whole", "model": "gpt-4o"}
-        self.api.post("record_usage", session="s", used=used)
+            usage |= {"delivery": "full", "model": "gpt-4o"}
+        self.api.post("record_usage", session="s", usage=usage)
 
     def sync(self, number: int) -> None:
         self.api("sync", session="s", messages=self.line)

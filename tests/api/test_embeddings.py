@@ -97,7 +97,7 @@ def test_without_a_provider_relevance_is_0(alice: User, monkeypatch: pytest.Monk
     reply = alice.api("render", session="s", messages=RUN, budget=900)
     (warning,) = reply["warnings"]
     assert warning.startswith("relevance is 0")
-    assert reply["visible"]
+    assert reply["complete"]
     assert set(models(alice)) == {""}
     explained = alice.api("explain", session="s", budget=900)
     assert {row["relevance"] for row in explained["results"]} == {0.0}

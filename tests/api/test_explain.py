@@ -69,14 +69,15 @@ def test_it_agrees_with_the_rendering(api: Api) -> None:
         shown = api("render", session="s", messages=RUN, budget=budget)
         report = api("explain", session="s", budget=budget)
         rows = report["results"]
-        assert [r["position"] for r in rows if r["shown"] == "complete"] == shown["visible"]
-        assert [r["position"] for r in rows if r["shown"] == "omitted"] == shown["omitted"]
-        assert report["tokens"] == shown["tokens"]
+        assert [r["position"] for r in rows if r["display"] == "complete"] == shown["complete"]
+        assert [r["position"] for r in rows if r["display"] == "omitted"] == shown["omitted"]
+        for name in ("tokens_before", "tokens_after", "tokens_unbudgeted"):
+            assert report[name] == shown[name]
         assert (report["turn"], report["budget"]) == (shown["turn"], budget)
         order = sorted(row["order"] for row in rows if row["order"])
-        assert order == list(range(1, len(shown["visible"]) + 1))
-        within = sum(row["cost"] for row in rows if row["shown"] == "complete")
-        assert report["retained"] + within == shown["tokens"]["after"]
+        assert order == list(range(1, len(shown["complete"]) + 1))
+        within = sum(row["cost"] for row in rows if row["display"] == "complete")
+        assert report["text_tokens"] + within == shown["tokens_after"]
 
 
 def test_every_result_has_a_reason(api: Api) -> None:
@@ -84,7 +85,7 @@ def test_every_result_has_a_reason(api: Api) -> None:
     reasons = {row["position"]: row["reason"] for row in left_out}
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {"selected", "no room left after others were taken"}
-    assert all((row["order"] is None) == (row["shown"] == "omitted") for row in left_out)
+    assert all((row["order"] is None) == (row["display"] == "omitted") for row in left_out)
     everything = api("explain", session="s", budget=50_000)["results"]
     assert {row["reason"] for row in everything[:-1]} == {"the whole history fits"}
     oversized = explained(api, FLOW, budget=500)["results"][-1]
@@ -97,15 +98,18 @@ def test_what_is_left_out_says_what_room_there_was(api: Api) -> None:
         view = api("explain", session="s", budget=budget)
         rows = view["results"]
         taken = sorted((row for row in rows if row["order"]), key=lambda row: row["order"])
-        for row in (row for row in rows if row["shown"] == "omitted"):
-            assert row["left"] is not None
-            if row["after"] is None:
+        for row in (row for row in rows if row["display"] == "omitted"):
+            assert row["remaining_tokens"] is not None
+            if row["selected_count"] is None:
                 continue
-            before = sum(other["cost"] for other in taken[: row["after"]])
-            assert row["left"] == budget - view["retained"] - before
+            before = sum(other["cost"] for other in taken[: row["selected_count"]])
+            assert row["remaining_tokens"] == budget - view["text_tokens"] - before
             if row["reason"].startswith("too large"):
-                assert row["cost"] > row["left"]
-                assert row["cost"] <= row["left"] + taken[row["after"] - 1]["cost"]
+                assert row["cost"] > row["remaining_tokens"]
+                assert (
+                    row["cost"]
+                    <= row["remaining_tokens"] + taken[row["selected_count"] - 1]["cost"]
+                )
 
 
 def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
@@ -148,7 +152,16 @@ def test_a_session_goes_on_while_somebody_looks_at_a_call(
 
 
 LONG = agent_run(30, lines=6)
-REST = ("count", "complete", "replaced", "whole_tokens", "call_tokens", "tokens", "warnings")
+REST = (
+    "count",
+    "complete",
+    "substitutes",
+    "complete_tokens",
+    "call_tokens",
+    "tokens_before",
+    "tokens_after",
+    "warnings",
+)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +182,7 @@ def test_pages_together_are_everything(paged: Api) -> None:
     for sort in ("", *COLUMNS):
         ordered = rows(paged, sort=sort)
         assert sorted(ordered, key=lambda row: row["position"]) == whole["results"]
-        pages = [rows(paged, sort=sort, first=first, rows=16) for first in (0, 16)]
+        pages = [rows(paged, sort=sort, offset=offset, rows=16) for offset in (0, 16)]
         assert [row for page in pages for row in page] == ordered
         page = paged("explain", session="s", sort=sort, rows=16)
         assert {name: page[name] for name in REST} == {name: whole[name] for name in REST}
@@ -177,9 +190,9 @@ def test_pages_together_are_everything(paged: Api) -> None:
 
 def test_they_are_in_the_order_of_their_column(paged: Api) -> None:
     for sort in [name for name in COLUMNS if name != "order"]:
-        for down in (False, True):
-            values = [row[sort] for row in rows(paged, sort=sort, down=down)]
-            assert values == sorted(values, reverse=down)
+        for descending in (False, True):
+            values = [row[sort] for row in rows(paged, sort=sort, descending=descending)]
+            assert values == sorted(values, reverse=descending)
 
 
 def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
@@ -188,11 +201,11 @@ def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
     seen = [
         line
         for line in lines
-        if line["shown"] != "omitted" or any(call["shown"] for call in line["calls"])
+        if line["display"] != "omitted" or any(call["in_prompt"] for call in line["calls"])
     ]
-    for until, stop in ((None, len(lines)), (41, 41)):
+    for end, stop in ((None, len(lines)), (41, 41)):
         earlier = [line for line in seen if line["position"] < stop - 5]
-        page = paged("get_call", session="s", window=5, until=until)
+        page = paged("get_call", session="s", window=5, end=end)
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
         assert (page["before"], page["got"]) == (len(LONG), len(seen))
     assert paged("get_call", session="s", window=0)["messages"] == []
@@ -202,4 +215,4 @@ def test_the_newest_calls_that_were_only_recorded_come_first(alice: User) -> Non
     alice.api("sync", session="s", messages=LONG, settings={"budget": 900})
     newest = alice.api("timeline", session="s", start=-4)["turns"]
     assert newest and newest == alice.api("timeline", session="s")["turns"][-5:][: len(newest)]
-    assert not newest[0]["noted"] and newest[0]["complete"]
+    assert not newest[0]["recorded"] and newest[0]["complete"]

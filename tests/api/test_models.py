@@ -59,9 +59,9 @@ def summary(reply: Json) -> str:
 
 def replacement(reply: Json) -> Json:
     """The only one there is, in a prompt that is as it has to be."""
-    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
+    assert tokens_inside(reply["messages"]) == reply["tokens_after"] <= reply["budget"]
     assert orphans(reply["messages"]) == []
-    (only,) = reply["replaced"]
+    (only,) = reply["substitutes"]
     return dict(only)
 
 
@@ -183,7 +183,7 @@ def compactor() -> Iterator[ProviderDouble]:
 def shortened(reply: Json) -> Json:
     only = replacement(reply)
     assert only["position"] == 2
-    assert 2 not in reply["visible"] + reply["omitted"]
+    assert 2 not in reply["complete"] + reply["omitted"]
     (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
     assert shown == OVERSIZED[2] | {"content": only["text"]}
     return only
@@ -234,12 +234,12 @@ def test_explain_tells_of_the_compaction_and_makes_none(
 ) -> None:
     alice.api("sync", session="s", messages=OVERSIZED)
     row = alice.api("explain", session="s", budget=3000)["results"][0]
-    assert (row["position"], row["shown"]) == (2, "excerpt")
+    assert (row["position"], row["display"]) == (2, "excerpt")
     assert compactor.requests == []
     rendered = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
     explained = alice.api("explain", session="s", budget=3000)
-    assert explained["results"][0]["shown"] == "compaction"
-    assert explained["tokens"] == rendered["tokens"]
+    assert explained["results"][0]["display"] == "compaction"
+    assert explained["tokens_after"] == rendered["tokens_after"]
     assert len(compactor.requests) == 1
 
 

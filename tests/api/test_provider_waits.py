@@ -104,10 +104,10 @@ def test_a_session_goes_on_while_a_model_compacts(
         finally:
             gate.opened.set()
         reply = waiting.result()
-    assert [replaced["kind"] for replaced in reply["replaced"]] == ["compaction"]
+    assert [replaced["kind"] for replaced in reply["substitutes"]] == ["compaction"]
     assert (reply["offset"], reply["usage"]["model_tokens_in"]) == (len(OVERSIZED), 1)
     again = alice.api.report("render", **asked)
-    assert (again["replaced"], again["usage"]["model_tokens_in"]) == (reply["replaced"], 0)
+    assert (again["substitutes"], again["usage"]["model_tokens_in"]) == (reply["substitutes"], 0)
 
 
 def test_two_waits_ask_each_once(alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_two_waits_ask_each_once(alice: User, gate: Gate, monkeypatch: pytest.Mo
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
     gate.opened.set()
     reply = alice.api.report("render", session="s", messages=OVERSIZED, budget=3000)
-    assert [replaced["kind"] for replaced in reply["replaced"]] == ["compaction"]
+    assert [replaced["kind"] for replaced in reply["substitutes"]] == ["compaction"]
     assert reply["usage"]["model_tokens_in"] == 1
     assert reply["usage"]["embedding_tokens"] > 1000
     results = sum(message["role"] == "tool" for message in OVERSIZED)

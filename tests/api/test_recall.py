@@ -78,7 +78,7 @@ def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> No
 
 def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> None:
     run = reading(34, said={29: "function_2_77 again"})
-    live = {"budget": "auto", "policy": "contextrender_cache_aware", "live": True}
+    live = {"budget": "auto", "policy": "contextrender_cache_aware", "agent_defaults": True}
     for stop in range(3, len(run) + 1, 2):
         shown = api("render", session="s", messages=run[:stop], **live)["messages"]
         last = shown[-1]["content"]

@@ -17,8 +17,8 @@ BUDGETS = [64, 1200]
 def test_a_history_that_fits_comes_back_unchanged(api: Api) -> None:
     reply = api("render", session="s", messages=RUN, budget=50_000)
     assert reply["messages"] == RUN
-    assert reply["tokens"]["before"] == reply["tokens"]["after"] == tokens_inside(RUN)
-    assert reply["omitted"] == reply["replaced"] == reply["warnings"] == []
+    assert reply["tokens_before"] == reply["tokens_after"] == tokens_inside(RUN)
+    assert reply["omitted"] == reply["substitutes"] == reply["warnings"] == []
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -30,8 +30,8 @@ def test_a_plan_rebuilds_the_same_messages(api: Api, policy: str, budget: int) -
     assert shown["plan"] is None
     assert rebuilt(MIXED, plan["plan"]) == shown["messages"]
     assert orphans(shown["messages"]) == []
-    assert tokens_inside(shown["messages"]) == shown["tokens"]["after"]
-    assert policy == "full" or shown["tokens"]["after"] <= budget
+    assert tokens_inside(shown["messages"]) == shown["tokens_after"]
+    assert policy == "full" or shown["tokens_after"] <= budget
     assert plan | {"plan": None, "messages": shown["messages"]} == shown
 
 
@@ -58,7 +58,7 @@ def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> N
 
 
 def test_a_live_agents_next_call_is_explained_as_its_last_one_was_made(api: Api) -> None:
-    made = {"budget": 1200, "policy": "contextrender_cache_aware", "live": True}
+    made = {"budget": 1200, "policy": "contextrender_cache_aware", "agent_defaults": True}
     api("render", session="own", messages=RUN, **made)
     api("sync", session="own", messages=[*RUN, assistant("Done.")])
     to_come = api("explain", session="own")
@@ -98,7 +98,7 @@ def test_tokens_are_those_of_the_first_model(api: Api, model: str, counted_as: s
     run = [*RUN, assistant("订单已延迟。"), user("なぜ？")]
     api("sync", session="s", messages=run[:2], model=model)
     reply = api("render", session="s", messages=run, model="gpt-4o-mini", budget=700)
-    assert reply["tokens"]["before"] == tokens_inside(run, counted_as)
-    assert reply["tokens"]["after"] == tokens_inside(reply["messages"], counted_as)
+    assert reply["tokens_before"] == tokens_inside(run, counted_as)
+    assert reply["tokens_after"] == tokens_inside(reply["messages"], counted_as)
     differs = tokens_inside(run, counted_as) != tokens_inside(run)
     assert differs == (counted_as is not None)

@@ -32,20 +32,20 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
     assert sums(view["rows"], "calls") == 8 + len(replies)
     (large,) = [row for row in view["rows"] if row["model"] == "gpt-5.1"]
     assert large["full"] - large["prompt"] == sum(
-        reply["tokens"]["before"] - reply["tokens"]["after"] for reply in replies
+        reply["tokens_before"] - reply["tokens_after"] for reply in replies
     )
 
 
 def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> None:
     run = agent_run(6)
     called(alice.api, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
-    called(alice.api, "two", run, budget=700, model="gpt-5.1", sent="held_out")
+    called(alice.api, "two", run, budget=700, model="gpt-5.1", delivery="holdout")
     alice.api("sync", session="three", messages=run)
     view = alice.api("total_savings")
     assert (view["sessions"], view["counted"]) == (3, 2)
     by_policy = {row["policy"]: row for row in view["rows"]}
     shown, held = by_policy["prune"], by_policy["contextrender"]
-    assert (shown["client"], shown["sent"], held["sent"]) == ("c", "rendered", "held_out")
+    assert (shown["client"], shown["delivery"], held["delivery"]) == ("c", "rendered", "holdout")
     assert held["prompt"] == held["full"] > shown["prompt"]
     assert held["cost"] == held["full_cost"]
     assert alice.api("total_savings", policy="prune")["rows"] == [shown]
@@ -77,11 +77,11 @@ def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.Monk
     called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
     told = service.http.get("/metrics").text
-    names = 'model="o3-mini",policy="contextrender",sent="rendered"'
+    names = 'delivery="rendered",model="o3-mini",policy="contextrender"'
     assert f"contextrender_stored_calls{{{names}}} 6.0" in told
     rows = alice.api("total_savings")["rows"]
     (row,) = [row for row in rows if row["model"] == "o3-mini"]
-    names = 'model="o3-mini",policy="contextrender",sent="rendered",side="sent"'
+    names = 'delivery="rendered",model="o3-mini",policy="contextrender",side="sent"'
     assert f"contextrender_stored_prompt_tokens{{{names}}} {float(row['prompt'])}" in told
     assert 'model="other"' in told
     assert "secret" not in told
@@ -90,7 +90,13 @@ def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.Monk
 def row(**changed: Any) -> dict[str, Any]:
     names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
     known: dict[str, Any] = dict.fromkeys(names, 10)
-    known |= {"day": "2026-11-22", "model": "m", "client": "", "policy": "p", "sent": "rendered"}
+    known |= {
+        "day": "2026-11-22",
+        "model": "m",
+        "client": "",
+        "policy": "p",
+        "delivery": "rendered",
+    }
     known |= {
         "price_source": "",
         "cost": 1.0,
@@ -179,7 +185,7 @@ def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     misses = alice.api("misses", session="s")
     (saved,) = alice.api("total_savings")["rows"]
 
-    assert timeline["waiting"] is newest["waiting"] is waiting
+    assert timeline["awaits_answer"] is newest["awaits_answer"] is waiting
     for last in (timeline["last"], newest["last"], graph["last"], misses["last"]):
         assert last - waiting == answers
     assert len(timeline["turns"]) - waiting == saved["calls"] == answers
@@ -204,5 +210,5 @@ def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     whole = {turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]}
     seen = {(turn, used) for turn, used in uses if used in whole[turn]}
     assert len(seen) == saved["seen"] == listed["counted"]["seen"] < len(uses)
-    missed = {(turn["turn"], one) for turn in timeline["turns"] for one in turn["missed"]}
+    missed = {(turn["turn"], one) for turn in timeline["turns"] for one in turn["misses"]}
     assert missed == {(miss["turn"], miss["result"]) for miss in misses["misses"]}

@@ -11,8 +11,8 @@ SAID = [user("Go."), assistant("Done."), user("And now?"), assistant("That is al
 @pytest.mark.parametrize("billed", [False, True])
 def test_the_providers_bill_comes_first(alice: User, billed: bool) -> None:
     first = alice.api("render", session="s", messages=SAID[:1], model="gpt-5.1", output="plan")
-    usage = {"messages": 1, "tokens": [1_000_000, 0, 0, 0, 0], "model": "gpt-5.1"}
-    told = {"used": usage} if billed else {}
+    usage = {"messages": 1, "uncached": 1_000_000, "model": "gpt-5.1"}
+    told = {"usage": usage} if billed else {}
     new = {"messages": SAID[1:2], "offset": 1, "prefix": first["digest"]}
     alice.api("sync", session="s", **new, **told)
     (view,) = alice.api("list_sessions")["sessions"]

@@ -169,7 +169,7 @@ def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
 
 
 LONGER = agent_run(12)
-BILL = [100, 20, 30, 0, 5]
+USAGE = {"uncached": 100, "cache_read": 20, "cache_write": 30, "cache_write_1h": 0, "output": 5}
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def billed(alice: User) -> Json:
     called(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
     for at in answers[:5]:
-        alice.api("record_usage", session="s", used={"messages": at, "tokens": BILL})
+        alice.api("record_usage", session="s", usage={"messages": at, **USAGE})
     told: Json = alice.api("export_session", session="s")
     return told
 
@@ -191,7 +191,7 @@ def imported(who: User, data: Json) -> Json:
 
 def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, billed: Json) -> None:
     calls = billed["branches"][0]["calls"]
-    assert [call.get("billed") for call in calls] == [BILL] * 5 + [None] * 7
+    assert [call.get("billed") for call in calls] == [[*USAGE.values()]] * 5 + [None] * 7
     assert imported(bob, billed) == billed
     for walker in ("timeline", "misses", "savings"):
         assert bob.api(walker, session="s") == alice.api(walker, session="s")
@@ -216,7 +216,7 @@ WRONG_FIELDS: list[Json] = [
     *({"tokens": [1, 2, 3, 4]}, {"tokens": [1, 2, 3, 4, -5]}),
     *({"shown": [1]}, {"shown": [0, 400]}, {"results": 400}),
     *({"billed": [1, 2]}, {"billed": [1, 2, 3, 4, 2**50]}, {"parts": [[1, 1, 5]]}),
-    *({"sent": "pigeon"}, {"model": 1}, {"client": "c" * 81}),
+    *({"delivery": "pigeon"}, {"model": 1}, {"client": "c" * 81}),
 ]
 
 

@@ -21,10 +21,10 @@ def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
         setting = {"policy": option["policy"], "budget": option["budget"]}
         recorded = {} if option == own else setting
         turns = api("timeline", session="s", **recorded)["turns"]
-        steps = [turn for turn in turns if turn["uses"] or turn["missed"]]
+        steps = [turn for turn in turns if turn["uses"] or turn["misses"]]
         assert option["steps"] == len(steps) > 0
-        assert option["steps_with_misses"] == sum(bool(turn["missed"]) for turn in steps)
-        assert option["misses"] == sum(len(turn["missed"]) for turn in steps)
+        assert option["steps_with_misses"] == sum(bool(turn["misses"]) for turn in steps)
+        assert option["misses"] == sum(len(turn["misses"]) for turn in steps)
         assert option["misses"] == missed(api("misses", session="s", **recorded)["misses"])
     assert any(option["misses"] for option in compared["options"])
 

@@ -208,7 +208,7 @@ def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -
     assert messages[2] not in plain.messages
     assert messages[2] in kept.messages
     assert kept.reply is not None
-    assert kept.reply["kept"] == [{"position": 2, "shown": "complete"}]
+    assert kept.reply["pinned"] == [{"position": 2, "display": "complete"}]
     with pytest.raises(InvalidRequest, match="pinned_tools"):
         client.fit(session, messages, pinned_tools="get_*")
 
@@ -248,8 +248,8 @@ def test_the_line_of_parts_that_came_back_does_too() -> None:
     body = {"messages": history(1)}
     transcript = DIALECTS["chat"].read(body)
     told = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"
-    reply: Any = {"omitted": [], "dropped_turns": [], "shortened": []}
-    reply["replaced"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
+    reply: Any = {"omitted": [], "dropped_turns": [], "truncated_messages": []}
+    reply["substitutes"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
     reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
     reply["plan"] += [{"message": 2, "calls": [], "text": told, "arguments": None}]
     (again,) = [m for m in fitted(body, transcript, reply).messages if m["role"] == "tool"]

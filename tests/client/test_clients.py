@@ -106,7 +106,7 @@ def test_fit_keeps_the_callers_own_messages(
     assert not made.failure
     assert len(made.messages) < len(messages)
     assert all(any(one is own for own in messages) for one in made.messages)
-    assert made.reply["tokens"]["after"] <= 900
+    assert made.reply["tokens_after"] <= 900
 
 
 @pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])

@@ -27,7 +27,7 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     edge = next(edge for edge in graph["edges"] if edge["result"] == most)
     value = edge["values"][0]
     trace = service("trace_value", session=ORDERS, value=value)
-    assert trace["first"] == most and trace["holders"][0] == most
+    assert trace["first_result"] == most and trace["holders"][0] == most
     console.open(ORDERS, "graph")
     console.page.locator(READY).wait_for()
     assert drawn(console, CANVAS, 8)

@@ -143,7 +143,7 @@ def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None
             p for p, one in enumerate(run) if one["role"] == "tool" and value in one["content"]
         ]
         assert positions == tools
-        assert trace["first"] == edge["result"]
+        assert trace["first_result"] == edge["result"]
         assert edge["operation"] in [use["event"] for use in trace["uses"]]
 
 
@@ -169,6 +169,10 @@ def test_a_miss_and_explain_give_the_same_reason(service: Service) -> None:
     miss = next(service.misses(LARGE))
     told = service("explain", session=LARGE, turn=miss["turn"])
     (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
-    assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {
-        name: miss[name] for name in ("shown", "reason", "left", "after", "cost", "name")
+    assert {
+        name: row[name]
+        for name in ("display", "reason", "remaining_tokens", "selected_count", "cost", "name")
+    } == {
+        name: miss[name]
+        for name in ("display", "reason", "remaining_tokens", "selected_count", "cost", "name")
     }

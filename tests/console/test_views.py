@@ -32,7 +32,7 @@ def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> No
 def state(turn: dict[str, Any], result: int) -> str:
     if result in numbers_in(turn["complete"]):
         return "shown complete"
-    return "shown as an excerpt" if result in numbers_in(turn["replaced"]) else "omitted"
+    return "shown as an excerpt" if result in numbers_in(turn["substitutes"]) else "omitted"
 
 
 def test_the_timeline_says_when_something_had_to_leave(console: Console, service: Service) -> None:
@@ -102,7 +102,7 @@ def test_a_call_shows_what_explain_says(console: Console, service: Service) -> N
     turn = 40
     told = service("explain", session=ORDERS, turn=turn)
     console.open(ORDERS, "call", turn)
-    after = told["tokens"]["after"]
+    after = told["tokens_after"]
     expect(console.page.locator(".budget")).to_contain_text(f"{after:,} of {BUDGET:,} tokens")
     rows = console.page.locator(".scores tbody tr")
     expect(rows).to_have_count(len(told["results"]))
@@ -127,10 +127,10 @@ def test_a_call_shows_what_the_model_got_beside_all_there_was(
 ) -> None:
     turn = 40
     view = service("get_call", session=ORDERS, turn=turn)
-    told = {row["position"]: row["shown"] for row in view["explain"]["results"]}
+    told = {row["position"]: row["display"] for row in view["explain"]["results"]}
     for line in view["messages"]:
         if line["position"] in told:
-            assert line["shown"] == told[line["position"]].replace("complete", "whole")
+            assert line["display"] == told[line["position"]]
     console.open(ORDERS, "call", turn)
     got = console.page.get_by_role("region", name="What the model got")
     whole = console.page.get_by_role("region", name="Full history")
@@ -234,7 +234,7 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     expect(console.page).to_have_url(re.compile("with=12"))
     expect(status).to_contain_text("messages differ")
     views = [service("get_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
-    shown = [{line["position"] for line in view if line["shown"] == "whole"} for view in views]
+    shown = [{line["position"] for line in view if line["display"] == "complete"} for view in views]
     (came,) = sorted(shown[1] - shown[0])[-1:]
     row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")
     expect(row.locator("td").nth(0)).to_have_text("–")
@@ -244,7 +244,7 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
 
 
 def shown(told: dict[str, Any]) -> set[int]:
-    return {row["position"] for row in told["results"] if row["shown"] != "omitted"}
+    return {row["position"] for row in told["results"] if row["display"] != "omitted"}
 
 
 def test_a_result_is_laid_out_with_its_used_values_marked(

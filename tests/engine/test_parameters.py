@@ -32,12 +32,12 @@ def run(*sizes: int) -> list[Json]:
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
-    live = len(policy) % 2 == 0  # for about half of them
-    pins = SKILL if live else Pins(pinned_calls=("s0",))
+    agent_defaults = len(policy) % 2 == 0  # for about half of them
+    pins = SKILL if agent_defaults else Pins(pinned_calls=("s0",))
     messages = run(300)
-    without, _ = render(messages, 3_000, policy, live=live)
+    without, _ = render(messages, 3_000, policy, agent_defaults=agent_defaults)
     assert not without.pinned
-    rendered, shown = render(messages, 3_000, policy, live=live, pins=pins)
+    rendered, shown = render(messages, 3_000, policy, agent_defaults=agent_defaults, pins=pins)
     assert rendered.pinned == {2: "complete"}
     assert messages[2] in shown
     assert "s0" in [call["id"] for m in shown for call in m.get("tool_calls", ())]

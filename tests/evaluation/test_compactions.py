@@ -11,7 +11,7 @@ from contextrender_bridge.evaluation.runs import Run, compactions_of
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
-FROZEN = [Case("contextrender_cache_aware", size, live=True) for size in (400, 24_000)]
+FROZEN = [Case("contextrender_cache_aware", size, agent_defaults=True) for size in (400, 24_000)]
 
 
 def reads(id: str, path: str, text: str) -> list[Json]:

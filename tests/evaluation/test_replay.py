@@ -222,7 +222,7 @@ def last_prompt(policy: str, messages: list[Json], times: list[float] | None = N
 
 def test_a_policy_that_hides_the_newest_step_shows_it_to_a_live_agent() -> None:
     assert last_prompt("prune", WRITTEN)[-1] != WRITTEN[-2]
-    assert last_prompt("prune:live=1", WRITTEN)[-1] == WRITTEN[-2]
+    assert last_prompt("prune:agent_defaults=1", WRITTEN)[-1] == WRITTEN[-2]
 
 
 @pytest.mark.slow

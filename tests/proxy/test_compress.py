@@ -125,7 +125,7 @@ def test_a_gateway_gives_the_usage_back(setup: Setup) -> None:
     session = compress(setup, messages)["session"]
     usage = {"prompt_tokens": 700, "completion_tokens": 9}
     told = {"session": session, "model": "gpt-4o", "usage": usage}
-    assert setup.post("/v1/compress", told).json() == {"session": session, "noted": True}
+    assert setup.post("/v1/compress", told).json() == {"session": session, "recorded": True}
     more = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "More?"}]
     assert compress(setup, [*messages, *more])["session"] == session
     total = setup.service.call

@@ -74,8 +74,8 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
     def noted() -> Any:
         found = user.call("holdout_report", {})
         calls = next(row for row in found["measures"] if row["measure"] == "calls")
-        all_of_them = (found["rendered"], found["held_out"]) == groups
-        return found if all_of_them and calls["rendered"] == calls["held_out"] else None
+        all_of_them = (found["rendered"], found["holdout"]) == groups
+        return found if all_of_them and calls["rendered"] == calls["holdout"] else None
 
     return until(noted)
 
@@ -101,8 +101,8 @@ def test_the_report_compares_what_was_billed(start: Start, everyones: Server) ->
     rows = {row["measure"]: row for row in found["measures"]}
     assert rows["prompt"]["low"] <= rows["prompt"]["ratio"] <= rows["prompt"]["high"] < 0.8
     assert rows["output"]["ratio"] == rows["calls"]["ratio"] == 1
-    assert rows["cached"]["held_out"] == pytest.approx(rows["prompt"]["held_out"] / 2, rel=0.01)
-    assert rows["prompt"]["held_out"] > 0
+    assert rows["cached"]["holdout"] == pytest.approx(rows["prompt"]["holdout"] / 2, rel=0.01)
+    assert rows["prompt"]["holdout"] > 0
     told = Console(width=100, file=None, record=True)
     told.print(draw(found))
     assert "whole (20)" in told.export_text()

@@ -44,7 +44,7 @@ async def talk(client: Any, session: str) -> None:
     found = await client.call_tool("recall", {"session": session, "results": [4]})
     assert found.structured_content["results"][0]["message"]["content"] == finding(1)
     told = await client.call_tool("explain", {"session": session, "budget": 400})
-    assert {row["shown"] for row in told.structured_content["results"]} >= {"omitted"}
+    assert {row["display"] for row in told.structured_content["results"]} >= {"omitted"}
     bad = await client.call_tool("explain", {"session": "nowhere"})
     assert bad.is_error
     assert "nowhere" in bad.content[0].text

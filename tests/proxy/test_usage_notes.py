@@ -21,7 +21,7 @@ from tests.support.scripted_model import Model, chat, serving, whole
 
 def noted_calls(setup: Setup, session: str) -> list[Json]:
     view = setup.service.call("timeline", {"session": session})
-    return [turn for turn in view["turns"] if turn["noted"]]
+    return [turn for turn in view["turns"] if turn["recorded"]]
 
 
 @pytest.mark.parametrize(("kind", "streams"), EACH_WAY)
@@ -30,8 +30,8 @@ def test_usage_is_noted(setup: Setup, kind: type[Agent], streams: bool) -> None:
     kind(setup, session, streams=streams).run(6)
     noted = noted_calls(setup, session)[:-1]
     assert len(noted) >= 4
-    assert {turn["sent"] for turn in noted} == {"rendered"}
-    assert all(sum(turn["billed"] or []) > 0 for turn in noted[:-1])
+    assert {turn["delivery"] for turn in noted} == {"rendered"}
+    assert all(turn["usage"] and turn["usage"]["uncached"] > 0 for turn in noted[:-1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind is not TextAgent])
@@ -66,7 +66,7 @@ def test_an_observed_call_was_sent_whole(setup: Setup) -> None:
     agent = AGENTS[0](setup, session)
     agent.headers["x-contextrender-mode"] = "observe"
     agent.run(4)
-    assert {turn["sent"] for turn in noted_calls(setup, session)} == {"whole"}
+    assert {turn["delivery"] for turn in noted_calls(setup, session)} == {"full"}
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) ->
                 said = {"role": "assistant", "content": "Done."}
                 client.sync(session, [*body["messages"], said])
                 turn = client.call("timeline", {"session": session})["turns"]
-    assert sum(turn[0]["billed"]) == 780
+    assert sum(turn[0]["usage"].values()) == 780
 
 
 def test_a_compressed_reply_is_read_too() -> None:

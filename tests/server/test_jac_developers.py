@@ -73,7 +73,10 @@ def test_a_walker_of_ones_own_tells_the_life_of_a_result(
     for position, message in enumerate(RUN):
         if message["role"] == "assistant":
             view = api("render", session="run-3", messages=RUN[:position], budget=900)
-            views[view["turn"]] = {*view["visible"], *(one["position"] for one in view["replaced"])}
+            views[view["turn"]] = {
+                *view["complete"],
+                *(one["position"] for one in view["substitutes"]),
+            }
     api("sync", session="run-3", messages=RUN)
     (tmp_path / "life.jac").write_text(WALKERS[1])
     for row in api("explain", session="run-3")["results"][:4]:

@@ -192,12 +192,12 @@ def render(
     history: History | None = None,
     embedder: Any = None,
     summaries: Summaries | None = None,
-    live: bool = False,
+    agent_defaults: bool = False,
     pins: Pins = NO_PINS,
 ) -> tuple[RenderedCall, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     history = history or recorded(messages)
-    settings = repr((budget, policy, parameters, live, pins))
+    settings = repr((budget, policy, parameters, agent_defaults, pins))
     answered = [
         selection
         for known_by, selection in history.selections.values()
@@ -212,7 +212,7 @@ def render(
         embedder=lambda: embedder or AxisEmbedder(),
         text_of=reader(messages),
         summaries=summaries or scripted(),
-        live=live,
+        agent_defaults=agent_defaults,
         pins=pins,
         previous=max(answered, key=lambda one: one.messages, default=None),
         follows=True,

@@ -82,7 +82,7 @@ export class ContextRender {
       const read = transcript ?? ofChat(messages);
       if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
       const name = session || nameOf(read.messages);
-      const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, live: true };
+      const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
       const reply = await this.#sendNew("render", name, read.messages, fields, until);
       return fitted(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
     } catch (failure) {

@@ -17,7 +17,7 @@ export const DEADLINE = 2_000;
 const RECALL = /(?<=; )recall result \d+ for all of it(?=:?\]\n)/g;
 /** What the line above an excerpt says to a model that cannot recall. */
 const AGAIN = "call its tool again for all of it";
-const CHANGES = ["omitted", "replaced", "dropped_turns", "shortened"] as const;
+const CHANGES = ["omitted", "substitutes", "dropped_turns", "truncated_messages"] as const;
 
 /** What to render by; what is undefined is the session's, and else the service's default. */
 export interface Settings {
@@ -67,12 +67,12 @@ export function fitted<T>(
 ): Fitted<T> {
   const changed = CHANGES.some((change) => reply[change].length);
   const plan = new Plan(transcript.messages, reply.plan ?? []);
-  for (const { position } of recalls ? [] : reply.replaced) {
+  for (const { position } of recalls ? [] : reply.substitutes) {
     const text = plan.text(position);
     if (text) plan.replace(position, text.replace(RECALL, AGAIN));
   }
   const beyond = plan.resultsOf(bypass).filter((result) => !plan.showsWhole(result));
-  const summaries = reply.replaced.filter(({ kind }) => kind === "summary");
+  const summaries = reply.substitutes.filter(({ kind }) => kind === "summary");
   // A summary of the whole history stands in that result's place: all stays.
   if (summaries.some(({ position }) => beyond.includes(position))) {
     return { messages: [...whole], changed: false, failure: "bypass_tools" };

@@ -6,7 +6,7 @@
  */
 
 import type { ChatMessage } from "./chat.js";
-import type { ShownView } from "./replies.js";
+import type { PlannedMessage } from "./replies.js";
 
 /**
  * What stays of a message: its calls, by number, the arguments in place of theirs (null: their own),
@@ -31,7 +31,7 @@ export class Plan {
   readonly #calls = new Set<string>();
   readonly #arguments = new Map<string, string>();
 
-  constructor(messages: readonly ChatMessage[], shown: readonly ShownView[]) {
+  constructor(messages: readonly ChatMessage[], shown: readonly PlannedMessage[]) {
     this.#messages = messages;
     [this.#callOf, this.#unanswered] = pairs(messages);
     for (const { message, calls, text, arguments: told } of shown) {

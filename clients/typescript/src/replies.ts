@@ -6,22 +6,13 @@ export interface DeleteView {
   nodes: number;
 }
 
-/**
- * Tokens of a history within the budget's rule, before and after rendering, and those outside it.
- */
-export interface TokenView {
-  before: number;
-  after: number;
-  outside: number;
-}
-
-/** A value, and how many results hold it. */
+/** A value, and the number of results that contain it. */
 export interface ValueView {
   value: string;
   results: number;
 }
 
-/** An operation that drew on a result: a message's text, or a call of the tool named. */
+/** A later operation that used a result: a message's text, or a call of the tool `name`. */
 export interface UseView {
   turn: number;
   position: number;
@@ -30,10 +21,10 @@ export interface UseView {
 }
 
 /**
- * Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the score
- * it last had, what it costs with its call, when it was taken, or else the reason. Of one that found no
- * room, the tokens `left` when it first no longer fitted, `after` so many had been taken. `pinned`: its caller
- * asked to keep it.
+ * The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s), `usefulness` (U) and `score` are
+ * the policy's figures (docs/method.md); `cost` is the tokens of the result with its call. `order` is its place among the
+ * selected results, else `reason` says why it was omitted. If it did not fit, `remaining_tokens` were left after
+ * `selected_count` results had been selected. `pinned` tells whether the caller pinned it.
  */
 export interface ResultView {
   position: number;
@@ -46,39 +37,41 @@ export interface ResultView {
   score: number | null;
   tokens: number;
   cost: number;
-  shown: string;
+  display: string;
   order: number | null;
   reason: string;
-  left: number | null;
-  after: number | null;
+  remaining_tokens: number | null;
+  selected_count: number | null;
   pinned: boolean;
   uses: UseView[];
 }
 
 /**
- * One model call, explained. Where what it was shown was `noted` when it was made, that is told and only
- * the reasons are recomputed; `sent` is what went to the model: "rendered", or "whole" or "held_out": then
- * the whole history stood in view, and the reasons tell what its rendering would have left out. There were
- * `count` results, of which `complete` and `replaced` are runs of numbers (first, length, ...), `whole_tokens`
- * those of the complete ones, their calls apart (`call_tokens`); `results` are all
- * of them or the page that was asked for.
+ * One model call, explained. If the prompt was `recorded` with the call, the reply has the recorded prompt, and only the
+ * reasons are recomputed. `delivery` is what the model was sent: "rendered", "full" or "holdout". With the last two the
+ * model had the full history, and the reasons say what its rendering would have omitted. There were `count` results.
+ * `complete` and `substitutes` are runs of result numbers: first, length, first, length. `complete_tokens` are the tokens
+ * of the complete results, `call_tokens` those of their calls, `text_tokens` those of text. `results` has all results, or
+ * the page that the request asked for.
  */
 export interface ExplainView {
   session: string;
   branch: number;
   turn: number;
-  noted: boolean;
-  sent: string;
+  recorded: boolean;
+  delivery: string;
   budget: number;
   policy: string;
-  tokens: TokenView;
-  retained: number;
+  tokens_before: number;
+  tokens_after: number;
+  tokens_unbudgeted: number;
+  text_tokens: number;
   dropped_turns: number[];
   warnings: string[];
   count: number;
   complete: number[];
-  replaced: number[];
-  whole_tokens: number;
+  substitutes: number[];
+  complete_tokens: number;
   call_tokens: number;
   results: ResultView[];
 }
@@ -110,7 +103,7 @@ export interface ExportView {
   damaged: string;
 }
 
-/** What is recorded now, and how many messages of it were new. */
+/** What a session has recorded. `recorded` counts the messages that this request added. */
 export interface SyncView {
   session: string;
   branch: number;
@@ -221,8 +214,8 @@ export interface RecallView {
   results: RecalledView[];
 }
 
-/** A text that stands in for a result: `kind` is "excerpt", "compaction" or "summary". */
-export interface ReplacedView {
+/** A text shown instead of a result's own. `kind` is "excerpt", "compaction" or "summary". */
+export interface SubstituteView {
   position: number;
   kind: string;
   tokens: number;
@@ -230,15 +223,14 @@ export interface ReplacedView {
 }
 
 /**
- * A result that the caller wants kept: `shown` is "complete", "excerpt" or another kind, or
- * "omitted" where there was no room.
+ * A pinned result. `display` is "complete", "excerpt" or another kind of substitute, or "omitted" if it did not fit.
  */
-export interface KeptView {
+export interface PinnedView {
   position: number;
-  shown: string;
+  display: string;
 }
 
-/** Tokens of the service's own model calls and embeddings for one rendering. */
+/** The tokens that the service's own model calls and embeddings used for one rendering. */
 export interface UsageView {
   model_tokens_in: number;
   model_tokens_out: number;
@@ -246,11 +238,11 @@ export interface UsageView {
 }
 
 /**
- * One message of a rendering: its position, which of its calls stay, and a text put in place of
- * its own. With these an adapter renders from its own copy. Where a call is too large to show,
- * `arguments` has for each call that stays what stands in place of its own, or none.
+ * One message of a prompt: its position, the numbers of its calls that the prompt has, and a text instead of its
+ * own. A client renders its own copy from this plan. If a call is too large to show, `arguments` has one entry
+ * per call that the prompt has: the text instead of its arguments, or None.
  */
-export interface ShownView {
+export interface PlannedMessage {
   message: number;
   calls: number[];
   text: string | null;
@@ -258,10 +250,12 @@ export interface ShownView {
 }
 
 /**
- * One model call's history. `visible` and `omitted` are positions of tool results, `shortened` of
- * messages whose text or calls are cut short or left out. `breakpoints` are those up to which the
- * prompt will stay as it is: worth a cache breakpoint. `kept` are results that `pinned_tools` or `pinned_calls`
- * asks for. `messages` or `plan` is there as asked for.
+ * The prompt of one model call. `complete` and `omitted` are the positions of tool results, `truncated_messages` of
+ * messages whose text or calls are cut. `tokens_before` and `tokens_after` count the history before and after
+ * rendering. `tokens_unbudgeted` counts the system prompt and the current user message, which the budget does not
+ * include. The prompt stays unchanged up to the positions in `breakpoints`: each is worth a cache breakpoint.
+ * `pinned` lists the results of `pinned_tools` and `pinned_calls`. The reply has `messages` or `plan`, as `output`
+ * says.
  */
 export interface RenderView {
   session: string;
@@ -271,16 +265,18 @@ export interface RenderView {
   digest: string;
   budget: number;
   policy: string;
-  tokens: TokenView;
-  visible: number[];
+  tokens_before: number;
+  tokens_after: number;
+  tokens_unbudgeted: number;
+  complete: number[];
   omitted: number[];
-  replaced: ReplacedView[];
+  substitutes: SubstituteView[];
   dropped_turns: number[];
-  shortened: number[];
+  truncated_messages: number[];
   breakpoints: number[];
-  kept: KeptView[];
+  pinned: PinnedView[];
   warnings: string[];
   usage: UsageView;
   messages: Record<string, unknown>[] | null;
-  plan: ShownView[] | null;
+  plan: PlannedMessage[] | null;
 }

@@ -8,7 +8,7 @@ import { contextRender } from "@contextrender/client/langchain";
 import { contextRenderFilter } from "@contextrender/client/openai-agents";
 import { ContextRender } from "@contextrender/client";
 
-/** @typedef {import("@contextrender/client").ShownView} ShownView */
+/** @typedef {import("@contextrender/client").PlannedMessage} PlannedMessage */
 
 test("AI SDK: results of one message leave one by one; approvals and media stay", async () => {
   const call = (/** @type {string} */ id) => ({ type: "tool-call", toolCallId: id, toolName: "look", input: { id } });
@@ -140,11 +140,11 @@ test("a shortened call has its arguments as each runtime keeps them", async () =
   assert.deepEqual(input, [{ ...call, arguments: '{"at":"cut"}' }, result]);
 });
 
-/** A client of a service that answers every call with one plan. @param {number[]} omitted @param {ShownView[]} plan */
+/** A client of a service that answers every call with one plan. @param {number[]} omitted @param {PlannedMessage[]} plan */
 function planned(omitted, plan) {
   /** @type {any[]} */
   const asked = [];
-  const reply = { omitted, replaced: [], dropped_turns: [], shortened: [], digest: "d", plan };
+  const reply = { omitted, substitutes: [], dropped_turns: [], truncated_messages: [], digest: "d", plan };
   /** @type {import("@contextrender/client").Link} */
   const link = {
     find: async () => ({ url: "http://127.0.0.1:1", token: "t" }),

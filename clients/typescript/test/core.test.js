@@ -8,7 +8,7 @@ import { ContextRender, HistoryDiverged, InvalidRequest, Unreachable } from "@co
 /** @typedef {import("@contextrender/client").Link} Link */
 /** @typedef {{ status: number, body: unknown } | Error} Said */
 
-const NOTHING_LEFT_OUT = { omitted: [], replaced: [], dropped_turns: [], shortened: [] };
+const NOTHING_LEFT_OUT = { omitted: [], substitutes: [], dropped_turns: [], truncated_messages: [] };
 const LOOK = { id: "a", type: "function", function: { name: "look", arguments: "{}" } };
 const HISTORY = [
   { role: "user", content: "Look at SECRET." },
@@ -44,7 +44,7 @@ test("a text stands in a result's place, and parts that are not text stay", asyn
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA" } };
   const result = { ...HISTORY[2], content: [{ type: "text", text: "long" }, image] };
   const plan = [shown(0), shown(1, [0]), shown(2, [], "short")];
-  answers.push(rendered({ replaced: [{}], plan }));
+  answers.push(rendered({ substitutes: [{}], plan }));
   const { messages } = await client.fit("s", [HISTORY[0], HISTORY[1], result]);
   assert.deepEqual(messages[2], { ...result, content: [{ type: "text", text: "short" }, image] });
 });
@@ -54,7 +54,7 @@ test("an excerpt's line names what its reader can do", async () => {
   const text = "[Excerpt: 9 of 10 tokens left out at […]; recall result 2 for all of it]\nfound";
   const back = "[Parts of result 2, which left; recall result 2 for all of it:]\nfound";
   const reply = (/** @type {string} */ told) =>
-    rendered({ replaced: [{ position: 2 }], plan: [shown(0), shown(1, [0]), shown(2, [], told)] });
+    rendered({ substitutes: [{ position: 2 }], plan: [shown(0), shown(1, [0]), shown(2, [], told)] });
   const line = (/** @type {any[]} */ messages) => messages[2].content;
   for (const told of [text, back]) {
     answers.push(reply(told), reply(told));
@@ -75,7 +75,7 @@ test("a call without a result stays, whatever the plan", async () => {
 test("a call's shortened arguments take the place of its own", async () => {
   const { client, asked, answers } = scripted();
   const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2), shown(3)];
-  answers.push(rendered({ shortened: [1], plan }));
+  answers.push(rendered({ truncated_messages: [1], plan }));
   const { messages } = await client.fit("s", HISTORY);
   const short = { ...LOOK, function: { name: "look", arguments: '{"at":"cut"}' } };
   assert.deepEqual(messages[1], { ...HISTORY[1], tool_calls: [short] });
@@ -85,9 +85,9 @@ test("a call's shortened arguments take the place of its own", async () => {
 
 test("results of bypass_tools stay as they are, with their calls", async () => {
   const { client, asked, answers } = scripted();
-  const replaced = [{ position: 2, kind: "excerpt" }];
+  const substitutes = [{ position: 2, kind: "excerpt" }];
   const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2, [], "exc"), shown(3)];
-  answers.push(rendered({ replaced, plan }), rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
+  answers.push(rendered({ substitutes, plan }), rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
   answers.push(rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
   const bypassed = { bypass_tools: ["l?o*"], pinned_tools: ["x"], pinned_calls: ["y"] };
   assert.deepEqual((await client.fit("s", HISTORY, bypassed)).messages, HISTORY);
@@ -98,7 +98,7 @@ test("results of bypass_tools stay as they are, with their calls", async () => {
 
 test("a summary in a bypassed result's place leaves the history whole", async () => {
   const { client, answers } = scripted();
-  answers.push(rendered({ replaced: [{ position: 2, kind: "summary" }], plan: [shown(2, [], "all")] }));
+  answers.push(rendered({ substitutes: [{ position: 2, kind: "summary" }], plan: [shown(2, [], "all")] }));
   const { messages, failure } = await client.fit("s", HISTORY, { bypass_tools: ["look"] });
   assert.deepEqual([messages, failure], [HISTORY, "bypass_tools"]);
 });

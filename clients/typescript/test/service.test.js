@@ -12,7 +12,7 @@ import { ContextRender, NoCredentials, NotFound } from "@contextrender/client";
 
 const { CONTEXTRENDER_URL: REAL, CONTEXTRENDER_TOKEN: TOKEN } = process.env;
 const HISTORY = [{ role: "user", content: "Look." }];
-const REPLY = { omitted: [], replaced: [], dropped_turns: [], shortened: [], digest: "d", plan: [] };
+const REPLY = { omitted: [], substitutes: [], dropped_turns: [], truncated_messages: [], digest: "d", plan: [] };
 
 /** @type {(response: import("node:http").ServerResponse) => void} */
 let answer;

@@ -126,7 +126,7 @@ export class Grid {
       };
       for (let result = 0; result < turn.results; result++) paint(result, omitted);
       for (const result of numbersIn(turn.complete)) paint(result, complete);
-      for (const result of numbersIn(turn.replaced)) paint(result, replaced);
+      for (const result of numbersIn(turn.substitutes)) paint(result, replaced);
     });
     this.map.getContext("2d")!.putImageData(image, 0, 0);
   }

@@ -17,8 +17,8 @@ export function Trace({ data, value, onClose }: { data: SessionData; value: stri
       {view && (
         <>
           <p>
-            First seen in <ResultLinks data={data} numbers={[view.first]} />
-            {data.results[view.first] && <span class="muted">, turn {data.results[view.first].turn}</span>}
+            First seen in <ResultLinks data={data} numbers={[view.first_result]} />
+            {data.results[view.first_result] && <span class="muted">, turn {data.results[view.first_result].turn}</span>}
           </p>
           {view.holders.length > 1 && (
             <p>

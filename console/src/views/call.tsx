@@ -23,7 +23,7 @@ export function Call({ place, data }: ViewProps) {
   const changed = data.setting !== null;
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
-  const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
+  const fields = { ...base, sort: page.sort, descending: page.descending, rows: page.rows, window: page.window };
   const own = useReport<CallView>("get_call", known ? fields : null);
   const other = useReport<CallView>("get_call", changed && known ? { ...fields, ...data.setting } : null);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
@@ -114,31 +114,31 @@ const withOptions = (compared: number | null): Options => (compared === null ? {
 const turnOf = (said: string | undefined): number | null => (/^\d+$/.test(said ?? "") ? Number(said) : null);
 
 function compare(own: CallView, other: CallView, data: SessionData): Difference {
-  const visible = ({ explain }: CallView) => new Set([...numbersIn(explain.complete), ...numbersIn(explain.replaced)]);
+  const visible = ({ explain }: CallView) => new Set([...numbersIn(explain.complete), ...numbersIn(explain.substitutes)]);
   const [before, now] = [visible(own), visible(other)];
   const position = (number: number) => data.results[number]?.position ?? -1;
   return {
     added: [...now].filter((number) => !before.has(number)).map(position),
     removed: [...before].filter((number) => !now.has(number)).map(position),
-    after: other.explain.tokens.after - own.explain.tokens.after,
+    after: other.explain.tokens_after - own.explain.tokens_after,
   };
 }
 
 function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
-  const { tokens, count, complete, replaced } = view.explain;
-  const visible = numbersIn(complete).length + numbersIn(replaced).length;
+  const { tokens_before: before, tokens_after: after, count, complete, substitutes } = view.explain;
+  const visible = numbersIn(complete).length + numbersIn(substitutes).length;
   return (
     <span class="summary">
-      <strong>{number(visible)}</strong> of {plural(count, "result")} shown · <strong>{short(tokens.after)}</strong> of{" "}
-      {short(tokens.before)} tokens {tokens.before > tokens.after && <>({percent(1 - tokens.after / tokens.before)} left out)</>}
+      <strong>{number(visible)}</strong> of {plural(count, "result")} shown · <strong>{short(after)}</strong> of{" "}
+      {short(before)} tokens {before > after && <>({percent(1 - after / before)} left out)</>}
       {waiting && <span class="tag">not answered yet</span>}
     </span>
   );
 }
 
-const SENT: Record<string, string> = {
-  whole: "The whole history was sent. The scores show what would have been left out.",
-  held_out: "Held out for comparison: the whole history was sent. The scores show what would have been left out.",
+const DELIVERIES: Record<string, string> = {
+  full: "The whole history was sent. The scores show what would have been left out.",
+  holdout: "Held out for comparison: the whole history was sent. The scores show what would have been left out.",
 };
 
 /** The results of the turn before that a call did not have whole. */
@@ -149,12 +149,12 @@ function newestHidden(data: SessionData, turn: number): number[] {
 
 function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData; turn: number; asked: boolean }) {
   const hidden = newestHidden(data, turn);
-  const { dropped_turns: left, warnings, sent } = view.explain;
-  const noted = asked || view.explain.noted;
-  const as = SENT[sent];
-  const text = view.explain.retained / view.explain.budget;
-  const crowded = view.explain.tokens.before > view.explain.tokens.after && text > 0.5;
-  if (!left.length && !warnings.length && noted && !as && !crowded && !hidden.length) return null;
+  const { dropped_turns: left, warnings, delivery } = view.explain;
+  const recorded = asked || view.explain.recorded;
+  const as = DELIVERIES[delivery];
+  const text = view.explain.text_tokens / view.explain.budget;
+  const crowded = view.explain.tokens_before > view.explain.tokens_after && text > 0.5;
+  if (!left.length && !warnings.length && recorded && !as && !crowded && !hidden.length) return null;
   return (
     <ul class="warnings">
       {hidden.length > 0 && (
@@ -162,7 +162,7 @@ function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData;
           The newest {hidden.length === 1 ? "result was" : "results were"} not shown whole: <ResultLinks data={data} numbers={hidden} />
         </li>
       )}
-      {!noted && <li>Recomputed: what this call was shown was not recorded.</li>}
+      {!recorded && <li>Recomputed: what this call was shown was not recorded.</li>}
       {as && <li>{as}</li>}
       {crowded && <li>User and assistant text takes {percent(text)} of the budget and leaves little for results.</li>}
       {left.length > 0 && (

@@ -59,13 +59,13 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
   }
   const columns: Column<MissView>[] = [
     num("Turn", ({ turn }) => <a href={data.to("call", turn)}>{number(turn)}</a>),
-    text("Result", ({ position, name, shown }) => (
+    text("Result", ({ position, name, display: shown }) => (
       <>
         <ResultLink data={data} position={position} name={name} />
         {shown !== "omitted" && <span class="tag warn">{shown}</span>}
       </>
     )),
-    text("Missing", ({ again: isRepeated, values }) => (
+    text("Missing", ({ repeated: isRepeated, values }) => (
       <>
         {isRepeated && <span class="tag warn">called again</span>}{" "}
         {values.slice(0, 5).map((value) => (

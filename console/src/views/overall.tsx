@@ -10,7 +10,7 @@ import { Cost, Signed } from "../parts/cost";
 import { type Column, num, Table, text } from "../parts/table";
 import type { SavedRow, TotalSavingsView } from "../types";
 
-const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
+const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", delivery: "Delivery" };
 type Group = keyof typeof GROUPS;
 
 export function Overall() {

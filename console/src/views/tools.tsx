@@ -64,7 +64,7 @@ export function Tools({ data, declared }: { data: SessionData; declared: ToolVie
 
 function withMisses(declared: ToolView[], { turns, results, tools }: SessionData): Tool[] {
   const missed = new Map<string, number>();
-  for (const number of turns.flatMap((turn) => turn?.missed ?? [])) {
+  for (const number of turns.flatMap((turn) => turn?.misses ?? [])) {
     const name = tools[results[number]?.tool] ?? "";
     missed.set(name, (missed.get(name) ?? 0) + 1);
   }

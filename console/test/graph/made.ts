@@ -14,7 +14,7 @@ export function viewOf(made: [number, number][], uses: [number, number, string][
     return { event, position: event, turn: call ? call[0] : said.get(event)!, name: call ? TOOLS[call[1]] : "" };
   });
   const results = {
-    first: 0,
+    offset: 0,
     tools: TOOLS,
     names: made.map(([, tool]) => tool),
     positions: made.map((_, index) => index),

@@ -76,10 +76,10 @@ class Core(Connection):
         model: str | None = None,
         output: str = "messages",
         answer_before_commit: bool = False,
-        live: bool = False,
-        sent: str | None = None,
+        agent_defaults: bool = False,
+        delivery: str | None = None,
         client: str | None = None,
-        used: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
         token: str | None = None,
         line: str = "",
     ) -> Flow[RenderView]:
@@ -88,22 +88,22 @@ class Core(Connection):
         `budget`, `policy` and `parameters` are this call's, else the session's. `model`, on the
         first call, is the model whose tokens are counted. With `output` "plan" the reply has the
         plan instead of the messages. With `answer_before_commit` the service answers before the new
-        messages are on disk; if the write fails, the next call sends them again. `live`: use
-        `contextrender_cache_aware` at 24,000 tokens unless call or session set another policy, as
-        for `fit`. Results of the tools `pinned_tools` (names with `*`, `?`) and of the calls with
-        the ids `pinned_calls` are shown while they fit; `kept` in the reply lists them. `sent`
-        ("rendered", "whole", "held_out") is what the model gets, `client` the caller's name,
-        `used` the provider's usage of an earlier call (as in `record_usage`). Both are recorded
-        with the call.
+        messages are on disk; if the write fails, the next call sends them again. `agent_defaults`:
+        use `contextrender_cache_aware` at 24,000 tokens unless call or session set another policy,
+        as for `fit`. Results of the tools `pinned_tools` (names with `*`, `?`) and of the calls
+        with the ids `pinned_calls` are shown while they fit; `kept` in the reply lists them.
+        `delivery` ("rendered", "full", "holdout") is what the model gets, `client` the caller's
+        name, `usage` the provider's usage of an earlier call (as in `record_usage`). Both are
+        recorded with the call.
         """
         asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         asked |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
         how = {
             "output": output,
             "answer_before_commit": answer_before_commit or None,
-            "live": live or None,
+            "agent_defaults": agent_defaults or None,
         }
-        noted = {"sent": sent, "client": client, "used": used and dict(used)}
+        noted = {"delivery": delivery, "client": client, "usage": usage and dict(usage)}
         fields = {"session": session, **asked, **how, **noted}
         return cast(
             RenderView, (yield from self._send_new("render", messages, fields, token, line))
@@ -168,7 +168,7 @@ class Core(Connection):
                 "output": "plan",
                 "session": session,
                 "answer_before_commit": True,
-                "live": True,
+                "agent_defaults": True,
             }
             send = self._send("render", key, now, transcript.messages, fields, until, transcript)
             reply = cast(RenderView, (yield from send))
@@ -193,7 +193,7 @@ class Core(Connection):
         *,
         settings: Mapping[str, Any] | None = None,
         model: str | None = None,
-        used: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
         one_conversation: bool = False,
         token: str | None = None,
         line: str = "",
@@ -206,7 +206,7 @@ class Core(Connection):
             "session": session,
             "settings": settings,
             "model": model,
-            "used": used and dict(used),
+            "usage": usage and dict(usage),
             "one_conversation": one_conversation or None,
         }
         return cast(SyncView, (yield from self._send_new("sync", messages, fields, token, line)))

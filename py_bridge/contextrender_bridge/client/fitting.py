@@ -23,7 +23,7 @@ from contextrender_bridge.base.errors import (
     Unreachable,
 )
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.replies import RenderView, ShownView
+from contextrender_bridge.client.replies import PlannedMessage, RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
 
@@ -130,17 +130,19 @@ def fitted(
     """
     shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
     if not recalls and not has_recall_tool(body):
-        cut = {replaced["position"] for replaced in reply["replaced"]}
+        cut = {replaced["position"] for replaced in reply["substitutes"]}
         shown = [_without_recall(item) if item["message"] in cut else item for item in shown]
     plan = transcript.plan(shown, breakpoints)
-    summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
+    summaries = {shown["position"] for shown in reply["substitutes"] if shown["kind"] == "summary"}
     beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
     if summaries.intersection(beyond):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:
         plan.show_result(result)
     left = body
-    if any(reply[what] for what in ("omitted", "replaced", "dropped_turns", "shortened")):
+    if any(
+        reply[name] for name in ("omitted", "substitutes", "dropped_turns", "truncated_messages")
+    ):
         left = transcript.apply(plan)
     changed = left is not body and left != body
     failure = _over_budget(transcript, plan, reply, changed=changed)
@@ -157,13 +159,13 @@ def _over_budget(
     unread = sum(len(wire.dumps(item)) for item in transcript.unread_items()) // BYTES_A_TOKEN
     if not unread:
         return ""
-    sent = reply["tokens"]["after" if changed else "before"]
+    sent = reply["tokens_after" if changed else "tokens_before"]
     return "unreadable_messages" if sent + unread > reply["budget"] else ""
 
 
 def write_prompt(
     messages: Sequence[Json],
-    shown: Sequence[ShownView],
+    shown: Sequence[PlannedMessage],
     replaced: Collection[int],
     recalls: bool,
 ) -> list[Json]:
@@ -179,7 +181,7 @@ def write_prompt(
     return written
 
 
-def _without_recall(shown: ShownView) -> ShownView:
+def _without_recall(shown: PlannedMessage) -> PlannedMessage:
     text = shown["text"]
     return {**shown, "text": _RECALL.sub(_AGAIN, text)} if text else shown
 

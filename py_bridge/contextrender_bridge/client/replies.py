@@ -14,25 +14,15 @@ class DeleteView(TypedDict):
     nodes: int
 
 
-class TokenView(TypedDict):
-    """Tokens of a history within the budget's rule, before and after rendering, and those
-    outside it.
-    """
-
-    before: int
-    after: int
-    outside: int
-
-
 class ValueView(TypedDict):
-    """A value, and how many results hold it."""
+    """A value, and the number of results that contain it."""
 
     value: str
     results: int
 
 
 class UseView(TypedDict):
-    """An operation that drew on a result: a message's text, or a call of the tool named."""
+    """A later operation that used a result: a message's text, or a call of the tool `name`."""
 
     turn: int
     position: int
@@ -41,10 +31,11 @@ class UseView(TypedDict):
 
 
 class ResultView(TypedDict):
-    """Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the
-    score it last had, what it costs with its call, when it was taken, or else the reason. Of one
-    that found no room, the tokens `left` when it first no longer fitted, `after` so many had
-    been taken. `pinned`: its caller asked to keep it.
+    """The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s),
+    `usefulness` (U) and `score` are the policy's figures (docs/method.md); `cost` is the tokens
+    of the result with its call. `order` is its place among the selected results, else `reason`
+    says why it was omitted. If it did not fit, `remaining_tokens` were left after
+    `selected_count` results had been selected. `pinned` tells whether the caller pinned it.
     """
 
     position: int
@@ -57,39 +48,42 @@ class ResultView(TypedDict):
     score: float | None
     tokens: int
     cost: int
-    shown: str
+    display: str
     order: int | None
     reason: str
-    left: int | None
-    after: int | None
+    remaining_tokens: int | None
+    selected_count: int | None
     pinned: bool
     uses: list[UseView]
 
 
 class ExplainView(TypedDict):
-    """One model call, explained. Where what it was shown was `noted` when it was made, that is
-    told and only the reasons are recomputed; `sent` is what went to the model: "rendered", or
-    "whole" or "held_out": then the whole history stood in view, and the reasons tell what its
-    rendering would have left out. There were `count` results, of which `complete` and `replaced`
-    are runs of numbers (first, length, ...), `whole_tokens` those of the complete ones, their
-    calls apart (`call_tokens`); `results` are all of them or the page that was asked for.
+    """One model call, explained. If the prompt was `recorded` with the call, the reply has the
+    recorded prompt, and only the reasons are recomputed. `delivery` is what the model was sent:
+    "rendered", "full" or "holdout". With the last two the model had the full history, and the
+    reasons say what its rendering would have omitted. There were `count` results. `complete` and
+    `substitutes` are runs of result numbers: first, length, first, length. `complete_tokens` are
+    the tokens of the complete results, `call_tokens` those of their calls, `text_tokens` those
+    of text. `results` has all results, or the page that the request asked for.
     """
 
     session: str
     branch: int
     turn: int
-    noted: bool
-    sent: str
+    recorded: bool
+    delivery: str
     budget: int
     policy: str
-    tokens: TokenView
-    retained: int
+    tokens_before: int
+    tokens_after: int
+    tokens_unbudgeted: int
+    text_tokens: int
     dropped_turns: list[int]
     warnings: list[str]
     count: int
     complete: list[int]
-    replaced: list[int]
-    whole_tokens: int
+    substitutes: list[int]
+    complete_tokens: int
     call_tokens: int
     results: list[ResultView]
 
@@ -124,7 +118,7 @@ class ExportView(TypedDict):
 
 
 class SyncView(TypedDict):
-    """What is recorded now, and how many messages of it were new."""
+    """What a session has recorded. `recorded` counts the messages that this request added."""
 
     session: str
     branch: int
@@ -245,8 +239,8 @@ class RecallView(TypedDict):
     results: list[RecalledView]
 
 
-class ReplacedView(TypedDict):
-    """A text that stands in for a result: `kind` is "excerpt", "compaction" or "summary"."""
+class SubstituteView(TypedDict):
+    """A text shown instead of a result's own. `kind` is "excerpt", "compaction" or "summary"."""
 
     position: int
     kind: str
@@ -254,27 +248,28 @@ class ReplacedView(TypedDict):
     text: str
 
 
-class KeptView(TypedDict):
-    """A result that the caller wants kept: `shown` is "complete", "excerpt" or another kind, or
-    "omitted" where there was no room.
+class PinnedView(TypedDict):
+    """A pinned result. `display` is "complete", "excerpt" or another kind of substitute, or
+    "omitted" if it did not fit.
     """
 
     position: int
-    shown: str
+    display: str
 
 
 class UsageView(TypedDict):
-    """Tokens of the service's own model calls and embeddings for one rendering."""
+    """The tokens that the service's own model calls and embeddings used for one rendering."""
 
     model_tokens_in: int
     model_tokens_out: int
     embedding_tokens: int
 
 
-class ShownView(TypedDict):
-    """One message of a rendering: its position, which of its calls stay, and a text put in place
-    of its own. With these an adapter renders from its own copy. Where a call is too large to
-    show, `arguments` has for each call that stays what stands in place of its own, or none.
+class PlannedMessage(TypedDict):
+    """One message of a prompt: its position, the numbers of its calls that the prompt has, and a
+    text instead of its own. A client renders its own copy from this plan. If a call is too large
+    to show, `arguments` has one entry per call that the prompt has: the text instead of its
+    arguments, or None.
     """
 
     message: int
@@ -284,10 +279,13 @@ class ShownView(TypedDict):
 
 
 class RenderView(TypedDict):
-    """One model call's history. `visible` and `omitted` are positions of tool results,
-    `shortened` of messages whose text or calls are cut short or left out. `breakpoints` are
-    those up to which the prompt will stay as it is: worth a cache breakpoint. `kept` are results
-    that `pinned_tools` or `pinned_calls` asks for. `messages` or `plan` is there as asked for.
+    """The prompt of one model call. `complete` and `omitted` are the positions of tool results,
+    `truncated_messages` of messages whose text or calls are cut. `tokens_before` and
+    `tokens_after` count the history before and after rendering. `tokens_unbudgeted` counts the
+    system prompt and the current user message, which the budget does not include. The prompt
+    stays unchanged up to the positions in `breakpoints`: each is worth a cache breakpoint.
+    `pinned` lists the results of `pinned_tools` and `pinned_calls`. The reply has `messages` or
+    `plan`, as `output` says.
     """
 
     session: str
@@ -297,15 +295,17 @@ class RenderView(TypedDict):
     digest: str
     budget: int
     policy: str
-    tokens: TokenView
-    visible: list[int]
+    tokens_before: int
+    tokens_after: int
+    tokens_unbudgeted: int
+    complete: list[int]
     omitted: list[int]
-    replaced: list[ReplacedView]
+    substitutes: list[SubstituteView]
     dropped_turns: list[int]
-    shortened: list[int]
+    truncated_messages: list[int]
     breakpoints: list[int]
-    kept: list[KeptView]
+    pinned: list[PinnedView]
     warnings: list[str]
     usage: UsageView
     messages: list[Json] | None
-    plan: list[ShownView] | None
+    plan: list[PlannedMessage] | None

@@ -35,7 +35,7 @@ def recommend(
 ) -> Verdict:
     """The verdict on runs under these cases, by the rule of the provider whose models they are of.
 
-    It is for agents at work, so every case is replayed as `live`.
+    It is for agents at work, so every case is replayed as `agent_defaults`.
     `replay` may do the work elsewhere; without it, it is done here, and the cases embed nothing
     but by `embedder`.
     """
@@ -56,7 +56,7 @@ def recommend(
 
 def for_agents(cases: Sequence[Case]) -> list[Case]:
     """The cases as they are for agents at work."""
-    return [dataclasses.replace(case, live=True) for case in cases]
+    return [dataclasses.replace(case, agent_defaults=True) for case in cases]
 
 
 def recommend_for_session(

@@ -18,14 +18,15 @@ from contextrender_bridge.engine.policies import policy_named
 class Case:
     """A policy under a budget.
 
-    `live`: as `fit`, proxy and adapters render, with the newest results in view under any policy.
+    `agent_defaults`: as `fit`, proxy and adapters render, with the newest results in view under any
+    policy.
     """
 
     policy: str
     budget: int
     parameters: Parameters = field(default_factory=Parameters)
     label: str = ""
-    live: bool = False
+    agent_defaults: bool = False
 
     @property
     def name(self) -> str:
@@ -58,8 +59,8 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
     """Every policy under every budget.
 
     A policy is a name, or a name with parameters of its own, as in `prune:weight_recency=2`, or
-    with a budget of its own, as in `prune@12000`. `live=1` among parameters makes it `Case.live`.
-    Raises CommandError for one there is not.
+    with a budget of its own, as in `prune@12000`. `agent_defaults=1` among parameters makes it
+    `Case.agent_defaults`. Raises CommandError for one there is not.
     """
     sizes = _budgets(budgets)
     named = _parts(policies)
@@ -76,14 +77,14 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     try:
         needs_model = policy_named(policy).needs_model
         values = dict(_values(own))
-        live = bool(values.pop("live", False))
+        agent_defaults = bool(values.pop("agent_defaults", False))
         parameters = Parameters().updated(values)
         if needs_model:
             summaries_for(policy, SummariesInMemory(), summary_model())  # refuses without a model
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     sizes = _budgets(own_budget) if own_budget else budgets
-    return [Case(policy, size, parameters, label if own else "", live) for size in sizes]
+    return [Case(policy, size, parameters, label if own else "", agent_defaults) for size in sizes]
 
 
 def summary_model() -> SummaryModel:

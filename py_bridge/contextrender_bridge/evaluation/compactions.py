@@ -113,7 +113,7 @@ def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionS
     Of more than `MOST`, a random sample is measured. The same runs give the same sample.
     """
     found = compactions_of(runs)
-    cases = [Case("contextrender_cache_aware", budget, live=True) for budget in BUDGETS]
+    cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
     sample = found if len(found) <= MOST else Random(MOST).sample(found, MOST)
     score = measure([], cases)
     score.count, score.measured = len(found), len(sample)

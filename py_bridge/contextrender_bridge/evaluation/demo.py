@@ -85,13 +85,13 @@ def print_one_call(out: Console, run: Run) -> None:
     out.print(
         f"\n[bold]One call explained: call {call.number} of {escape(run.id)}, which used "
         f"{len(drawn_on)} results[/bold]\n"
-        f"{view['tokens']['after']:,} of {view['tokens']['before']:,} tokens were sent, of "
+        f"{view['tokens_after']:,} of {view['tokens_before']:,} tokens were sent, of "
         f"{view['budget']:,} that its budget had then."
     )
     cells = [
         (
             *("*" if row["position"] in drawn_on else "", row["name"]),
-            row["shown"] if row["order"] is not None else f"omitted: {row['reason']}",
+            row["display"] if row["order"] is not None else f"omitted: {row['reason']}",
             *(str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"),
         )
         for row in rows[: max(EXPLAINED, len(drawn_on))]

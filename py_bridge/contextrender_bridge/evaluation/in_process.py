@@ -105,7 +105,7 @@ class Renderer:
             summaries=summaries_for(case.policy, self._summaries, summary_model())
             if policy_named(case.policy).needs_model
             else None,
-            live=case.live,
+            agent_defaults=case.agent_defaults,
             model_window=window_of(self._model),
             previous=self._previous,
         )

@@ -101,8 +101,8 @@ class Compression:
         last = self._last.get((asked.token, session))
         if last is None:
             raise NotFound("No messages of this session came through here.")
-        self._histories.notes.add(last.call, usage, last.call.asked.sent)
-        return {"session": session, "noted": True}
+        self._histories.notes.add(last.call, usage, last.call.asked.delivery)
+        return {"session": session, "recorded": True}
 
     async def _compress(
         self,
@@ -133,11 +133,12 @@ class Compression:
             for number, row in enumerate(transcript.apply(rows)["messages"])
             if number not in added
         ]
-        tokens = fit.reply["tokens"]
-        after = tokens["before" if fit.beyond else "after"] + MARK_TOKENS * len(texts)
+        after = fit.reply["tokens_before" if fit.beyond else "tokens_after"] + MARK_TOKENS * len(
+            texts
+        )
         ids = [id for id, _ in texts.values()]
-        after = min(after, tokens["before"])
-        return _report(left, tokens["before"], after, ids, call.session), call
+        after = min(after, fit.reply["tokens_before"])
+        return _report(left, fit.reply["tokens_before"], after, ids, call.session), call
 
     async def retrieve(self, id: str, asked: Controls) -> Json:
         """The complete result of that id."""

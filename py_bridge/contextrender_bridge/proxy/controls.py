@@ -39,7 +39,7 @@ class Controls:
     of tools whose results are never touched; those of the tools `pinned_tools` and of the calls
     with the ids `pinned_calls` are shown while they fit. `holdout` is the share of sessions that
     are sent in full.
-    `sent` is what goes to the model, as the service notes it of the call; `whole_for` is why it
+    `delivery` is what goes to the model, as the service notes it of the call; `whole_for` is why it
     goes whole though the proxy renders.
     """
 
@@ -53,7 +53,7 @@ class Controls:
     pinned_tools: frozenset[str] = frozenset()
     pinned_calls: frozenset[str] = frozenset()
     holdout: float = 0.0
-    sent: str = "rendered"
+    delivery: str = "rendered"
     whole_for: str = ""
 
     @property
@@ -83,7 +83,7 @@ class Controls:
             pinned_tools=_names(given, "pin-tools", settings.pin_tools),
             pinned_calls=_names(given, "pin-calls", frozenset()),
             holdout=settings.holdout,
-            sent="rendered" if mode == "render" else "whole",
+            delivery="rendered" if mode == "render" else "full",
         )
 
     def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
@@ -94,12 +94,12 @@ class Controls:
             return replace(self, whole=False)
         whole = self.whole or is_compaction(dialect, body)
         if is_held_out(session, self.holdout):
-            sent, reason = "held_out", "holdout"
+            delivery, reason = "holdout", "holdout"
         elif whole:
-            sent, reason = "whole", "compaction"
+            delivery, reason = "full", "compaction"
         else:
             return self
-        return replace(self, mode="observe", whole=whole, sent=sent, whole_for=reason)
+        return replace(self, mode="observe", whole=whole, delivery=delivery, whole_for=reason)
 
 
 def _budget(text: str) -> int | str:

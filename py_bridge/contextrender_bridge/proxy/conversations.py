@@ -42,12 +42,12 @@ class Conversation:
     """What the proxy remembers of one history.
 
     `system` is the system prompt as first recorded: one that changes with every call would
-    otherwise make every call a branch of its own.
-    `refused`: the provider took the history only whole; `room` is the most tokens of it that it
-    takes, where it has said that a rendering was too long, and `most` the bytes of a request.
-    `hopeless`: the last call was refused whatever was sent. `calls` and `failed` count the model
-    calls, and those sent unchanged for a failure. `used` is what the service has not been told yet
-    of the newest one. `recording` is the last call that did not wait for the service.
+    otherwise make every call a branch of its own. `refused`: the provider took the history only
+    whole; `room` is the most tokens of it that it takes, where it has said that a rendering was too
+    long, and `most` the bytes of a request. `hopeless`: the last call was refused whatever was
+    sent. `calls` and `failed` count the model calls, and those sent unchanged for a failure.
+    `usage_report` is what the service has not been told yet of the newest one. `recording` is the
+    last call that did not wait for the service.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Conversation:
     warned: bool = False
     calls: int = 0
     failed: int = 0
-    used: Mapping[str, Any] | None = None
+    usage_report: Mapping[str, Any] | None = None
     recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
     def within(self, budget: int | str | None) -> int | str | None:

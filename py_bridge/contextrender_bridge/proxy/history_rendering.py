@@ -92,7 +92,7 @@ class Histories:
             call = replace(call, session=session_of(path, headers, transcript.messages))
             asked = asked.for_request(call.session, dialect, body)
             if asked.mode == "render" and has_references(body):
-                asked = replace(asked, mode="observe", sent="whole", whole_for=REFERENCES)
+                asked = replace(asked, mode="observe", delivery="full", whole_for=REFERENCES)
             call = replace(call, asked=asked, fit=RenderedRequest(body, transcript=transcript))
             if not transcript.messages or is_kept_by_provider(body):
                 return call
@@ -173,7 +173,7 @@ class Histories:
         asked, conversation, body = call.asked, call.conversation, call.fit.body
         model = body.get("model")
 
-        used = conversation.used
+        usage_report = conversation.usage_report
         reply = await self.client.render(
             call.session,
             transcript.messages,
@@ -185,17 +185,17 @@ class Histories:
             model=model if isinstance(model, str) else None,
             output="plan",
             answer_before_commit=True,
-            live=True,
+            agent_defaults=True,
             token=asked.token,
             line=line,
-            sent=asked.sent,
+            delivery=asked.delivery,
             client=client_of(headers),
-            used=used,
+            usage=usage_report,
         )
-        if conversation.used is used:
-            conversation.used = None
+        if conversation.usage_report is usage_report:
+            conversation.usage_report = None
         conversation.branch = reply["branch"]
-        tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
+        tokens = reply["tokens_before"] + reply["tokens_unbudgeted"]
         conversation.size = Size(len(transcript.messages), tokens, reply["budget"])
         left = fitted(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
         if asked.mode != "render":

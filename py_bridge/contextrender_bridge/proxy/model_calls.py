@@ -134,7 +134,7 @@ class _Attempt:
         """What the model was sent, as the service records it."""
         fit = self._call.fit
         is_whole = self.was_refused or (fit.failure and not fit.changed)
-        return "whole" if is_whole else self._call.asked.sent
+        return "full" if is_whole else self._call.asked.delivery
 
     def first(self) -> bytes:
         """Return what is sent first: a history that was taken only in full is sent so again."""
@@ -161,7 +161,7 @@ class _Attempt:
         if refusal is not None:
             self.request.learn(refusal)
             shown = self._call.fit.reply
-            tokens = shown["tokens"]["after"] if shown else conversation.size.tokens
+            tokens = shown["tokens_after"] if shown else conversation.size.tokens
             if tokens and not self.was_refused:
                 conversation.room = refusal.room(tokens)
             if self._tries > 1 or not refusal.counted:

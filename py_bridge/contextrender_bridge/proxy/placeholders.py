@@ -32,7 +32,7 @@ def texts_for(
     found: dict[int, tuple[str, str]] = {}
     excerpts = {
         item["position"]: item["text"]
-        for item in reply["replaced"]
+        for item in reply["substitutes"]
         if not plan.shows_whole(item["position"])
     }
     for position in sorted([*plan.hidden(), *excerpts]):

@@ -66,16 +66,17 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
     if call.asked.whole_for:
         found.append(own_header("full-history", call.asked.whole_for))
     if fit.reply is not None:
-        tokens = fit.reply["tokens"]
         found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
-        if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
+        if kept := Counter(pinned["display"] for pinned in fit.reply.get("pinned", ())):
             found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:
             is_full = call.asked.mode == "render" and not fit.changed
             is_full = is_full or call.asked.whole_for == REFERENCES
             found += [
-                own_header("tokens-before", tokens["before"]),
-                own_header("tokens-after", tokens["before"] if is_full else tokens["after"]),
+                own_header("tokens-before", fit.reply["tokens_before"]),
+                own_header(
+                    "tokens-after", fit.reply["tokens_before" if is_full else "tokens_after"]
+                ),
             ]
         if added := added_by(declared_by(call)):
             found.append(own_header("tokens-added", added))
@@ -88,16 +89,24 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
     return f"x-contextrender-{name}".encode(), text.encode()
 
 
-def _used_by(call: ProxiedCall, usage: Usage | None, sent: str) -> dict[str, Any]:
-    """What is noted of a call: the field `used` of `render`, `sync` and `record_usage`."""
+def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict[str, Any]:
+    """Return the field `usage` of `render`, `sync` and `record_usage` for a call."""
     declared = declared_by(call)
-    told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
+    report: dict[str, Any] = {"messages": call.messages, "delivery": delivery}
     if declared:
-        told["declared"] = declared
+        report["declared_tokens"] = declared
     if usage is None:
-        return told
-    counts = (usage.fresh, usage.read, usage.written, usage.written_long, usage.output)
-    return {**told, "model": usage.model, "tokens": list(counts), "added": added_by(declared)}
+        return report
+    return {
+        **report,
+        "model": usage.model,
+        "uncached": usage.fresh,
+        "cache_read": usage.read,
+        "cache_write": usage.written,
+        "cache_write_1h": usage.written_long,
+        "output": usage.output,
+        "added_tokens": added_by(declared),
+    }
 
 
 class UsageNotes:
@@ -110,17 +119,17 @@ class UsageNotes:
         """By its history; with the context of its request, whose user it is told for."""
         self._telling: set[asyncio.Task[None]] = set()
 
-    def add(self, call: ProxiedCall, usage: Usage | None, sent: str) -> None:
+    def add(self, call: ProxiedCall, usage: Usage | None, delivery: str) -> None:
         """A call has ended. A service that has not answered it is not asked to note it, too."""
-        used = _used_by(call, usage, sent)
+        usage_report = _usage_report(call, usage, delivery)
         is_unknown = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or is_unknown:
             return
         if before := self._waiting.get(id(call.conversation)):
             self._tell_now(*before)
-        call.conversation.used = used
+        call.conversation.usage_report = usage_report
         self._waiting[id(call.conversation)] = call, copy_context()
-        asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, used)
+        asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, usage_report)
 
     async def settle(self, seconds: float) -> None:
         """Tells what is left, and waits a while for it."""
@@ -130,22 +139,26 @@ class UsageNotes:
             await asyncio.wait(set(self._telling), timeout=seconds)
 
     def _tell_now(self, call: ProxiedCall, context: Context) -> None:
-        if call.conversation.used is not None:
-            context.run(self._tell, call, call.conversation.used)
+        if call.conversation.usage_report is not None:
+            context.run(self._tell, call, call.conversation.usage_report)
 
-    def _tell(self, call: ProxiedCall, used: Mapping[str, Any]) -> None:
+    def _tell(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
         """By itself, unless the next call has taken it along."""
         if self._waiting.get(id(call.conversation), (None,))[0] is call:
             del self._waiting[id(call.conversation)]
-        if call.conversation.used is not used:
+        if call.conversation.usage_report is not usage_report:
             return
-        call.conversation.used = None
-        telling = asyncio.ensure_future(self._note(call, used))
+        call.conversation.usage_report = None
+        telling = asyncio.ensure_future(self._note(call, usage_report))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _note(self, call: ProxiedCall, used: Mapping[str, Any]) -> None:
-        fields = {"session": call.session, "branch": call.conversation.branch, "used": dict(used)}
+    async def _note(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
+        fields = {
+            "session": call.session,
+            "branch": call.conversation.branch,
+            "usage": dict(usage_report),
+        }
         try:
             await self._client.call("record_usage", fields, call.asked.token)
         except Exception as failure:

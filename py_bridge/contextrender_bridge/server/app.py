@@ -69,7 +69,7 @@ class Service:
         self.processor = OneProcessor(settings.pin_cpu and alone)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
-        self.retention.on_collected = lambda why: self.metrics.collections.labels(why).inc()
+        self.retention.on_collected = lambda why: self.metrics.deletions.labels(why).inc()
         self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc

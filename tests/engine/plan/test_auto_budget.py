@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.engine.call.call_record import CallRecord, Standing, record_of
 from contextrender_bridge.engine.call.explain import explain_results
-from contextrender_bridge.engine.call.settings import LIVE, CallMetadata
+from contextrender_bridge.engine.call.settings import AGENT_SETTINGS, CallMetadata
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO, limits_of
 from contextrender_bridge.engine.plan import auto_budget
@@ -123,7 +123,7 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
 def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
     made = needed_again()
     rendered = next(rendered for rendered, _ in made if rendered.selection.restored)
-    fact = record_of(rendered, LIVE, 1, None, CallMetadata())
+    fact = record_of(rendered, AGENT_SETTINGS, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget
     assert fact.to_json()["budget"] == "auto"

@@ -80,7 +80,7 @@ def test_a_shortened_call_is_json_within_its_limit(arguments: dict[str, Any], li
 @given(transcripts(), st.sampled_from([700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
 def test_a_live_agent_sees_what_is_newest(messages: list[Json], budget: int, policy: str) -> None:
-    rendered, _ = render(messages, budget, policy, live=True)
+    rendered, _ = render(messages, budget, policy, agent_defaults=True)
     assert newest_of(rendered) <= shown_in(rendered)
     if policy != "full":
         assert rendered.tokens_after <= budget

@@ -37,14 +37,18 @@ def own_texts(messages: list[Json], history: History) -> dict[int, str]:
     return texts
 
 
-def check_trail(messages: list[Json], budget: int, policy: str, *, live: bool = False) -> int:
+def check_trail(
+    messages: list[Json], budget: int, policy: str, *, agent_defaults: bool = False
+) -> int:
     """Follows every call's edges, through JSON; returns how many edges there were."""
     history, trail = History(), EdgeTrail()
     before: Selection | None = None
     count = 0
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
-        rendered, _ = render(messages[:size], budget, policy, history=history, live=live)
+        rendered, _ = render(
+            messages[:size], budget, policy, history=history, agent_defaults=agent_defaults
+        )
         now = rendered.selection
         texts = own_texts(messages, history)
         edges = edges_of(now.changes_since(before, history), history, texts.__getitem__)
@@ -80,7 +84,7 @@ def test_a_selection_is_read_back_from_its_edges(
 @modest
 def test_any_policys_selection_is_read_back(messages: list[Json], budget: int) -> None:
     for policy in ("contextrender", "contextrender_cache_aware", "prune", "full"):
-        check_trail(messages, budget, policy, live=True)
+        check_trail(messages, budget, policy, agent_defaults=True)
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.lists(st.integers(0, 70), max_size=3))

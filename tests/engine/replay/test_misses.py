@@ -49,7 +49,7 @@ def test_a_value_used_out_of_view_is_a_miss() -> None:
 def test_a_value_cut_from_a_call_is_not_in_view() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
     written = step("w", "write_file", long, "ok", "")
-    settings = RenderSettings(budget=400, policy="prune", live=True)
+    settings = RenderSettings(budget=400, policy="prune", agent_defaults=True)
     found = missed([*ORDER, *written, REFUND], settings)
     assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
 

@@ -57,19 +57,19 @@ def test_number_of_sessions_longest_unused_first(later: Local) -> None:
     sync(later, "a", "a branch: it is used again")
     retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
-    retention.on_collected = lambda why: metrics.collections.labels(why).inc()
+    retention.on_collected = lambda why: metrics.deletions.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
     assert names(later) == {"a", "b", "c"}  # only looked
     assert [one.why for one in retention.collect()] == ["sessions"]
     assert names(later) == {"a", "c"}
-    assert 'collected_sessions_total{why="sessions"} 1.0' in metrics.page().decode()
+    assert 'deleted_sessions_total{reason="sessions"} 1.0' in metrics.page().decode()
     lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]
     assert lines[-1] | {"time": ""} == {
         "time": "",
-        "event": "session_collected",
+        "event": "session_deleted_by_retention",
         "user": "local",
         "session": "b",
-        "why": "sessions",
+        "reason": "sessions",
     }
 
 

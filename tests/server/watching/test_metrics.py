@@ -64,7 +64,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceInProce
         for messages in (HISTORY[:1], HISTORY):
             assert post(service, "render", session="s", messages=messages, **ASKED) == 200
         metrics = service.app.state.service.metrics
-        metrics.collections.labels("age").inc()
+        metrics.deletions.labels("age").inc()
         metrics.fail_open.labels("late").inc()
         yield service
 
@@ -145,5 +145,5 @@ def test_without_a_store_the_rest_is_told(
         patch.setattr(store, "size", fail)
         patch.setattr("contextrender_bridge.server.watching.metrics.COUNTED_SECONDS", -1.0)
         told = page(service)
-    assert 'contextrender_stored_calls{model="gpt-4o"' in told
+    assert 'contextrender_stored_calls{delivery="rendered",model="gpt-4o"' in told
     assert not re.search("^contextrender_stored_bytes ", told, re.M)

@@ -73,13 +73,13 @@ def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter
         reply = post(service, "render", **fields)
     view = reply.json()["reports"][0]
     (walker,) = by_name(told.get_finished_spans(), "walker render")
-    tokens = view["tokens"]
+    unbudgeted = view["tokens_unbudgeted"]
     assert walker.attributes == {
         "gen_ai.request.model": "gpt-4o",
-        "gen_ai.usage.input_tokens": tokens["after"] + tokens["outside"],
-        "contextrender.tokens_before": tokens["before"] + tokens["outside"],
+        "gen_ai.usage.input_tokens": view["tokens_after"] + unbudgeted,
+        "contextrender.tokens_before": view["tokens_before"] + unbudgeted,
         "contextrender.budget": 3000,
-        "contextrender.results_shown": len(view["visible"]),
+        "contextrender.results_shown": len(view["complete"]),
         "contextrender.results_omitted": len(view["omitted"]),
         "contextrender.results_back": 0,
         "contextrender.missed_before": False,

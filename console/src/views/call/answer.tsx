@@ -15,7 +15,7 @@ import { ToolCall } from "./messages";
 export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
   const call = data.turns[turn - 1];
   const answer = useReport<ContentView>("read_message", { ...data.branch, position, characters: PART });
-  const lacks = useReport<MissesView>("misses", call?.missed.length ? { ...data.branch, start: turn, limit: 1 } : null);
+  const lacks = useReport<MissesView>("misses", call?.misses.length ? { ...data.branch, start: turn, limit: 1 } : null);
   const [whole, setWhole] = useState<string | null>(null);
   const value = answer.value?.position === position ? answer.value : null;
   if (answer.error !== null) return <Failure error={answer.error} again={answer.again} />;
@@ -23,7 +23,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
   const missed = lacks.value?.misses.filter((miss) => miss.turn === turn) ?? [];
   const lacking = new Set(missed.flatMap((miss) => miss.values));
   const values = [...new Set([...value.drawn.flatMap((drawn) => drawn.values), ...lacking])];
-  const again = missed.filter((miss) => miss.again).map((miss) => miss.result);
+  const again = missed.filter((miss) => miss.repeated).map((miss) => miss.result);
   const marked = (text: string) => <Marked text={text} values={values} kind={(found) => (lacking.has(found) ? "lacking" : "")} />;
   return (
     <section class="card said" aria-label="The answer">
@@ -68,10 +68,10 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
 }
 
 /** What the provider said of a call. */
-function billOf({ model, billed }: TurnView): string {
-  if (!billed) return model;
-  const [fresh, read, written, hour, output] = billed;
-  const prompt = fresh + read + written + hour;
+function billOf({ model, usage }: TurnView): string {
+  if (!usage) return model;
+  const { uncached, cache_read: read, cache_write: written, cache_write_1h: hour, output } = usage;
+  const prompt = uncached + read + written + hour;
   const cached = read ? `, ${number(read)} of them from the cache` : "";
   return `${model ? `${model}: ` : ""}${number(prompt)} prompt tokens${cached}, ${number(output)} of output`;
 }

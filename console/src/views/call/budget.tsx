@@ -17,12 +17,12 @@ interface Part {
 export function BudgetBar({ view, data }: { view: CallView; data: SessionData }) {
   const dark = isDark();
   const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
-  const { budget, tokens, retained, policy } = view.explain;
+  const { budget, tokens_after: after, tokens_unbudgeted: unbudgeted, text_tokens: retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
-  const replaced = numbersIn(view.explain.replaced);
-  const whole = view.explain.whole_tokens;
+  const replaced = numbersIn(view.explain.substitutes);
+  const whole = view.explain.complete_tokens;
   const calls = view.explain.call_tokens;
-  const rest = Math.max(0, tokens.after - retained - calls - whole);
+  const rest = Math.max(0, after - retained - calls - whole);
   const parts: Part[] = [
     { name: "User and assistant text", label: "Text", tokens: retained, kind: "text" },
     { name: "Calls of the results shown", label: "Calls", tokens: calls, kind: "calls" },
@@ -34,18 +34,18 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
     })),
   ];
   if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
-  const free = budget - tokens.after;
+  const free = budget - after;
   if (free > 0) parts.push({ name: "Free", label: "Free", tokens: free, kind: "free" });
-  const total = Math.max(budget, tokens.after);
-  const said = `${number(tokens.after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${taken.length} complete results ${number(whole)}`;
+  const total = Math.max(budget, after);
+  const said = `${number(after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${taken.length} complete results ${number(whole)}`;
   return (
     <figure class="budget">
       <figcaption>
         <h2>Budget</h2>
         <span>
-          {number(tokens.after)} of {number(budget)} tokens, {policy}
-          {tokens.outside > 0 && (
-            <span class="muted"> · {number(tokens.outside)} outside it (system prompt and current user message)</span>
+          {number(after)} of {number(budget)} tokens, {policy}
+          {unbudgeted > 0 && (
+            <span class="muted"> · {number(unbudgeted)} outside it (system prompt and current user message)</span>
           )}
         </span>
       </figcaption>
@@ -63,7 +63,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
               </span>
             ),
         )}
-        {tokens.after > budget && <span class="limit" style={{ left: `${(100 * budget) / total}%` }} title="The budget" />}
+        {after > budget && <span class="limit" style={{ left: `${(100 * budget) / total}%` }} title="The budget" />}
       </div>
       <ul class="legend" aria-label="Results shown, by tool">
         {byTool(taken).map(([name, count, tokens]) => (

@@ -8,8 +8,8 @@ import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
 import type { CallView, MessageLine } from "../../types";
 
-/** How a prompt has a message: whole, replaced by a shorter text, only some of its calls, or not at all. */
-type Form = "whole" | "excerpt" | "compaction" | "calls" | "out";
+/** How a prompt has a message: complete, replaced by a shorter text, only some of its calls, or not at all. */
+type Form = "complete" | "excerpt" | "compaction" | "calls" | "out";
 
 interface Changed {
   position: number;
@@ -69,7 +69,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
             {difference && left.value && right.value && !right.busy && (
               <span role="status">
                 {plural(difference.changed.length, "message")} differ, {number(difference.same)} are the same;{" "}
-                {signed(right.value.explain.tokens.after - left.value.explain.tokens.after)} tokens in turn {number(turn)}
+                {signed(right.value.explain.tokens_after - left.value.explain.tokens_after)} tokens in turn {number(turn)}
                 {tried && " with the setting"}
               </span>
             )}
@@ -86,7 +86,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
   );
 }
 
-const FORMS: Record<Form, string> = { whole: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
+const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
 
 /** The messages that one of two prompts has in another form than the other, in order. */
 export function differenceOf(left: MessageLine[], right: MessageLine[]): { changed: Changed[]; same: number } {
@@ -108,9 +108,9 @@ const byPosition = (lines: MessageLine[]): Map<number, MessageLine> => new Map(l
 
 function formOf(line: MessageLine | undefined): Form {
   if (!line) return "out";
-  if (line.shown !== "omitted") return line.shown as Form;
-  return line.calls.some((call) => call.shown) ? "calls" : "out";
+  if (line.display !== "omitted") return line.display as Form;
+  return line.calls.some((call) => call.in_prompt) ? "calls" : "out";
 }
 
 const textOf = (line: MessageLine | undefined): string =>
-  line ? JSON.stringify([line.text, line.calls.map((call) => call.shown && call.text)]) : "";
+  line ? JSON.stringify([line.text, line.calls.map((call) => call.in_prompt && call.text)]) : "";

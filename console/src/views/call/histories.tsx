@@ -50,7 +50,7 @@ export function Histories({ view, data, window, onMore }: Props) {
   );
 }
 
-const isShown = (line: MessageLine): boolean => line.shown !== "omitted" || line.calls.some((call) => call.shown);
+const isShown = (line: MessageLine): boolean => line.display !== "omitted" || line.calls.some((call) => call.in_prompt);
 
 /** Messages in order; neighbours that were left out stand as one line. */
 function List({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
@@ -96,9 +96,9 @@ function Fold({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
 function Message({ line, data }: { line: MessageLine; data: SessionData }) {
   const [text, setText] = useState<string | null>(null);
   const { calls } = line;
-  const out = line.shown === "omitted" && !calls.some((call) => call.shown);
+  const out = line.display === "omitted" && !calls.some((call) => call.in_prompt);
   return (
-    <article class={`message ${line.role} ${out ? "omitted" : line.shown}`}>
+    <article class={`message ${line.role} ${out ? "omitted" : line.display}`}>
       <header>
         <strong>{ROLES[line.role] ?? line.role}</strong>
         {line.role === "tool" ? (
@@ -107,23 +107,23 @@ function Message({ line, data }: { line: MessageLine; data: SessionData }) {
           <span class="muted">#{line.position}</span>
         )}
         <span class="spring" />
-        {line.outside && <span class="tag">outside the budget</span>}
-        {line.shown !== "whole" && line.shown !== "omitted" && <span class="tag warn">{line.shown}</span>}
+        {line.unbudgeted && <span class="tag">outside the budget</span>}
+        {line.display !== "complete" && line.display !== "omitted" && <span class="tag warn">{line.display}</span>}
         {out && <span class="tag">left out</span>}
         <small>
           turn {number(line.turn)} · {number(line.tokens + calls.reduce((sum, call) => sum + call.tokens, 0))} tokens
         </small>
       </header>
-      {(text ?? line.text) !== "" && <pre>{text ?? line.text}{text === null && !line.whole && "…"}</pre>}
-      {text === null && !line.whole && (
+      {(text ?? line.text) !== "" && <pre>{text ?? line.text}{text === null && !line.text_complete && "…"}</pre>}
+      {text === null && !line.text_complete && (
         <button class="link" onClick={() => void readWhole(data, line.position).then(setText)}>
-          {line.shown === "whole" || line.shown === "omitted" ? "Show all of it" : "Show the original"}
+          {line.display === "complete" || line.display === "omitted" ? "Show all of it" : "Show the original"}
         </button>
       )}
       {calls.map((call, index) => (
-        <ToolCall key={index} name={call.name} gone={!call.shown}>
+        <ToolCall key={index} name={call.name} gone={!call.in_prompt}>
           {readableArguments(call.text)}
-          {!call.whole && "…"}
+          {!call.text_complete && "…"}
         </ToolCall>
       ))}
     </article>

@@ -38,7 +38,7 @@ const columnsOf = (data: SessionData, open: number | null, onOpen: (position: nu
   num("Tokens", ({ tokens, cost }) => <>{number(tokens)} <small>({number(cost)})</small></>, { hint: "Of the result; with its call, in brackets", by: "tokens" }),
   text("Taken", (row) => (
     <>
-      {row.order !== null && <span class={`tag ${row.shown}`}>{row.shown === "complete" ? `taken ${row.order}` : `${row.shown}, ${row.order}`}</span>}{" "}
+      {row.order !== null && <span class={`tag ${row.display}`}>{row.display === "complete" ? `taken ${row.order}` : `${row.display}, ${row.order}`}</span>}{" "}
       {row.reason !== "selected" && <span class="muted">{row.reason + room(row)}</span>}
     </>
   ), { hint: "The order in which it was taken, or why it was not", by: "order", rising: true }),
@@ -54,12 +54,12 @@ export interface Difference {
 /** How much of a call is asked for: some of its results, in an order, and its last messages. */
 export interface Page {
   sort: string;
-  down: boolean;
+  descending: boolean;
   rows: number;
   window: number;
 }
 
-export const FIRST: Page = { sort: "order", down: false, rows: 120, window: 150 };
+export const FIRST: Page = { sort: "order", descending: false, rows: 120, window: 150 };
 /** How many more results a press asks for. */
 const MORE = 500;
 
@@ -87,10 +87,10 @@ export function Scores({ view, page, onPage, data, difference }: Props) {
         columns={columns}
         rows={rows}
         keyOf={({ position }) => position}
-        kindOf={(row) => `${row.shown} ${change(row)}`}
+        kindOf={(row) => `${row.display} ${change(row)}`}
         named={false}
-        sort={{ key: page.sort, down: page.down }}
-        onSort={({ key, down }) => onPage({ ...page, sort: key, down })}
+        sort={{ key: page.sort, down: page.descending }}
+        onSort={({ key, down }) => onPage({ ...page, sort: key, descending: down })}
         below={(row) => open === row.position && <Uses row={row} columns={columns.length} />}
       />
       {rows.length < count && (

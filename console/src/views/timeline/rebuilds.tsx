@@ -21,7 +21,7 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
   let last: TurnView | undefined;
   for (let index = 0; index < turns.length; index++) {
     const turn = turns[index];
-    const now = new Set(turn ? [...numbersIn(turn.complete), ...numbersIn(turn.replaced)] : []);
+    const now = new Set(turn ? [...numbersIn(turn.complete), ...numbersIn(turn.substitutes)] : []);
     if (turn && last) {
       const had = last.results;
       const dropped = [...before].filter((number) => !now.has(number)).length;

@@ -104,9 +104,9 @@ def headline(totals: Json) -> str:
 
 def room(row: Json) -> str:
     """Return how many tokens were free for an omitted result; `row` is of `explain` or `misses`."""
-    if row["left"] is None:
+    if row["remaining_tokens"] is None:
         return ""
-    if row["after"] is None:
+    if row["selected_count"] is None:
         return f"; {row['left']:,} tokens kept free for the next calls"
     return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
 

@@ -58,8 +58,8 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
     """The results, those taken first and in that order, then the others, newest first."""
     head = Text.assemble(
         plain(args.session, "bold"),
-        f"  turn {view['turn']}: {view['tokens']['after']} of {view['budget']} tokens"
-        f" ({view['tokens']['before']} in all, {view['retained']} of text), {view['policy']}",
+        f"  turn {view['turn']}: {view['tokens_after']} of {view['budget']} tokens"
+        f" ({view['tokens_before']} in all, {view['text_tokens']} of text), {view['policy']}",
     )
     wide = Console().width >= WIDE
     numbers = ("relevance", "usefulness", "score") if wide else ()
@@ -76,7 +76,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
             str(row["tokens"]),
             "" if row["order"] is None else str(row["order"]),
             _why(row),
-            style="dim" if row["shown"] == "omitted" else "",
+            style="dim" if row["display"] == "omitted" else "",
         )
         if args.uses:
             for use in row["uses"]:
@@ -89,7 +89,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
 
 
 def _why(row: Json) -> Text:
-    said = [row["shown"]] if row["shown"] not in ("complete", "omitted") else []
+    said = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
         said.append(row["reason"] + room(row))
     return plain("; ".join(said))

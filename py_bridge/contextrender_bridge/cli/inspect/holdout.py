@@ -42,12 +42,12 @@ def run(args: argparse.Namespace) -> int:
 def draw(found: Json) -> RenderableType:
     """The sentence, and the means of both groups."""
     first = "a session, as billed"
-    heads = (f"rendered ({found['rendered']})", f"whole ({found['held_out']})", "ratio", "95%")
+    heads = (f"rendered ({found['rendered']})", f"whole ({found['holdout']})", "ratio", "95%")
     table = table_of(first, *heads, left=(first,))
     for row in found["measures"]:
         span = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        means = [f"{row[name]:,.1f}" for name in ("rendered", "held_out")]
+        means = [f"{row[name]:,.1f}" for name in ("rendered", "holdout")]
         table.add_row(NAMES[row["measure"]], *means, ratio, span)
     unbilled = f"{found['unbilled']} sessions have no usage, or were only observed."
     return Group(Text(found["sentence"]), table, Text(unbilled, "dim"))

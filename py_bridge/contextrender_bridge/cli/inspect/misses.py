@@ -63,4 +63,4 @@ def _missing(miss: Json) -> str:
     values = ", ".join(miss["values"][:MAX_VALUES])
     if len(miss["values"]) > MAX_VALUES:
         values += f" and {len(miss['values']) - MAX_VALUES} more"
-    return "; ".join(filter(None, ["called again" if miss["again"] else "", values]))
+    return "; ".join(filter(None, ["called again" if miss["repeated"] else "", values]))

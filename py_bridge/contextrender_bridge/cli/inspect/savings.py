@@ -20,7 +20,7 @@ from contextrender_bridge.printing import add_json
 DAY = timedelta(days=1)
 HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "complete")
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
-GROUPS = ("day", "model", "client", "policy", "sent")
+GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
 MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
 TERMS = {

@@ -110,8 +110,8 @@ def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
     call = view["explain"]
     head = Text.assemble(
         plain(session, "bold"),
-        f"  turn {call['turn']} of {view['last']}: {call['tokens']['after']} of {call['budget']}"
-        f" tokens ({call['tokens']['before']} in all), {call['policy']}",
+        f"  turn {call['turn']} of {view['last']}: {call['tokens_after']} of {call['budget']}"
+        f" tokens ({call['tokens_before']} in all), {call['policy']}",
     )
     table = table_of("#", "turn", "tokens", "", left=("",))
     table.add_column("message", ratio=1)
@@ -120,14 +120,14 @@ def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
         if line["position"] > told:
             table.add_row("", "", "", "…", f"{line['position'] - told:,} earlier", style="dim")
         told = line["position"] + 1
-        calls = [call for call in line["calls"] if call["shown"]]
-        shown = line["shown"] if not calls else "whole"
+        calls = [call for call in line["calls"] if call["in_prompt"]]
+        shown = line["display"] if not calls else "complete"
         said = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
         table.add_row(
             str(line["position"]),
             str(line["turn"]),
             str(line["tokens"] + sum(call["tokens"] for call in line["calls"])),
-            Text({"whole": COMPLETE, "omitted": OMITTED}.get(shown, REPLACED)),
+            Text({"complete": COMPLETE, "omitted": OMITTED}.get(shown, REPLACED)),
             Text.assemble(
                 plain(line["name"] or line["role"], "bold"), " ", plain(said, longest=200)
             ),
@@ -164,10 +164,10 @@ def _seen(results: Json, turns: list[Json]) -> list[int]:
         return list(everything)
     shown: set[int] = set()
     for turn in turns:
-        for runs in (turn["complete"], turn["replaced"]):
+        for runs in (turn["complete"], turn["substitutes"]):
             for first, length in zip(runs[::2], runs[1::2], strict=True):
                 shown.update(range(first, first + length))
-        shown.update(turn["uses"], turn["missed"])
+        shown.update(turn["uses"], turn["misses"])
     return sorted(shown.intersection(everything))
 
 
@@ -183,9 +183,9 @@ def _line(results: Json, turns: list[Json], number: int, wide: int) -> Text:
             line.append(" ")
             continue
         mark = COMPLETE if _within(turn["complete"], number) else OMITTED
-        if _within(turn["replaced"], number):
+        if _within(turn["substitutes"], number):
             mark = REPLACED
-        if number in turn["missed"]:
+        if number in turn["misses"]:
             mark = MISSED
         elif number in turn["uses"]:
             mark = ELSEWHERE if mark == OMITTED else USED

@@ -12,12 +12,12 @@ from itertools import accumulate
 from typing import Any, Final, Self
 
 from contextrender_bridge.engine.call.render_call import RenderedCall
-from contextrender_bridge.engine.call.settings import SENT, CallMetadata, RenderSettings
+from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
 
 UNSET: Final = {
     "parameters": {},
-    "live": False,
+    "agent_defaults": False,
     "window": 0,
     "pinned_tools": [],
     "pinned_calls": [],
@@ -50,7 +50,7 @@ class CallRecord:
     shared: int
     shown: tuple[int, ...] = ()
     replaced: tuple[int, ...] = ()
-    sent: str = SENT[0]
+    delivery: str = DELIVERIES[0]
     model: str = ""
     client: str = ""
     embedded: int = 0
@@ -63,13 +63,13 @@ class CallRecord:
     """Tokens as in `Bill`, while that is counted."""
 
     @property
-    def whole(self) -> bool:
+    def sent_full(self) -> bool:
         """Whether the model got the whole history."""
-        return self.sent != SENT[0]
+        return self.delivery != DELIVERIES[0]
 
     def as_sent(self) -> Self:
-        """The same, where only `sent` tells that the whole history went."""
-        if not self.whole:
+        """The same, where only `delivery` tells that the whole history went."""
+        if not self.sent_full:
             return self
         return replace(
             self, after=self.before, shown=runs(range(self.results)), replaced=(), back=()
@@ -105,7 +105,7 @@ class CallRecord:
             "tokens": [self.before, self.after, self.outside, self.retained, self.shared],
             "shown": packed(self.shown),
             "replaced": packed(self.replaced),
-            "sent": "" if self.sent == SENT[0] else self.sent,
+            "delivery": "" if self.delivery == DELIVERIES[0] else self.delivery,
             "model": self.model,
             "client": self.client,
             "embedded": self.embedded,
@@ -137,7 +137,7 @@ class CallRecord:
             shared,
             shown=unpacked(data.get("shown", ())),
             replaced=unpacked(data.get("replaced", ())),
-            sent=data.get("sent") or SENT[0],
+            delivery=data.get("delivery") or DELIVERIES[0],
             model=data.get("model", ""),
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
@@ -161,11 +161,13 @@ def record_of(
     Where the caller sends the full history, it tells of that.
     """
     history, selection = rendered.view.history, rendered.selection
-    text, sent = rendered.text_tokens, selection
-    if caller.sent != SENT[0]:
+    text, sent_selection = rendered.text_tokens, selection
+    if caller.delivery != DELIVERIES[0]:
         text = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
-        sent = selection.in_full(history)
-    shared = sent.tokens_in(history, sent.shared_messages(previous, history.results))
+        sent_selection = selection.in_full(history)
+    shared = sent_selection.tokens_in(
+        history, sent_selection.shared_messages(previous, history.results)
+    )
     return CallRecord(
         settings,
         at,
@@ -177,7 +179,7 @@ def record_of(
         shared,
         runs(selection.complete),
         runs(selection.excerpts),
-        caller.sent,
+        caller.delivery,
         caller.model,
         caller.client,
         rendered.embedded_tokens,

@@ -1,4 +1,4 @@
-"""What a provider said of one model call."""
+"""The usage that a provider reported of one model call."""
 
 from __future__ import annotations
 
@@ -8,61 +8,73 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.settings import SENT, check_sent, short_name
+from contextrender_bridge.engine.call.settings import DELIVERIES, check_delivery, short_name
 
-NO_BILL: Final = (0, 0, 0, 0, 0)
-FIELDS: Final = ("messages", "tokens", "sent", "model", "added", "declared")
+TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
+"""The provider's counts. The order is that in which a call's record stores them."""
+FIELDS: Final = ("messages", *TOKEN_FIELDS, "delivery", "model", "added_tokens", "declared_tokens")
 MOST_TOOLS: Final = 1_000
 
 
 @dataclass(slots=True, frozen=True)
 class ProviderUsage:
-    """What a provider said that the call with `messages` messages used, and what it was sent.
+    """The usage of the call that had `messages` messages, and what the model was sent.
 
-    `added` are tokens that the whole history would have been sent without: of our own tool.
-    `declared` are the tokens of each tool's declaration in the request; None where it is not told.
+    `tokens` are the counts of `TOKEN_FIELDS`; None if the provider reported none. `added_tokens`
+    are those of our own recall tool, which the full history would be sent without.
+    `declared_tokens` are the tokens of each tool's declaration in the request; None if unknown.
     """
 
     messages: int
-    billed: tuple[int, ...] | None
-    sent: str = ""
+    tokens: tuple[int, ...] | None
+    delivery: str = ""
     model: str = ""
-    added: int = 0
-    declared: Mapping[str, int] | None = None
+    added_tokens: int = 0
+    declared_tokens: Mapping[str, int] | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """From outside. Raises InvalidRequest."""
-        unknown = set(given).difference(FIELDS)
-        messages, tokens = given.get("messages"), given.get("tokens")
-        if unknown or type(messages) is not int or messages < 1:
-            raise InvalidRequest(f"used has {', '.join(FIELDS)}; messages from 1")
-        if not isinstance(tokens, list) or len(tokens) not in (0, len(NO_BILL)):
-            raise InvalidRequest(
-                "used.tokens are fresh, read, written, written for long, output, or none"
-            )
-        declared = given.get("declared")
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Read the `usage` field of a request. Raise InvalidRequest if it is wrong."""
+        messages = fields.get("messages")
+        if set(fields).difference(FIELDS) or type(messages) is not int or messages < 1:
+            raise InvalidRequest(f"usage has {', '.join(FIELDS)}; messages must be at least 1")
+        declared = fields.get("declared_tokens")
         if declared is not None and (
             not isinstance(declared, Mapping) or len(declared) > MOST_TOOLS
         ):
-            raise InvalidRequest(f"used.declared has tokens by name, of at most {MOST_TOOLS} tools")
-        counts = *tokens, (added := given.get("added", 0)), *(declared or {}).values()
+            raise InvalidRequest(
+                f"usage.declared_tokens must map at most {MOST_TOOLS} tool names to tokens"
+            )
+        tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
+        added = fields.get("added_tokens", 0)
+        counts = *tokens, added, *(declared or {}).values()
         if not all(type(count) is int and 0 <= count < 2**40 for count in counts):
-            raise InvalidRequest("used: tokens, added and declared must be whole numbers")
-        sent, model = str(given.get("sent") or ""), short_name(str(given.get("model") or ""))
-        check_sent(sent or SENT[0])
+            raise InvalidRequest("usage: token counts must be whole numbers from 0")
+        delivery = str(fields.get("delivery") or "")
+        check_delivery(delivery or DELIVERIES[0])
         if declared is not None:
             declared = {short_name(name): count for name, count in declared.items()}
-        return cls(messages, tuple(tokens) or None, sent, model, added, declared)
+        return cls(
+            messages,
+            tokens if any(name in fields for name in TOKEN_FIELDS) else None,
+            delivery,
+            short_name(str(fields.get("model") or "")),
+            added,
+            declared,
+        )
 
-    def on(self, record: CallRecord, *, counted: bool = False) -> CallRecord:
-        """The record with this said of it; one that was `counted` keeps what it was counted under.
+    def on(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:
+        """Return a copy of `record` with this usage added.
 
-        What a call that went whole would have been shown is not noted, so it stays whole.
+        If the record is already in the session's totals, keep its model and delivery. A call that
+        was sent in full stays so, because what its rendering would have shown is not recorded.
         """
-        record = replace(record, added=self.added)
-        if counted:
-            return replace(record, billed=self.billed)
-        sent = record.sent if record.whole and self.sent == SENT[0] else self.sent or record.sent
-        told = replace(record, billed=self.billed, sent=sent, model=self.model or record.model)
-        return told.as_sent()
+        record = replace(record, added=self.added_tokens)
+        if in_totals:
+            return replace(record, billed=self.tokens)
+        delivery = self.delivery or record.delivery
+        if record.sent_full and self.delivery == DELIVERIES[0]:
+            delivery = record.delivery
+        return replace(
+            record, billed=self.tokens, delivery=delivery, model=self.model or record.model
+        ).as_sent()

@@ -136,7 +136,7 @@ def render_call(
     compact: Compact | None = None,
     originals: Originals | None = None,
     summaries: Summaries | None = None,
-    live: bool = False,
+    agent_defaults: bool = False,
     pins: Pins = NO_PINS,
     model_window: int | None = None,
     previous: Selection | None = None,
@@ -148,10 +148,10 @@ def render_call(
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
     must be in memory. `embedder` is asked by policies that rank by meaning; `summaries` are for
     those that need a model. `compact` may give a model-made text for an oversized result; where it
-    gives none, or one over the limit, an excerpt stands in. For a `live` agent the newest results
-    are in view under any policy, and for anyone those of `pins`. A budget that finds itself keeps
-    to `model_window`, where that is known. `previous` is the selection of the last answered call,
-    where this policy made that; with `follows`, calls answered since are selected on the way.
+    gives none, or one over the limit, an excerpt stands in. with `agent_defaults` the newest
+    results are in view under any policy, and for anyone those of `pins`. A budget that finds itself
+    keeps to `model_window`, where that is known. `previous` is the selection of the last answered
+    call, where this policy made that; with `follows`, calls answered since are selected on the way.
     Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
@@ -171,7 +171,7 @@ def render_call(
         previous,
         follows,
     )
-    selection = _with_substitutes(view, selection_for(view, chosen, live), compact)
+    selection = _with_substitutes(view, selection_for(view, chosen, agent_defaults), compact)
     warnings = [relevance.warning] if relevance.warning else []
     if summaries is not None:
         warnings += summaries.warnings

@@ -52,7 +52,7 @@ def is_told_by_lives(record: CallRecord) -> bool:
 
     Its policy goes on from what the call before showed, and it was sent as rendered.
     """
-    return policy_named(record.settings.policy).sizes_itself and not record.whole
+    return policy_named(record.settings.policy).sizes_itself and not record.sent_full
 
 
 def recorded_decisions(

@@ -20,48 +20,48 @@ COLUMNS: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """At most `rows` results from number `first` on, ordered by a column; without one, all.
+    """At most `rows` results from number `offset` on, ordered by a column; without one, all.
 
     Without `sort` they are in transcript order.
     """
 
-    first: int = 0
+    offset: int = 0
     rows: int | None = None
     sort: str = ""
-    down: bool = False
+    descending: bool = False
 
     def __post_init__(self) -> None:
-        if self.first < 0 or (self.rows is not None and self.rows < 0):
-            raise InvalidRequest("first and rows must be 0 or more")
+        if self.offset < 0 or (self.rows is not None and self.rows < 0):
+            raise InvalidRequest("offset and rows must be 0 or more")
         if self.sort not in ("", *COLUMNS):
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
     def of(self, rendered: RenderedCall, standing: Standing) -> list[int]:
         """The numbers of the results on the page."""
         ordered = self._ordered(rendered, standing)
-        stop = None if self.rows is None else self.first + self.rows
-        return list(ordered[self.first : stop])
+        stop = None if self.rows is None else self.offset + self.rows
+        return list(ordered[self.offset : stop])
 
     def _ordered(self, rendered: RenderedCall, standing: Standing) -> Sequence[int]:
         everything = range(len(rendered.view.history.results))
         if not self.sort:
             return everything
         if self.sort == "order":
-            return _as_taken(rendered, standing, self.down)
+            return _as_taken(rendered, standing, self.descending)
         keys = _keys(rendered, self.sort)
         if keys is None:
             return everything[::-1]
-        return sorted(everything, key=keys.__getitem__, reverse=self.down)
+        return sorted(everything, key=keys.__getitem__, reverse=self.descending)
 
 
-def _as_taken(rendered: RenderedCall, standing: Standing, down: bool) -> list[int]:
+def _as_taken(rendered: RenderedCall, standing: Standing, descending: bool) -> list[int]:
     """Those shown in the order taken, then those of which that is not known, then the others."""
     differing = standing.differing(Standing.of(rendered))
     taken = [result for result in rendered.selection.shown_order if result not in differing]
     shown = sorted((standing.complete | standing.replaced).difference(taken), reverse=True)
     known = {*taken, *shown}
     last = range(len(rendered.view.history.results) - 1, -1, -1)
-    return [*(taken[::-1] if down else taken), *shown, *(r for r in last if r not in known)]
+    return [*(taken[::-1] if descending else taken), *shown, *(r for r in last if r not in known)]
 
 
 def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:

@@ -7,16 +7,24 @@ from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.provider_usage import NO_BILL
-from contextrender_bridge.engine.call.settings import SENT, CallMetadata, RenderSettings
+from contextrender_bridge.engine.call.provider_usage import TOKEN_FIELDS
+from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata, RenderSettings
 from contextrender_bridge.engine.history.session_cache import ROOT
 from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 KNOWN: Final = frozenset(
     {
-        *("budget", "policy", "parameters", "live", "window", "pinned_tools", "pinned_calls"),
+        *(
+            "budget",
+            "policy",
+            "parameters",
+            "agent_defaults",
+            "window",
+            "pinned_tools",
+            "pinned_calls",
+        ),
         *("at", "results", "own_budget", "faulted", "back", "parts"),
-        *("tokens", "shown", "replaced", "sent", "model", "client", "embedded", "billed"),
+        *("tokens", "shown", "replaced", "delivery", "model", "client", "embedded", "billed"),
     }
 )
 SIZES: Final = 5
@@ -73,12 +81,14 @@ def _record(call: Mapping[str, Any], where: str) -> CallRecord:
         and _are_counts([*own, *(sizes if isinstance(sizes, list) else [None])])
         and isinstance(call.get("faulted", False), bool)
         and _are_counts(billed)
-        and (len(sizes or ()), len(billed)) in ((SIZES, 0), (SIZES, len(NO_BILL)))
-        and all(isinstance(call.get(name, ""), str) for name in ("sent", "model", "client"))
+        and (len(sizes or ()), len(billed)) in ((SIZES, 0), (SIZES, len(TOKEN_FIELDS)))
+        and all(isinstance(call.get(name, ""), str) for name in ("delivery", "model", "client"))
     )
     if not known:
         raise InvalidRequest(f"{where}.calls must be as export_session tells them")
-    CallMetadata.of(call.get("sent") or SENT[0], call.get("model", ""), call.get("client", ""))
+    CallMetadata.of(
+        call.get("delivery") or DELIVERIES[0], call.get("model", ""), call.get("client", "")
+    )
     return CallRecord.from_json(call)
 
 

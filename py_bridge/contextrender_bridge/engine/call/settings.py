@@ -23,17 +23,17 @@ from contextrender_bridge.engine.parameters import (
 from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
-SENT: Final = ("rendered", "whole", "held_out")
+DELIVERIES: Final = ("rendered", "full", "holdout")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
 LONGEST_NAME: Final = 80
-SETTINGS: Final = ("budget", "policy", "parameters", "live", "window", *NAMES)
+SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *NAMES)
 
 
 @dataclass(slots=True, frozen=True)
 class RenderSettings:
     """The budget in tokens (or `AUTO`), the policy by name, and the method's parameters.
 
-    `live` is an agent at work, to whom its newest results are always shown; `pins` are results that
+    With `agent_defaults` the newest results are always shown; `pins` are results that
     the caller wants kept. `window` is the most tokens the model takes, 0 where that is not known: a
     budget that finds itself keeps to it.
     """
@@ -41,7 +41,7 @@ class RenderSettings:
     budget: int = DEFAULT_BUDGET
     policy: str = DEFAULT_POLICY
     parameters: Parameters = field(default_factory=Parameters)
-    live: bool = False
+    agent_defaults: bool = False
     pins: Pins = NO_PINS
     window: int = 0
 
@@ -80,8 +80,8 @@ class RenderSettings:
         settings = self
         if (budget := changes.get("budget")) is not None:
             settings = replace(settings, budget=check_budget(budget))
-        if changes.get("live") is not None:
-            settings = replace(settings, live=bool(changes["live"]))
+        if changes.get("agent_defaults") is not None:
+            settings = replace(settings, agent_defaults=bool(changes["agent_defaults"]))
         if changes.get("window") is not None:
             settings = replace(settings, window=_window(changes["window"]))
         if (policy := changes.get("policy")) is not None:
@@ -108,7 +108,7 @@ def _as_json(settings: RenderSettings) -> dict[str, Any]:
         "budget": budget_name(settings.budget),
         "policy": settings.policy,
         **({"parameters": changed} if changed else {}),
-        **({"live": True} if settings.live else {}),
+        **({"agent_defaults": True} if settings.agent_defaults else {}),
         **({"window": settings.window} if settings.window else {}),
         **settings.pins.to_json(),
     }
@@ -126,7 +126,7 @@ def _window(window: object) -> int:
     return window
 
 
-LIVE = RenderSettings(budget=AUTO, policy=LIVE_POLICY, live=True)
+AGENT_SETTINGS = RenderSettings(budget=AUTO, policy=LIVE_POLICY, agent_defaults=True)
 """What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""
 
 
@@ -164,7 +164,7 @@ class SettingsByTurn:
         if turn is not None:
             return self.at(turn)
         last = self.changes[-1][1] if self.changes else self.rest
-        return last if last.live else self.rest
+        return last if last.agent_defaults else self.rest
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """The same with something changed in all of them. Raises InvalidRequest."""
@@ -178,27 +178,27 @@ class SettingsByTurn:
 class CallMetadata:
     """What a caller says of its model call: what it will send, the model, and its own name."""
 
-    sent: str = SENT[0]
+    delivery: str = DELIVERIES[0]
     model: str = ""
     client: str = ""
 
     @classmethod
-    def of(cls, sent: str = SENT[0], model: str = "", client: str = "") -> Self:
+    def of(cls, delivery: str = DELIVERIES[0], model: str = "", client: str = "") -> Self:
         """From outside; a model's long name is cut. Raises InvalidRequest."""
-        check_sent(sent)
+        check_delivery(delivery)
         if len(client) > LONGEST_NAME or not client.isprintable():
             raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
-        return cls(sent, short_name(model), client)
+        return cls(delivery, short_name(model), client)
 
     def calling(self, model: str) -> Self:
         """The same, of that model unless it is known."""
         return self if self.model else replace(self, model=short_name(model))
 
 
-def check_sent(sent: str) -> None:
+def check_delivery(delivery: str) -> None:
     """Raises InvalidRequest for what cannot be sent."""
-    if sent not in SENT:
-        raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
+    if delivery not in DELIVERIES:
+        raise InvalidRequest(f"delivery must be one of {', '.join(DELIVERIES)}")
 
 
 def short_name(model: str) -> str:

@@ -183,7 +183,7 @@ def bill_sums(
 def _key_of(record: CallRecord) -> Key:
     """The row a call is counted in."""
     day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
-    return day, record.client, record.model, record.settings.policy, record.sent
+    return day, record.client, record.model, record.settings.policy, record.delivery
 
 
 def added(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
@@ -205,9 +205,9 @@ def total_of(rows: Iterable[Row]) -> CallTotals:
 def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, CallTotals]]:
     """Every row's key and sums."""
     for row in rows:
-        day, client, model, policy, sent, *numbers = row
+        day, client, model, policy, delivery, *numbers = row
         yield (
-            (str(day), str(client), str(model), str(policy), str(sent)),
+            (str(day), str(client), str(model), str(policy), str(delivery)),
             CallTotals(*map(int, numbers)),
         )
 

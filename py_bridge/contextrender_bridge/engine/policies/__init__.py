@@ -133,19 +133,19 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
-def selection_for(view: PolicyInput, policy: Policy, live: bool = False) -> Selection:
+def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
     """Return the policy's selection, or everything when the whole history is within the budget.
 
-    What is pinned is in it under any policy, and for a `live` agent the newest results.
+    What is pinned is in it under any policy, and with `agent_defaults` the newest results.
     """
     if policy is FULL or (view.fits and not policy.sizes_itself):
         return everything(view)
     selection, pinned = policy.choose(view), not policy.tracks and bool(view.pins)
-    if not (live or pinned):
+    if not (agent_defaults or pinned):
         return selection
     moment = present(view)
     summaries = {result for result, made in selection.excerpts.items() if made.kind == "summary"}
-    hidden = live and not {*moment.newest} <= selection.shown - summaries
+    hidden = agent_defaults and not {*moment.newest} <= selection.shown - summaries
     unpinned = pinned and not {*moment.pinned} <= {*selection.complete}
     return with_newest(moment, selection, hidden=hidden) if hidden or unpinned else selection
 

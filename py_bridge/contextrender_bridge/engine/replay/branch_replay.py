@@ -292,7 +292,7 @@ class BranchReplay:
             model_window=settings.window or None,
             policy=settings.policy,
             parameters=settings.parameters,
-            live=settings.live,
+            agent_defaults=settings.agent_defaults,
             pins=settings.pins,
             counter=self._counter,
             embedder=lambda: self._embedder,

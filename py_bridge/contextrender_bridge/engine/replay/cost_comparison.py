@@ -94,7 +94,7 @@ class BilledSession:
     came from the provider's cache and `fresh` did not.
     """
 
-    held_out: bool
+    holdout: bool
     calls: int
     length: float
     prompt: int
@@ -112,13 +112,13 @@ class BilledSession:
         sent = {key[-1] for key, _ in found}
         counted = [sums for _, sums in found]
         calls = sum(sums.billed for sums in counted)
-        if not calls or not sent & {"held_out", "rendered"}:
+        if not calls or not sent & {"holdout", "rendered"}:
             return None
         fresh = sum(sums.fresh + sums.written + sums.written_long for sums in counted)
         cached = sum(sums.read for sums in counted)
         known = sum(sums.calls for sums in counted)
         return cls(
-            "held_out" in sent,
+            "holdout" in sent,
             calls,
             sum(sums.full for sums in counted) / max(known, 1),
             fresh + cached,
@@ -137,7 +137,7 @@ class Ratio:
 
     measure: str
     rendered: float
-    held_out: float
+    holdout: float
     ratio: float | None
     low: float | None
     high: float | None
@@ -145,16 +145,16 @@ class Ratio:
 
 def compared(runs: Sequence[BilledSession]) -> list[Ratio]:
     """Every measure's means and ratio."""
-    groups = [[run for run in runs if run.held_out is held] for held in (False, True)]
+    groups = [[run for run in runs if run.holdout is held] for held in (False, True)]
     enough = all(len(group) >= FEWEST for group in groups)
     return [_ratio(name, *map(_values, groups, (name, name)), enough=enough) for name in MEASURES]
 
 
-def sentence(rendered: int, held_out: int, found: Sequence[Ratio]) -> str:
+def sentence(rendered: int, holdout: int, found: Sequence[Ratio]) -> str:
     """What may be said in one sentence."""
-    if min(rendered, held_out) < FEWEST:
+    if min(rendered, holdout) < FEWEST:
         return (
-            f"Too little to compare: {rendered} rendered and {held_out} held-out sessions with "
+            f"Too little to compare: {rendered} rendered and {holdout} held-out sessions with "
             f"usage, {FEWEST} of each are needed."
         )
     one = next(each for each in found if each.measure == "prompt")

@@ -14,43 +14,43 @@ MANY_MESSAGES = 400
 
 @dataclass(slots=True, frozen=True)
 class CallLine:
-    """A tool call of a message: the beginning of its arguments, its result's position, if it has
-    one, and whether the call stays."""
+    """A tool call of a message. `text` is the beginning of its arguments, `result` its result's
+    position. `in_prompt` tells whether the prompt has the call."""
 
     name: str
     tokens: int
     text: str
-    whole: bool
+    text_complete: bool
     result: int | None
-    shown: bool
+    in_prompt: bool
 
 
 @dataclass(slots=True, frozen=True)
 class MessageLine:
-    """One message before a call: `shown` is "whole", "excerpt", "compaction", "summary" or
-    "omitted", `text` its beginning as the model got it (as it was recorded, where omitted), all of
-    it if `whole`."""
+    """One message before a model call. `display` is "complete", "excerpt", "compaction", "summary"
+    or "omitted". `text` is the beginning of the text in the prompt, or of the recorded text if the
+    message is omitted. `text_complete` tells whether it is the whole text."""
 
     position: int
     role: str
     name: str
     turn: int
     tokens: int
-    shown: str
-    outside: bool
+    display: str
+    unbudgeted: bool
     text: str
-    whole: bool
+    text_complete: bool
     calls: list[CallLine]
 
 
-def positions_told(
-    messages: int, shown: Sequence[int], size: int | None, until: int | None
+def positions_in_window(
+    messages: int, shown: Sequence[int], size: int | None, end: int | None
 ) -> list[int]:
     """Which of the first messages to tell of: the last `size`, and the last `size` shown ones.
 
-    Both before position `until`; without a size all.
+    Both before position `end`; without a size all.
     """
-    stop = messages if until is None else min(until, messages)
+    stop = messages if end is None else min(end, messages)
     if size is None:
         return list(range(stop))
     first = max(0, stop - size)
@@ -82,7 +82,7 @@ def outline(
                 history.names.get(first, ""),
                 history.turns[position],
                 head["tokens"],
-                _shown(rendered, position) if item else "omitted",
+                _display(rendered, position) if item else "omitted",
                 position in rendered.view.unbudgeted,
                 text,
                 whole,
@@ -97,17 +97,17 @@ def outline(
     return lines
 
 
-def _shown(rendered: RenderedCall, position: int) -> str:
+def _display(rendered: RenderedCall, position: int) -> str:
     result = rendered.view.history.result_at(position)
     if (made := rendered.selection.excerpts.get(result)) is not None:
         return made.kind
-    return "excerpt" if position in rendered.selection.text.cut else "whole"
+    return "excerpt" if position in rendered.selection.text.cut else "complete"
 
 
-def call_line(fields: Fields, result: int | None, shown: bool) -> CallLine:
+def call_line(fields: Fields, result: int | None, in_prompt: bool) -> CallLine:
     """A call of a message, by its stored fields."""
     text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
-    return CallLine(fields["name"], fields["tokens"], text, whole, result, shown)
+    return CallLine(fields["name"], fields["tokens"], text, whole, result, in_prompt)
 
 
 def beginning(text: str, limit: int) -> tuple[str, bool]:

@@ -161,7 +161,7 @@ def _had_all(past: BranchReplay, turn: int, record: CallRecord) -> bool:
         and past.text_totals[messages] == record.outside + record.retained
         and policy_named(record.settings.policy).sizes_itself
         and after.settings == record.settings
-        and not (record.whole or after.whole or after.faulted)
+        and not (record.sent_full or after.sent_full or after.faulted)
     )
 
 

@@ -113,7 +113,7 @@ class Retention:
             return False
         self.on_collected(one.why)
         self._accounts.audit.note(
-            "session_collected", one.user.name, session=one.session.key, why=one.why
+            "session_deleted_by_retention", one.user.name, session=one.session.key, reason=one.why
         )
         return True
 

@@ -38,7 +38,7 @@ class Counted(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Calls and prompt tokens, less where sessions are deleted; read at most once a minute."""
-        names = ["model", "policy", "sent"]
+        names = ["model", "policy", "delivery"]
         calls = GaugeMetricFamily("contextrender_stored_calls", "Answered calls", labels=names)
         tokens = GaugeMetricFamily(
             "contextrender_stored_prompt_tokens",
@@ -103,8 +103,8 @@ class Metrics:
         for collector in self._stored:
             self._registry.register(collector)
         counter = partial(Counter, registry=self._registry)
-        self.collections = counter(
-            "contextrender_collected_sessions", "Sessions that retention deleted", ["why"]
+        self.deletions = counter(
+            "contextrender_deleted_sessions", "Sessions that retention deleted", ["reason"]
         )
         told = "Model calls whose history the mounted proxy sent unchanged"
         self.fail_open = counter("contextrender_fail_open", told, ["reason"])
@@ -115,7 +115,7 @@ class Metrics:
         self.caches = Gauge(
             "contextrender_cache_bytes",
             "Caches of sessions and texts in process: what they hold, and their limit",
-            ["cache", "side"],
+            ["cache", "state"],
             registry=self._registry,
             multiprocess_mode="livesum",
         )
@@ -123,7 +123,7 @@ class Metrics:
     def tell_caches(self) -> None:
         """Notes what this process's caches hold: each worker its own, now and then."""
         for name, caches in CACHES.items():
-            self.caches.labels(name, "held").set(sum(cache.nbytes for cache in caches))
+            self.caches.labels(name, "used").set(sum(cache.nbytes for cache in caches))
             self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
 
     def page(self) -> bytes:

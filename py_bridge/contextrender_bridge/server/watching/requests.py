@@ -92,8 +92,8 @@ class Requests:
         for view in reports if walker == "render" else ():
             if (asked := ASKED.get()) is not None:
                 asked.policy = view.policy
-            self._tokens.labels(view.policy, "before").inc(view.tokens.before)
-            self._tokens.labels(view.policy, "after").inc(view.tokens.after)
+            self._tokens.labels(view.policy, "before").inc(view.tokens_before)
+            self._tokens.labels(view.policy, "after").inc(view.tokens_after)
 
     def _route_of(self, path: str) -> str:
         """A path's name among the figures: few, whatever callers make up."""
