@@ -18,7 +18,7 @@ def test_the_example(
     place = project(tmp_path / "project", "ai_sdk", client_package)
     script, _ = run_example(place, loopback.model, loopback.environment(AS=way), runtime)
     loopback.check(script)
-    assert len(loopback.client.inspect_session("ai-sdk-hosts")["lines"]) == 1
+    assert len(loopback.client.inspect_session("ai-sdk-hosts")["branches"]) == 1
 
 
 def test_the_types(tmp_path: Path, client_package: Path) -> None:

@@ -11,4 +11,4 @@ def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback) -
     check_types(place)
     script, _ = run_example(place, loopback.model, loopback.environment())
     loopback.check(script)
-    assert len(loopback.client.inspect_session("langchain-js-hosts")["lines"]) == 1
+    assert len(loopback.client.inspect_session("langchain-js-hosts")["branches"]) == 1

@@ -153,10 +153,10 @@ export class SessionData {
   }
 
   private add(page: TimelineView): void {
-    const isSettled = this.complete && page.last === this.last && page.awaits_answer === this.waiting;
+    const isSettled = this.complete && page.turn_count === this.last && page.awaits_answer === this.waiting;
     const isSame = isSettled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
-    if (page.last < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
-    this.last = page.last;
+    if (page.turn_count < this.last) Object.assign(this, { turns: [], usedAt: [], missedAt: [], loaded: 0 });
+    this.last = page.turn_count;
     this.waiting = page.awaits_answer;
     if (isSame) return;
     Object.assign(this, { budget: page.budget, policy: page.policy, policies: page.policies });

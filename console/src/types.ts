@@ -8,20 +8,20 @@ export interface PolicyView {
   policy: string;
   budget: number | string;
   turns: number;
-  last: number;
+  turn_count: number;
   prompt: number;
   full: number;
   cached: number;
   output: number;
-  events: number;
-  seen: number;
+  results_used: number;
+  results_used_visible: number;
   recall: number | null;
   steps: number;
   steps_with_misses: number;
   misses: number;
   cost: number | null;
   full_cost: number | null;
-  unpriced: number;
+  calls_without_price: number;
   price_source: Record<string, string>;
 }
 
@@ -30,10 +30,10 @@ export interface CompareView {
   branch: number;
   complete: boolean;
   turns: number;
-  last: number;
-  own: number | null;
-  best: number | null;
-  sentence: string;
+  turn_count: number;
+  current_option: number | null;
+  best_option: number | null;
+  summary: string;
   options: PolicyView[];
 }
 
@@ -42,12 +42,12 @@ export interface LossView {
   kind: string;
   call: string;
   values: string[];
-  read: number;
-  left: number;
-  again: number | null;
+  read_turn: number;
+  dropped_turn: number;
+  repeated_turn: number | null;
   tokens: number;
   dollars: number | null;
-  sentence: string;
+  summary: string;
 }
 
 export interface DiagnosisView {
@@ -83,9 +83,9 @@ export interface MessageLine {
 export interface CallView {
   explain: ExplainView;
   parameters: Record<string, number>;
-  last: number;
-  before: number;
-  got: number;
+  turn_count: number;
+  history_messages: number;
+  prompt_messages: number;
   messages: MessageLine[];
   prompt: Record<string, unknown>[] | null;
 }
@@ -127,8 +127,8 @@ export interface LinkView {
   session: string;
   id: string;
   label: string;
-  made_at: number;
-  ends_at: number;
+  created_at: number;
+  expires_at: number;
   path: string;
 }
 
@@ -155,7 +155,7 @@ export interface MissView {
 export interface MissesView {
   session: string;
   branch: number;
-  last: number;
+  turn_count: number;
   turns: number;
   misses: MissView[];
   next: number | null;
@@ -196,7 +196,7 @@ export interface CallTextView {
   arguments: string;
 }
 
-export interface DrawnView {
+export interface UsedResult {
   position: number;
   name: string;
   values: string[];
@@ -213,16 +213,16 @@ export interface ContentView {
   start: number;
   length: number;
   text: string;
-  used: UsedValue[];
+  used_values: UsedValue[];
   calls: CallTextView[];
-  drawn: DrawnView[];
+  results_used: UsedResult[];
 }
 
 export interface AdvisedView {
   policy: string;
   budget: number | string;
   cost: number | null;
-  hidden: number | null;
+  miss_rate: number | null;
   dollars: number;
   full_dollars: number;
 }
@@ -231,8 +231,8 @@ export interface AdviceView {
   session: string;
   branch: number;
   calls: number;
-  last: number;
-  sentence: string;
+  turn_count: number;
+  summary: string;
   rule: string;
   best: AdvisedView | null;
   options: AdvisedView[];
@@ -240,11 +240,11 @@ export interface AdviceView {
 
 export interface AllAdviceView {
   sessions: number;
-  weighed: number;
+  replayed_sessions: number;
   calls: number;
-  replayed: number;
+  replayed_calls: number;
   complete: boolean;
-  sentence: string;
+  summary: string;
   rule: string;
   best: AdvisedView | null;
   options: AdvisedView[];
@@ -269,7 +269,7 @@ export interface ReuseView {
 export interface GraphView {
   session: string;
   branch: number;
-  last: number;
+  turn_count: number;
   results: ResultColumns;
   calls: number[];
   files: string[];
@@ -283,8 +283,8 @@ export interface SavingsColumns {
   full: number[];
   cost: number[];
   full_cost: number[];
-  events: number[];
-  seen: number[];
+  results_used: number[];
+  results_used_visible: number[];
 }
 
 export interface SavingsView {
@@ -295,7 +295,7 @@ export interface SavingsView {
   columns: SavingsColumns | null;
 }
 
-export interface FoundView {
+export interface MatchView {
   session: string;
   branch: number;
   position: number;
@@ -306,13 +306,13 @@ export interface FoundView {
   failed: boolean;
   count: number;
   start: number;
-  before: string;
-  found: string;
-  after: string;
+  text_before: string;
+  match: string;
+  text_after: string;
 }
 
 export interface SearchView {
-  matches: FoundView[];
+  matches: MatchView[];
   sessions: number;
   events: number;
   next: string | null;
@@ -350,7 +350,7 @@ export interface TurnView {
 export interface TimelineView {
   session: string;
   branch: number;
-  last: number;
+  turn_count: number;
   awaits_answer: boolean;
   budget: number | string;
   policy: string;
@@ -367,26 +367,26 @@ export interface SavedRow {
   policy: string;
   delivery: string;
   calls: number;
-  over: number;
+  over_budget: number;
   full: number;
-  capped: number;
-  capped_cached: number;
+  full_capped: number;
+  full_capped_cached: number;
   prompt: number;
   cached: number;
   output: number;
-  drawn: number;
-  seen: number;
-  billed: number;
+  results_used: number;
+  results_used_visible: number;
+  calls_with_usage: number;
   cost: number | null;
   full_cost: number | null;
-  billed_cost: number | null;
-  whole_cost: number | null;
+  usage_cost: number | null;
+  full_usage_cost: number | null;
   price_source: string;
 }
 
 export interface TotalSavingsView {
   sessions: number;
-  counted: number;
+  sessions_counted: number;
   rows: SavedRow[];
 }
 

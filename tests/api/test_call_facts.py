@@ -43,9 +43,11 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     named = [row[name] for name in ("client", "model", "policy", "delivery")]
     assert named == ["tester", "gpt-5.1", "contextrender", "rendered"]
     assert row["calls"] == len(answers)
-    assert row["over"] == sum(before > 700 for before, _, _ in sizes)
+    assert row["over_budget"] == sum(before > 700 for before, _, _ in sizes)
     assert (
-        row["full"] == row["capped"] == sum(before + unbudgeted for before, _, unbudgeted in sizes)
+        row["full"]
+        == row["full_capped"]
+        == sum(before + unbudgeted for before, _, unbudgeted in sizes)
     )
     assert row["prompt"] == sum(after + unbudgeted for _, after, unbudgeted in sizes)
 
@@ -68,7 +70,7 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
                     seen[target.fields["position"]] = kind
                     changes += 1
         assert [place for place in sorted(seen) if seen[place] == "ShowsComplete"] == view[
-            "visible"
+            "complete"
         ]
         assert {place for place in seen if seen[place] == "ShowsExcerpt"} == {
             one["position"] for one in view["substitutes"]
@@ -164,7 +166,7 @@ def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None
     assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
     assert views[0]["messages"] == views[1]["messages"]
     columns = [alice.api("savings", session=name)["columns"] for name in ("whole", "all")]
-    for name in ("prompt", "full", "seen"):
+    for name in ("prompt", "full", "results_used_visible"):
         assert columns[0][name][:12] == columns[1][name][:12]
 
 
@@ -214,7 +216,8 @@ def test_explain_and_misses_give_one_reason(alice: User) -> None:
             for miss in misses.get(turn["turn"], ()):
                 row = rows[miss["result"]]
                 assert all(
-                    row[name] == miss[name] for name in ("display", "reason", "left", "cost")
+                    row[name] == miss[name]
+                    for name in ("display", "reason", "remaining_tokens", "cost")
                 )
             told |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
     assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= told

@@ -35,7 +35,7 @@ def writers(other: Server, alice: User) -> Iterator[list[Api]]:
 def lines_of(export: Json) -> list[list[Json]]:
     lines: list[list[Json]] = []
     for branch in export["branches"]:
-        shared = lines[branch["parent"]][: branch["fork"]] if branch["parent"] >= 0 else []
+        shared = lines[branch["parent"]][: branch["fork_position"]] if branch["parent"] >= 0 else []
         lines.append([*shared, *branch["messages"]])
     return lines
 

@@ -139,10 +139,10 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
     lengths = [len(one["messages"]) for one in export["branches"]]
     assert lengths == [one for one in own if one] or (how, lengths) == ("flipped", [19, 2])
     for branch in export["branches"]:
-        at, first = branch["fork"], branch["messages"][0]
+        at, first = branch["fork_position"], branch["messages"][0]
         line = next(line for line in (RUN, OTHER) if line[at] == first)
         assert branch["messages"] == line[at : at + len(branch["messages"])]
-    assert export["damaged"] or sum(lengths) == len(RUN) + len(OTHER) - 9
+    assert export["damage"] or sum(lengths) == len(RUN) + len(OTHER) - 9
     if export["branches"]:
         alice.api("import_session", session="copy", data=export)
         assert not [one for one in wrong(alice) if one.session == "copy"]
@@ -168,7 +168,7 @@ def goes_on(api: Api) -> None:
 def corrupted_names(api: Api) -> list[str]:
     """Sessions that were set aside; each is marked where it is listed."""
     listed = api("list_sessions")["sessions"]
-    assert all(bool(one["damaged"]) == (one["session"] != "s") for one in listed)
+    assert all(bool(one["damage"]) == (one["session"] != "s") for one in listed)
     return [one["session"] for one in listed if one["session"] != "s"]
 
 
@@ -282,7 +282,7 @@ def test_a_lost_message_is_named(alice: User) -> None:
     export = alice.api("export_session", session="s")
     assert export["branches"][0]["messages"] == RUN[:11]
     assert export["branches"][1]["messages"] == OTHER[9:]
-    assert "message 11 of branch 0" in export["damaged"]
+    assert "message 11 of branch 0" in export["damage"]
     alice.api("import_session", session="copy", data=export)
 
 

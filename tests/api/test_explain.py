@@ -207,7 +207,7 @@ def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
         earlier = [line for line in seen if line["position"] < stop - 5]
         page = paged("get_call", session="s", window=5, end=end)
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
-        assert (page["before"], page["got"]) == (len(LONG), len(seen))
+        assert (page["history_messages"], page["prompt_messages"]) == (len(LONG), len(seen))
     assert paged("get_call", session="s", window=0)["messages"] == []
 
 

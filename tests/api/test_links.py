@@ -91,7 +91,7 @@ def test_it_opens_no_other_route(service: Service, visitor: Api) -> None:
 def test_it_is_taken_back_at_once_and_alone(service: Service, owner: User) -> None:
     first, second = (owner.api("share_session", session=NAME, label=one) for one in "ab")
     assert owner.api("list_links", session=NAME)["links"] == sorted(
-        [first, second], key=lambda one: (-one["made_at"], one["id"])
+        [first, second], key=lambda one: (-one["created_at"], one["id"])
     )
     left = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
     assert left == [second] == owner.api("list_links", session=NAME)["links"]
@@ -104,9 +104,9 @@ def test_it_is_taken_back_at_once_and_alone(service: Service, owner: User) -> No
 
 def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     link = owner.api("share_session", session=NAME, days=0.5)
-    assert link["ends_at"] - link["made_at"] == 43_200
+    assert link["expires_at"] - link["created_at"] == 43_200
     visitor = opened(service, link)
-    now = [link["ends_at"] - 1]
+    now = [link["expires_at"] - 1]
     monkeypatch.setattr("time.time", lambda: now[0])
     assert visitor("timeline", session=NAME)
     now[0] += 1

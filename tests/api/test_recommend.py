@@ -28,13 +28,13 @@ def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
     before = api("export_session", session="s")
     report = api("recommend", session="s")
     told = recommend_for_session(RUN).to_json()
-    assert report["sentence"] == told["sentence"]
+    assert report["summary"] == told["summary"]
     assert report["rule"] == told["rule"] == "openai"
     assert [each["cost"] for each in report["options"]] == [
         each["cost"]["value"] for each in told["options"]
     ]
     assert len(report["options"]) == 5
-    assert report["calls"] == report["last"] == sum(m["role"] == "assistant" for m in RUN)
+    assert report["calls"] == report["turn_count"] == sum(m["role"] == "assistant" for m in RUN)
     assert api("export_session", session="s") == before
 
 
@@ -42,9 +42,9 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     report = api("recommend", session="s", calls=3)
     taken, last = first_calls(RUN, 3)
-    assert (report["calls"], report["last"]) == (3, last)
-    assert report["sentence"] == recommend_for_session(taken).sentence
-    assert "Leave it off for such runs" in report["sentence"]
+    assert (report["calls"], report["turn_count"]) == (3, last)
+    assert report["summary"] == recommend_for_session(taken).sentence
+    assert "Leave it off for such runs" in report["summary"]
 
 
 def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
@@ -85,13 +85,13 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
     wanted = recommend(runs, cases, lambda _runs, _cases: scores)
-    assert told["sentence"] == wanted.sentence
+    assert told["summary"] == wanted.sentence
     for option, expected in zip(told["options"], wanted.options, strict=True):
         # Times of recording stand where the file has none: caches do not expire in a test.
-        assert option["hidden"] == expected.hidden.value
+        assert option["miss_rate"] == expected.hidden.value
         assert option["cost"] == pytest.approx(expected.cost.value)
-    assert (told["sessions"], told["weighed"]) == (2, 2)
-    assert (told["calls"], told["replayed"]) == (CALLS, CALLS + 6)
+    assert (told["sessions"], told["replayed_sessions"]) == (2, 2)
+    assert (told["calls"], told["replayed_calls"]) == (CALLS, CALLS + 6)
 
 
 def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
@@ -112,9 +112,9 @@ def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
 def test_a_session_that_went_on_is_replayed_again_where_its_first_calls_are_more(api: Api) -> None:
     run = RUNS["one"]
     api("sync", session="s", messages=first_calls(run, 5)[0])
-    assert until_complete(api, calls=CALLS)[-1]["replayed"] == 5
+    assert until_complete(api, calls=CALLS)[-1]["replayed_calls"] == 5
     api("sync", session="s", messages=run)
-    assert until_complete(api, calls=CALLS)[-1]["replayed"] == CALLS
+    assert until_complete(api, calls=CALLS)[-1]["replayed_calls"] == CALLS
 
 
 def test_the_newest_sessions_are_weighed_and_nothing_is_stored(api: Api) -> None:
@@ -122,5 +122,5 @@ def test_the_newest_sessions_are_weighed_and_nothing_is_stored(api: Api) -> None
         api("sync", session=name, messages=messages)
     before = api("export_session", session="two")
     *_, told = until_complete(api, sessions=1, calls=CALLS)
-    assert (told["sessions"], told["replayed"]) == (1, 6)
+    assert (told["sessions"], told["replayed_calls"]) == (1, 6)
     assert api("export_session", session="two") == before

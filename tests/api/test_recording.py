@@ -64,8 +64,8 @@ def test_both_lines_go_on_from_their_prefix(api: Api) -> None:
     assert [old.send("sync", RUN[:end])["branch"] for end in (9, 11)] == [0, 0]
     assert new.send("sync", rewritten)["branch"] == 1
     assert old.send("sync", RUN)["branch"] == 0
-    lines = api("inspect_session", session="s")["lines"]
-    assert [(line["parent"], line["fork"], line["messages"]) for line in lines] == [
+    lines = api("inspect_session", session="s")["branches"]
+    assert [(line["parent"], line["fork_position"], line["messages"]) for line in lines] == [
         (-1, 0, len(RUN)),
         (0, 6, len(rewritten)),
     ]

@@ -28,7 +28,7 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
         new = {"messages": messages[1:], "offset": 1, "prefix": first["digest"]}
         alice.api("sync", session=f"small-{number}", **new)
     view = alice.api("total_savings")
-    assert (view["sessions"], view["counted"]) == (9, 9)
+    assert (view["sessions"], view["sessions_counted"]) == (9, 9)
     assert sums(view["rows"], "calls") == 8 + len(replies)
     (large,) = [row for row in view["rows"] if row["model"] == "gpt-5.1"]
     assert large["full"] - large["prompt"] == sum(
@@ -42,7 +42,7 @@ def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> N
     called(alice.api, "two", run, budget=700, model="gpt-5.1", delivery="holdout")
     alice.api("sync", session="three", messages=run)
     view = alice.api("total_savings")
-    assert (view["sessions"], view["counted"]) == (3, 2)
+    assert (view["sessions"], view["sessions_counted"]) == (3, 2)
     by_policy = {row["policy"]: row for row in view["rows"]}
     shown, held = by_policy["prune"], by_policy["contextrender"]
     assert (shown["client"], shown["delivery"], held["delivery"]) == ("c", "rendered", "holdout")
@@ -58,8 +58,8 @@ def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
     (row,) = alice.api("total_savings", prices=OWN)["rows"]
     fresh, cached = row["prompt"] - row["cached"], row["cached"]
     assert row["cost"] == pytest.approx((2 * fresh + cached + 10 * row["output"]) / 1e6)
-    full = row["capped"] - row["capped_cached"]
-    expected = (2 * full + row["capped_cached"] + 10 * row["output"]) / 1e6
+    full = row["full_capped"] - row["full_capped_cached"]
+    expected = (2 * full + row["full_capped_cached"] + 10 * row["output"]) / 1e6
     assert row["full_cost"] == pytest.approx(expected)
     (free,) = alice.api("total_savings", prices=["gpt-5.1:input=2,cached=0,output=0"])["rows"]
     assert free["cost"] > free["full_cost"]
@@ -69,7 +69,7 @@ def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
     run = agent_run(8, lines=400)
     called(alice.api, "run", run, budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
-    assert row["capped"] <= 8_192 * row["calls"] < row["full"]
+    assert row["full_capped"] <= 8_192 * row["calls"] < row["full"]
 
 
 def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,15 @@ def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.Monk
 
 
 def row(**changed: Any) -> dict[str, Any]:
-    names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
+    names = (
+        "calls",
+        "full",
+        "full_capped",
+        "prompt",
+        "results_used",
+        "results_used_visible",
+        "calls_with_usage",
+    )
     known: dict[str, Any] = dict.fromkeys(names, 10)
     known |= {
         "day": "2026-11-22",
@@ -101,19 +109,19 @@ def row(**changed: Any) -> dict[str, Any]:
         "price_source": "",
         "cost": 1.0,
         "full_cost": 2.0,
-        "billed_cost": 3.0,
-        "whole_cost": 2.5,
+        "usage_cost": 3.0,
+        "full_usage_cost": 2.5,
     }
     return known | changed
 
 
 def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() -> None:
-    free = dict.fromkeys(("cost", "full_cost", "billed_cost", "whole_cost"))
+    free = dict.fromkeys(("cost", "full_cost", "usage_cost", "full_usage_cost"))
     rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
     assert grouped(rows, ["policy"])["p"]["calls"] == 20
     out = Console(width=120, color_system="standard", force_terminal=True)
     with out.capture() as got:
-        out.print(draw({"sessions": 2, "counted": 2, "rows": rows}, ["model"]))
+        out.print(draw({"sessions": 2, "sessions_counted": 2, "rows": rows}, ["model"]))
     red = re.findall(r"\x1b\[31m *([^ \x1b]+)", got.get())
     assert "$3.00" in red  # more than the whole history's $2.50
     assert "-200%" in red and "$1.00" not in red
@@ -127,14 +135,19 @@ def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() 
 def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     called(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
-    two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
-    nothing = dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0)
+    two, one = (row["totals"] for row in alice.api("list_sessions")["sessions"])
+    nothing = dict.fromkeys(("calls", "full", "prompt", "results_used", "results_used_visible"), 0)
     assert two == nothing | {"models": [], "cost": None, "is_estimate": False}
     rows = alice.api("total_savings")["rows"]
-    for name, summed in (("full", "capped"), ("calls",) * 2, ("prompt",) * 2, ("drawn",) * 2):
+    for name, summed in (
+        ("full", "full_capped"),
+        ("calls",) * 2,
+        ("prompt",) * 2,
+        ("results_used",) * 2,
+    ):
         assert one[name] == sums(rows, summed) > 0
-    assert one["seen"] == sums(rows, "seen")
-    assert alice.api("inspect_session", session="one")["session"]["counted"] == one
+    assert one["results_used_visible"] == sums(rows, "results_used_visible")
+    assert alice.api("inspect_session", session="one")["session"]["totals"] == one
 
 
 def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> None:
@@ -186,12 +199,17 @@ def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     (saved,) = alice.api("total_savings")["rows"]
 
     assert timeline["awaits_answer"] is newest["awaits_answer"] is waiting
-    for last in (timeline["last"], newest["last"], graph["last"], misses["last"]):
+    for last in (
+        timeline["turn_count"],
+        newest["turn_count"],
+        graph["turn_count"],
+        misses["turn_count"],
+    ):
         assert last - waiting == answers
     assert len(timeline["turns"]) - waiting == saved["calls"] == answers
     for counted in (listed, inspected["session"]):
         assert (counted["turns"], counted["results"]) == (answers, results)
-        assert counted["counted"]["calls"] == answers
+        assert counted["totals"]["calls"] == answers
     for view in (timeline, graph):
         assert len(view["results"]["positions"]) == results
     assert len(explained) == sum(tool["results"] for tool in inspected["tools"]) == results
@@ -203,12 +221,21 @@ def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     assert uses == {(turn_of[operation], used) for operation, used in edges}
     assert newest["turns"] == timeline["turns"][-3:]
     assert (
-        len(uses) == inspected["uses"] == saved["drawn"] == listed["counted"]["drawn"] < len(edges)
+        len(uses)
+        == inspected["uses"]
+        == saved["results_used"]
+        == listed["totals"]["results_used"]
+        < len(edges)
     )
     assert sum(tool["reused"] for tool in inspected["tools"]) == len({used for _, used in uses})
 
     whole = {turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]}
     seen = {(turn, used) for turn, used in uses if used in whole[turn]}
-    assert len(seen) == saved["seen"] == listed["counted"]["seen"] < len(uses)
+    assert (
+        len(seen)
+        == saved["results_used_visible"]
+        == listed["totals"]["results_used_visible"]
+        < len(uses)
+    )
     missed = {(turn["turn"], one) for turn in timeline["turns"] for one in turn["misses"]}
     assert missed == {(miss["turn"], miss["result"]) for miss in misses["misses"]}

@@ -36,9 +36,9 @@ def test_contents_are_found_newest_first(api: Api) -> None:
     first = found[0]
     whole = api("read_message", session="new", position=first["position"])
     start = first["start"]
-    assert first["found"] == "clerk_1@example" == whole["text"][start : start + 15]
-    assert whole["text"][:start].endswith(first["before"])
-    assert first["after"] and first["after"] in whole["text"]
+    assert first["match"] == "clerk_1@example" == whole["text"][start : start + 15]
+    assert whole["text"][:start].endswith(first["text_before"])
+    assert first["text_after"] and first["text_after"] in whole["text"]
     assert (first["name"], first["tokens"]) == ("get_order", whole["tokens"])
 
 

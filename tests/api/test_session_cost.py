@@ -16,7 +16,7 @@ def test_the_providers_bill_comes_first(alice: User, billed: bool) -> None:
     new = {"messages": SAID[1:2], "offset": 1, "prefix": first["digest"]}
     alice.api("sync", session="s", **new, **told)
     (view,) = alice.api("list_sessions")["sessions"]
-    counted = view["counted"]
+    counted = view["totals"]
     assert counted["is_estimate"] is not billed
     if billed:
         assert counted["cost"] == pytest.approx(1.25)

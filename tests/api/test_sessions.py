@@ -31,9 +31,9 @@ def test_inspection_has_the_shape_and_no_contents(api: Api) -> None:
     report = api("inspect_session", session="s")
     assert report["head"] == 1
     assert report["settings"] == {"budget": 700, "policy": "recency"}
-    shape = [(line["number"], line["parent"], line["fork"]) for line in report["lines"]]
+    shape = [(line["number"], line["parent"], line["fork_position"]) for line in report["branches"]]
     assert shape == [(0, -1, 0), (1, 0, 6), (2, 1, 8)]
-    assert report["session"]["messages"] == report["lines"][1]["messages"] == len(REWRITTEN) + 1
+    assert report["session"]["messages"] == report["branches"][1]["messages"] == len(REWRITTEN) + 1
     assert report["session"]["branches"] == 3
     (tool,) = report["tools"]
     assert (tool["name"], tool["results"]) == ("get_order", 4)
@@ -197,7 +197,11 @@ def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, bil
         assert bob.api(walker, session="s") == alice.api(walker, session="s")
     assert bob.api("explain", session="s", turn=9) == alice.api("explain", session="s", turn=9)
     rows = [who.api("total_savings")["rows"] for who in (alice, bob)]
-    assert rows[0] == rows[1] and rows[0][0]["billed"] == 5 and rows[0][0]["drawn"] > 0
+    assert (
+        rows[0] == rows[1]
+        and rows[0][0]["calls_with_usage"] == 5
+        and rows[0][0]["results_used"] > 0
+    )
 
 
 def test_branches_have_the_calls_of_their_own(alice: User, bob: User) -> None:
@@ -206,7 +210,7 @@ def test_branches_have_the_calls_of_their_own(alice: User, bob: User) -> None:
     exported = alice.api("export_session", session="s")
     assert [len(branch["calls"]) for branch in exported["branches"]] == [12, 1]
     assert imported(bob, exported) == exported
-    counted = [who.api("list_sessions")["sessions"][0]["counted"] for who in (alice, bob)]
+    counted = [who.api("list_sessions")["sessions"][0]["totals"] for who in (alice, bob)]
     assert counted[0] == counted[1]
 
 

@@ -14,7 +14,7 @@ def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
     called(api, "s", RUN, budget=700)
     while not (compared := api("compare_policies", session="s", budgets=[500, 700]))["complete"]:
         pass
-    own = compared["options"][compared["own"]]
+    own = compared["options"][compared["current_option"]]
     assert (own["policy"], own["budget"]) == ("contextrender", 700)
     assert api("savings", session="s")["totals"] == own
     for option in compared["options"]:
@@ -34,7 +34,7 @@ def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
     view = api("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
     assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
-    assert view["sentence"] and view["complete"] and view["own"] == 0
+    assert view["summary"] and view["complete"] and view["current_option"] == 0
 
 
 def test_a_setting_that_does_not_exist_is_refused(api: Api) -> None:

@@ -162,12 +162,12 @@ def test_what_claude_code_puts_back_was_not_gone(tmp_path: Path) -> None:
 
 def test_an_export_is_opened(tmp_path: Path) -> None:
     export = {
-        "format": "contextrender.session/1",
+        "format": "contextrender.session/2",
         "session": "s",
         "branches": [
-            {"parent": -1, "fork": 0, "messages": WHOLE, "calls": [{"model": "gpt-5.1"}]},
-            {"parent": -1, "fork": 0, "messages": [user("-"), assistant("TOKEN_ALPHA")]},
-            {"parent": 0, "fork": 1, "messages": [assistant("Another.")]},
+            {"parent": -1, "fork_position": 0, "messages": WHOLE, "calls": [{"model": "gpt-5.1"}]},
+            {"parent": -1, "fork_position": 0, "messages": [user("-"), assistant("TOKEN_ALPHA")]},
+            {"parent": 0, "fork_position": 1, "messages": [assistant("Another.")]},
         ],
     }
     path = tmp_path / "s.json"

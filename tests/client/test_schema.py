@@ -16,7 +16,7 @@ from clients.typescript.make_replies import METHODS, made
 OWN = {"self", "token", "line"}
 FOUND = {"offset", "prefix"}
 # A page of a long explanation, for those who show one: a client gets all of it.
-PAGED = {"rows", "first", "sort", "down"}
+PAGED = {"rows", "offset", "sort", "descending"}
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def extreme(service: Service) -> Iterator[str]:
 
 def test_a_recorded_session_is_found_by_its_model(extreme: str, service: Service) -> None:
     (found,) = service("list_sessions", query="RARE-model")["sessions"]
-    assert found["session"] == extreme and found["counted"]["models"] == ["rare-model-9"]
+    assert found["session"] == extreme and found["totals"]["models"] == ["rare-model-9"]
 
 
 @pytest.mark.parametrize("width", [1440, 1000])
@@ -66,7 +66,7 @@ def test_a_damaged_session_is_marked_in_the_list(extreme: str, visit: Visit) -> 
         view = reply.json()
         for one in view["reports"][0]["sessions"]:
             if one["session"] == extreme:
-                one["damaged"] = "lost event 1 of branch 0"
+                one["damage"] = "lost event 1 of branch 0"
         route.fulfill(response=reply, body=json.dumps(view))
 
     console.page.route("**/walker/list_sessions", damaged)

@@ -33,7 +33,7 @@ def test_following_edges_reaches_the_whole_session(service: Service) -> None:
         found = Counter((e["kind"], e["outgoing"]) for e in edges(service, node["id"]))
         assert found == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
         left += [edge["id"] for edge in node["edges"]]
-    told = service("inspect_session", session="nightly-02")["lines"][0]
+    told = service("inspect_session", session="nightly-02")["branches"][0]
     assert kinds["ToolResult"] == kinds["ToolCall"] == told["results"]
     assert kinds["Message"] == told["messages"] - told["results"]
     assert kinds["Session"] == kinds["Branch"] == 1
@@ -153,9 +153,19 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert [one["policy"] for one in view["options"]] == names
     own, _, full = view["options"]
     made = complete(service, "savings", session=ORDERS)["totals"]
-    told = ("turns", "last", "prompt", "full", "cached", "output", "events", "seen", "full_cost")
+    told = (
+        "turns",
+        "turn_count",
+        "prompt",
+        "full",
+        "cached",
+        "output",
+        "results_used",
+        "results_used_visible",
+        "full_cost",
+    )
     assert {name: own[name] for name in told} == {name: made[name] for name in told}
-    assert made["cost"] == own["cost"] is None and made["unpriced"] == made["turns"]
+    assert made["cost"] == own["cost"] is None and made["calls_without_price"] == made["turns"]
     prices = ["*:input=2,cached=0.5,output=8"]
     priced = complete(service, "compare_policies", session=ORDERS, policies=names, prices=prices)
     made = complete(service, "savings", session=ORDERS, prices=prices)["totals"]

@@ -30,7 +30,7 @@ def row(console: Console, session: str) -> Any:
 
 def test_it_shows_every_figure_of_a_session(console: Console, service: Service) -> None:
     (listed,) = service("list_sessions", query=ORDERS)["sessions"]
-    totals = listed["counted"]
+    totals = listed["totals"]
     cells = row(console, ORDERS).locator("td")
     expect(cells.nth(0)).to_have_text(str(listed["turns"]))
     expect(cells.nth(1)).to_have_text("64")
@@ -40,7 +40,9 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     judged = complete(service, "savings", session=ORDERS)["totals"]
     share = 1 - judged["steps_with_misses"] / judged["steps"]
     expect(cells.nth(5)).to_have_text(f"{share:.0%}")
-    expect(cells.nth(6)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
+    expect(cells.nth(6)).to_have_text(
+        f"{totals['results_used_visible'] / totals['results_used']:.0%}"
+    )
     most, *others = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
     expect(cells.nth(7)).to_have_text(f"{most} +{len(others)}")
     expect(cells.nth(8)).to_have_text(re.compile("just now|min ago"))
@@ -126,7 +128,7 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
         page.get_by_role("button", name="Import", exact=True).click()
     chooser.value.set_files(files[0])
     page.get_by_role("heading", name="from-a-file", level=1).wait_for()
-    assert service("inspect_session", session="from-a-file")["lines"][0]["results"] == 64
+    assert service("inspect_session", session="from-a-file")["branches"][0]["results"] == 64
 
     console.home()
     for file, told in ((files[0], "already"), (files[1], "there are no sessions in notes.json")):

@@ -68,10 +68,10 @@ def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> Non
 def test_one_call_is_shown_message_by_message(service: Service) -> None:
     told = service("get_call", session=ORDERS, turn=30)
     shown = run(service, "show", ORDERS, "--turn", "30")
-    assert f"{told['explain']['tokens']['after']} of 6000 tokens" in shown
+    assert f"{told['explain']['tokens_after']} of 6000 tokens" in shown
     assert all(f"\n{line['position']:>2}  " in shown for line in told["messages"][:60])
-    answer = service("read_message", session=ORDERS, position=told["before"])
-    assert f"answer, message {told['before']}:" in shown
+    answer = service("read_message", session=ORDERS, position=told["history_messages"])
+    assert f"answer, message {told['history_messages']}:" in shown
     assert all(call["name"] in shown.split("answer, message")[1] for call in answer["calls"])
 
 
@@ -103,7 +103,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 @pytest.mark.slow
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "misses", LARGE, "--json"))
-    assert view["turns"] == view["last"] and view["next"] is None
+    assert view["turns"] == view["turn_count"] and view["next"] is None
     first = next(service.misses(LARGE))
     assert first == view["misses"][0]
     shown = run(service, "misses", LARGE)
@@ -157,7 +157,7 @@ def test_a_program_reads_json(service: Service, command: list[str]) -> None:
     if command == ["sessions"]:
         (found,) = [one for one in told["sessions"] if one["session"] == ORDERS]
         assert [found] == service("list_sessions", query=ORDERS)["sessions"]
-        assert found["counted"]["calls"] > 0
+        assert found["totals"]["calls"] > 0
     elif command[0] == "show":
         assert told["turns"] == service.timeline(ORDERS)
     else:
@@ -228,19 +228,22 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
     printed = {row["model"]: row for row in ran(service, "savings")["rows"]}
     listed = {one["session"]: one for one in ran(service, "sessions", "--limit", "200")["sessions"]}
     for model in MODELS:
-        row, counted = rows[model], listed[model]["counted"]
+        row, counted = rows[model], listed[model]["totals"]
         own = complete(service, "savings", session=model)["totals"]
         assert printed[model] == row
         assert (own["turns"], own["prompt"], own["full"]) == (
-            *(row["calls"], row["prompt"], row["capped"]),
+            *(row["calls"], row["prompt"], row["full_capped"]),
         )
         assert (own["cached"], own["output"]) == (row["cached"], row["output"])
         assert own["cost"] == pytest.approx(row["cost"])
         assert own["full_cost"] == pytest.approx(row["full_cost"])
         assert (counted["calls"], counted["prompt"], counted["full"]) == (
-            *(row["calls"], row["prompt"], row["capped"]),
+            *(row["calls"], row["prompt"], row["full_capped"]),
         )
-        assert (counted["drawn"], counted["seen"]) == (row["drawn"], row["seen"])
+        assert (counted["results_used"], counted["results_used_visible"]) == (
+            row["results_used"],
+            row["results_used_visible"],
+        )
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
         shared = complete(service.of(secret), "savings", session=model)

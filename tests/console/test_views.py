@@ -262,7 +262,7 @@ def test_a_result_is_laid_out_with_its_used_values_marked(
     console.open(ORDERS, "result", position)
     text = console.page.locator(".blocks")
     expect(text).to_contain_text('{\n  "total"')
-    value = content["used"][0]["value"]
+    value = content["used_values"][0]["value"]
     expect(text.locator("button.value", has_text=value).first).to_be_visible()
     console.page.get_by_label("lay out JSON").uncheck()
     expect(text).to_have_text(content["text"])
@@ -326,9 +326,9 @@ def test_a_setting_is_chosen_on_the_curve_and_shown(console: Console, service: S
     page.get_by_role("button", name="Use", exact=True).click()
     console.open(ORDERS)
     compared = complete(service, "compare_policies", session=ORDERS, prices=[PRICE])
-    own = compared["options"][compared["own"]]
+    own = compared["options"][compared["current_option"]]
     settings = page.get_by_role("region", name="Settings")
-    expect(settings.locator(".verdict")).to_have_text(compared["sentence"])
+    expect(settings.locator(".verdict")).to_have_text(compared["summary"])
     expect(page.locator(".session > .figures")).to_contain_text(headline(own)[:3])
     expect(settings.locator("circle.here")).to_have_count(1)
     other = next(one for one in compared["options"] if one["misses"] < own["misses"])

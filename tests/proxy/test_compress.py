@@ -129,6 +129,6 @@ def test_a_gateway_gives_the_usage_back(setup: Setup) -> None:
     more = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "More?"}]
     assert compress(setup, [*messages, *more])["session"] == session
     total = setup.service.call
-    until(lambda: any(row["billed"] for row in total("total_savings", {})["rows"]))
+    until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
     assert setup.post("/v1/compress", {**told, "session": "other"}).status_code == 404
     assert setup.post("/v1/compress", {**told, "usage": 3}).status_code == 422

@@ -86,13 +86,13 @@ def test_the_report_compares_what_was_billed(start: Start, everyones: Server) ->
     setup.model.answer = billing
     token = everyones.add_user(f"held-{uuid.uuid4().hex[:8]}")
     with ContextRender(everyones.url, token) as user:
-        assert user.call("holdout_report", {})["sentence"].startswith(
+        assert user.call("holdout_report", {})["summary"].startswith(
             "Too little to compare: 0 rendered"
         )
         run(setup, token, named(held=True), 3)
         run(setup, token, named(held=False), 3)
         found = comparison(user, (1, 1))
-        assert "1 rendered and 1 held-out" in found["sentence"]
+        assert "1 rendered and 1 held-out" in found["summary"]
         assert found["measures"][0]["ratio"] is None
         for _ in range(19):
             run(setup, token, named(held=True), 3)

@@ -217,16 +217,16 @@ def test_one_run_has_one_figure_its_last_call_included(
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
-    counted, declared = listed[0]["counted"], told["declared"]
+    counted, declared = listed[0]["totals"], told["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
     assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_kept_away"] > 0
-    assert counted["calls"] == sum(row["billed"] for row in rows) == 5
+    assert counted["calls"] == sum(row["calls_with_usage"] for row in rows) == 5
     before, after = told["tokens_before"], told["tokens_after"]
     assert (counted["full"], counted["prompt"]) == (before, after)
-    assert (rows[0]["capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
-    assert rows[0]["billed_cost"] == pytest.approx(told["cost"], abs=1e-6)
-    assert rows[0]["whole_cost"] == pytest.approx(told["cost_of_whole_history"], abs=1e-6)
+    assert (rows[0]["full_capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
+    assert rows[0]["usage_cost"] == pytest.approx(told["cost"], abs=1e-6)
+    assert rows[0]["full_usage_cost"] == pytest.approx(told["cost_of_whole_history"], abs=1e-6)
 
 
 @pytest.mark.slow

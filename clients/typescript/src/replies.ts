@@ -1,6 +1,6 @@
 /** The replies of the service. Made by make_replies.py: change it there. Long because it has all. */
 
-/** What was removed. */
+/** The reply to a deletion: the session, and the number of nodes that were removed. */
 export interface DeleteView {
   session: string;
   nodes: number;
@@ -77,22 +77,22 @@ export interface ExplainView {
 }
 
 /**
- * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
- * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
- * and what its provider said of it (`contextrender_bridge.engine.call.call_record`). `messages` end before the first one that cannot be read.
+ * A branch's own messages, after the first `fork_position` messages of `parent`. `timestamps` are seconds since 1970. `calls`
+ * has the record of each model call (`contextrender_bridge.engine.call.call_record`); its `position` is that of the call's
+ * answer, also if the answer is not there yet. `messages` ends before the first message that cannot be read.
  */
 export interface ExportedBranch {
   number: number;
   parent: number;
-  fork: number;
+  fork_position: number;
   messages: Record<string, unknown>[];
   timestamps: number[];
   calls: Record<string, unknown>[];
 }
 
 /**
- * A whole session as plain values, to be kept or imported elsewhere. `damaged` says in
- * a sentence what the store lost of it. Imported and exported again, it has the same bytes.
+ * A whole session as plain values. `damage` says in a sentence which part the store has lost. An imported session is exported
+ * again with the same bytes.
  */
 export interface ExportView {
   format: string;
@@ -100,7 +100,7 @@ export interface ExportView {
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];
-  damaged: string;
+  damage: string;
 }
 
 /** What a session has recorded. `recorded` counts the messages that this request added. */
@@ -114,30 +114,32 @@ export interface SyncView {
 }
 
 /**
- * What a session's answered calls came to when they were made (`contextrender_bridge.engine.call.usage_totals`): prompt tokens with
- * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
- * on, and those of them that they had complete; the models that were called (or else the session's own), and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
+ * The totals of a session's answered calls, as they were counted with each call. `full` is the prompt tokens with the full
+ * history, at most the model's window, and `prompt` those that were sent. `results_used` are the results that answers
+ * used, `results_used_visible` those of them that were complete. `models` are the models of the calls, or the session's own
+ * if there are none. `cost` is in dollars, None if no call's model has a price. With `is_estimate` it is not the
+ * provider's count for every call. `calls` is 0 if the session was only recorded, or no call has an answer yet.
  */
-export interface CountedView {
+export interface SessionTotals {
   calls: number;
   full: number;
   prompt: number;
-  drawn: number;
-  seen: number;
+  results_used: number;
+  results_used_visible: number;
   models: string[];
   cost: number | null;
   is_estimate: boolean;
 }
 
 /**
- * A session in a list. `about` is the agent's folder, where it tells it, and the user's first words;
- * empty but in lists; `damaged` in a sentence what the store lost of it, as far as it is known; `client` the program that made the last calls that were counted; `tools` how often each
- * was called.
+ * A session. `about` is the agent's folder, if it names one, and the user's first words; it is empty except in lists.
+ * `damage` says which part the store has lost, as far as that is known. `client` is the program that made the newest
+ * counted calls. `tools` is the number of calls per tool.
  */
 export interface SessionView {
   session: string;
   about: string;
-  damaged: string;
+  damage: string;
   client: string;
   tools: Record<string, number>;
   created_at: number;
@@ -147,14 +149,14 @@ export interface SessionView {
   turns: number;
   results: number;
   tokens: number;
-  counted: CountedView;
+  totals: SessionTotals;
 }
 
-/** One line of a session. */
+/** One branch of a session, with the counts of its whole history. */
 export interface BranchView {
   number: number;
   parent: number;
-  fork: number;
+  fork_position: number;
   messages: number;
   turns: number;
   results: number;
@@ -162,9 +164,10 @@ export interface BranchView {
 }
 
 /**
- * One tool: its results and their tokens, how many results were used later, the tokens of its declaration.
- * No later answer used `unused_tokens`. Dollars are of the results in the full history, and of the declaration,
- * written to the provider's cache once and read at every later call; None without a price.
+ * One tool. `results` and `tokens` count its results, `reused` those that a later operation used. No later operation used
+ * `unused_tokens`. `declared` is the tokens of the tool's declaration. `dollars` is the cost of its results in the full
+ * history, and `declared_dollars` that of its declaration: written to the provider's cache once and read at every later
+ * call. Both are None without a price.
  */
 export interface ToolView {
   name: string;
@@ -179,24 +182,31 @@ export interface ToolView {
   declared_dollars: number | null;
 }
 
-/** A session's shape, without contents. */
+/**
+ * The shape of a session, without contents. `tools` are those of the branch that was asked for, `uses` the number of its
+ * uses of results, `embedded_results` the number of its results with a stored vector.
+ */
 export interface InspectView {
   session: SessionView;
   head: number;
   settings: Record<string, unknown>;
-  lines: BranchView[];
+  branches: BranchView[];
   tools: ToolView[];
   uses: number;
-  embedded: number;
+  embedded_results: number;
 }
 
-/** A page of sessions, newest first; `next` is the cursor of the following page, if any. */
+/**
+ * A page of sessions, the newest first. `next` is the cursor of the next page, None at the end.
+ */
 export interface SessionPage {
   sessions: SessionView[];
   next: string | null;
 }
 
-/** A complete tool result with the call that asked for it. `position` counts on its `branch`. */
+/**
+ * A complete tool result with its tool call. `position` counts messages on `branch`. `score` is None without a query.
+ */
 export interface RecalledView {
   branch: number;
   position: number;
@@ -208,7 +218,7 @@ export interface RecalledView {
   message: Record<string, unknown>;
 }
 
-/** The results recalled, best first when there was a query. */
+/** The recalled results. With a query the best comes first. */
 export interface RecallView {
   session: string;
   results: RecalledView[];

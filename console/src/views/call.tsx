@@ -82,7 +82,7 @@ export function Call({ place, data }: ViewProps) {
         {view && <Summary view={view} waiting={data.isAnswering && turn === last} />}
       </div>
       {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (
-        <Answer key={turn} data={data} turn={turn} position={own.value.before} />
+        <Answer key={turn} data={data} turn={turn} position={own.value.history_messages} />
       )}
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {difference && (

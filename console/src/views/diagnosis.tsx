@@ -18,7 +18,7 @@ export function Diagnosis({ data, isRecorded }: { data: SessionData; isRecorded:
         <details>
           <summary>{plural(others.length, "more value", "more values")} gone</summary>
           <ul>
-            {others.slice(0, 50).map(({ turn, sentence }) => (
+            {others.slice(0, 50).map(({ turn, summary: sentence }) => (
               <li key={sentence}>
                 {sentence} <a href={data.to("call", turn)}>Turn {turn}</a>
               </li>

@@ -22,7 +22,7 @@ export function Graph({ place, data }: ViewProps) {
   const rare = useMemo(() => view && withoutCommon(view), [view]);
   const graph = useMemo(() => view && graphOf(common ? view : rare!, (name) => data.toolId(name)), [view, common]);
   useEffect(() => {
-    if (view && data.last > view.last) asked.again();
+    if (view && data.last > view.turn_count) asked.again();
   }, [data.last]);
   if (asked.error !== null && !view) return <Failure error={asked.error} again={asked.again} />;
   if (!graph) return <Loading what="Loading the graph…" />;

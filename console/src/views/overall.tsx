@@ -18,7 +18,7 @@ export function Overall() {
   const found = useReport<TotalSavingsView>("total_savings", { prices: ownPrices() });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
-  const { sessions, counted, rows } = found.value;
+  const { sessions, sessions_counted: counted, rows } = found.value;
   if (rows.length === 0) {
     return (
       <Empty title="No call has been counted yet">
@@ -38,14 +38,14 @@ export function Overall() {
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of whole histories saved" value={shareOf(all)} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
-        {all.billed > 0 && (
+        {all.calls_with_usage > 0 && (
           <Figure
-            name={`Billed, ${plural(all.billed, "call")}`}
-            value={<Cost cost={all.billed_cost} full={all.whole_cost} />}
+            name={`Billed, ${plural(all.calls_with_usage, "call")}`}
+            value={<Cost cost={all.usage_cost} full={all.full_usage_cost} />}
             hint="The provider’s own counts, beside what the whole history would have been, about"
           />
         )}
-        <Figure name="Complete results" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${COMPLETE_RESULTS}: ${number(all.seen)} of ${number(all.drawn)}`} />
+        <Figure name="Complete results" value={all.results_used ? percent(all.results_used_visible / all.results_used) : "–"} hint={`${COMPLETE_RESULTS}: ${number(all.results_used_visible)} of ${number(all.results_used)}`} />
       </dl>
       <p class="hint">
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
@@ -66,9 +66,9 @@ export function Overall() {
 
 const SUMS: Column<Total>[] = [
   num("Calls", (sums) => number(sums.calls), { hint: "Model calls whose answer was recorded" }),
-  num("Whole", (sums) => short(sums.capped), {
+  num("Whole", (sums) => short(sums.full_capped), {
     hint: "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window",
-    title: ({ full, capped }) => (full > capped ? `${number(full)} tokens without the model’s window` : undefined),
+    title: ({ full, full_capped: capped }) => (full > capped ? `${number(full)} tokens without the model’s window` : undefined),
   }),
   num("Sent", (sums) => short(sums.prompt), {
     hint: "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing",
@@ -85,15 +85,15 @@ const SUMS: Column<Total>[] = [
       {cost !== null && unpriced > 0 && <small> {plural(unpriced, "call")} without a price</small>}
     </>
   ), { hint: COUNTED }),
-  num("Billed", (sums) => (sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />), {
+  num("Billed", (sums) => (sums.calls_with_usage === 0 ? "–" : <Cost cost={sums.usage_cost} full={sums.full_usage_cost} />), {
     hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   }),
-  num("Complete results", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${COMPLETE_RESULTS}. A running session may still use what it was not shown` }),
+  num("Complete results", ({ results_used: drawn, results_used_visible: seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${COMPLETE_RESULTS}. A running session may still use what it was not shown` }),
 ];
 
-const shareOf = (sums: Total): string => percent(sums.capped ? saved(sums) / sums.capped : 0);
+const shareOf = (sums: Total): string => percent(sums.full_capped ? saved(sums) / sums.full_capped : 0);
 
-const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
+const SUMMED = ["calls", "full", "full_capped", "prompt", "results_used", "results_used_visible", "calls_with_usage", "usage_cost", "full_usage_cost"] as const;
 
 /** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
 interface Total extends Record<(typeof SUMMED)[number], number> {
@@ -128,4 +128,4 @@ export function grouped(rows: SavedRow[], by: Group): Total[] {
   return totals.sort((a, b) => saved(b) - saved(a));
 }
 
-export const saved = (sums: Total): number => sums.capped - sums.prompt;
+export const saved = (sums: Total): number => sums.full_capped - sums.prompt;

@@ -93,7 +93,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
   const chosen = laidOut ? reading : null;
   if (!head) return error !== null ? <Failure error={error} again={more} /> : <Loading what="Reading…" />;
   const args = readableArguments(head.arguments);
-  const values = head.used.map((used) => used.value);
+  const values = head.used_values.map((used) => used.value);
   const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
   return (
     <article class="panel content">
@@ -115,7 +115,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
       {values.length > 0 && (
         <p class="used">
           <strong>Used values</strong>{" "}
-          {head.used.slice(0, 60).map(({ value: used, uses }) => (
+          {head.used_values.slice(0, 60).map(({ value: used, uses }) => (
             <button
               key={used}
               class={used === value ? "mono value chosen" : "mono value"}

@@ -31,15 +31,15 @@ export function Savings({ data }: { data: SessionData }) {
         <Figure
           name="Complete results"
           value={totals.recall === null ? "–" : percent(totals.recall)}
-          hint={`Later-Used Result Recall, the measure of the method’s paper: ${totals.seen} of ${totals.events} later-used results were complete`}
+          hint={`Later-Used Result Recall, the measure of the method’s paper: ${totals.results_used_visible} of ${totals.results_used} later-used results were complete`}
         />
       </dl>
-      {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.last)} turns recomputed`} />}
+      {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.turn_count)} turns recomputed`} />}
       <div class="charts">
         <Chart label="Prompt tokens of each call" format={short} series={both(full, prompt)} />
         {totals.cost !== null && <Chart label="Cost so far, counted" format={dollars} series={both(full_cost, cost)} />}
       </div>
-      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.price_source)} />
+      <Prices unpriced={totals.calls_without_price} pricedAs={Object.entries(totals.price_source)} />
     </div>
   );
 }

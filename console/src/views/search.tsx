@@ -7,14 +7,14 @@ import { Icon } from "../parts/icon";
 import { useTask } from "../parts/request";
 import { Empty, Failure } from "../parts/notes";
 import { address, go, type Options, searchAddress } from "../route";
-import type { FoundView, SearchView } from "../types";
+import type { MatchView, SearchView } from "../types";
 
 const PAGE = 25;
 /** How many characters come with what was found, on each side. */
 const AROUND = 90;
 
 interface Looked {
-  found: FoundView[];
+  found: MatchView[];
   events: number;
   sessions: number;
   next: string | null;
@@ -91,7 +91,7 @@ export function Search({ asked }: { asked: Options }) {
   );
 }
 
-function Found({ one }: { one: FoundView }) {
+function Found({ one }: { one: MatchView }) {
   const where =
     one.kind === "result"
       ? address(one.session, "result", one.position, one.branch)
@@ -105,11 +105,11 @@ function Found({ one }: { one: FoundView }) {
       {one.failed && <span class="tag failed">error</span>}
       {one.count > 1 && <small> {number(one.count)} places</small>}
       <p class="mono">
-        {one.before.length >= AROUND && "…"}
-        {one.before}
-        <mark>{one.found}</mark>
-        {one.after}
-        {one.after.length >= (one.found ? AROUND : 2 * AROUND) && "…"}
+        {one.text_before.length >= AROUND && "…"}
+        {one.text_before}
+        <mark>{one.match}</mark>
+        {one.text_after}
+        {one.text_after.length >= (one.match ? AROUND : 2 * AROUND) && "…"}
       </p>
     </>
   );

@@ -55,9 +55,9 @@ export function Session({ place }: { place: Place }) {
   };
   const at = about.value?.session.updated_at ?? null;
   const state = describeState(own.isAnswering, at);
-  const corrupted = about.value?.session.damaged ?? "";
-  const counted = about.value?.session.counted;
-  const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
+  const corrupted = about.value?.session.damage ?? "";
+  const counted = about.value?.session.totals;
+  const line = about.value?.branches.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
       <div class="toolbar">
@@ -103,7 +103,7 @@ export function Session({ place }: { place: Place }) {
         <Figure name="Uses" value={own.complete ? number(own.counts.uses) : "…"} hint={USES} />
         <Figure name="Budget" value={own.budget ? budgetOf(own.budget) : "…"} hint="The session’s own setting, in tokens" />
         <Figure name="Policy" value={own.policy || "…"} />
-        {about.value && about.value.lines.length > 1 && (
+        {about.value && about.value.branches.length > 1 && (
           <Figure
             name="Branch"
             value={
@@ -112,7 +112,7 @@ export function Session({ place }: { place: Place }) {
                 value={String(branch ?? about.value.head)}
                 onChange={(event) => go(address(session, place.view, null, Number(event.currentTarget.value)))}
               >
-                {about.value.lines.map(({ number, fork, parent }) => (
+                {about.value.branches.map(({ number, fork_position: fork, parent }) => (
                   <option key={number} value={number}>
                     {number === 0 ? "0, the first" : `${number}, from message ${fork} of ${parent}`}
                     {number === about.value!.head ? " (written last)" : ""}

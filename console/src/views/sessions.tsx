@@ -94,7 +94,7 @@ export function Sessions({ place }: { place: Place }) {
   );
 }
 
-const unrecorded = ({ counted }: SessionView) => (counted.calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined);
+const unrecorded = ({ totals: counted }: SessionView) => (counted.calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined);
 const toolsOf = ({ tools }: SessionView) => Object.entries(tools).sort((one, other) => other[1] - one[1]);
 
 /** `by` is what the server sorts by. */
@@ -106,20 +106,20 @@ const COLUMNS: Column<SessionView>[] = [
     title: (view) => `${number(view.tokens)} tokens, ${plural(view.messages, "message")}`,
     by: "tokens",
   }),
-  num("Tokens saved", ({ counted: { calls, full, prompt } }) => (
+  num("Tokens saved", ({ totals: { calls, full, prompt } }) => (
     <>
       {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
     </>
   ), {
     hint: "Prompt tokens left out so far, of those of the whole history, as counted when calls were made",
-    title: (view) => unrecorded(view) ?? `${number(view.counted.full - view.counted.prompt)} prompt tokens in ${plural(view.counted.calls, "call")}`,
+    title: (view) => unrecorded(view) ?? `${number(view.totals.full - view.totals.prompt)} prompt tokens in ${plural(view.totals.calls, "call")}`,
     by: "saved",
   }),
-  num("Cost, counted", ({ counted: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
+  num("Cost, counted", ({ totals: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
   num("Steps with all values", (view) => <Share view={view} />, { hint: STEPS, title: unrecorded }),
-  num("Complete results", ({ counted: { seen, drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
+  num("Complete results", ({ totals: { results_used_visible: seen, results_used: drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
     hint: COMPLETE_RESULTS,
-    title: (view) => unrecorded(view) ?? `${number(view.counted.seen)} of ${number(view.counted.drawn)} results that answers drew on`,
+    title: (view) => unrecorded(view) ?? `${number(view.totals.results_used_visible)} of ${number(view.totals.results_used)} results that answers drew on`,
   }),
   num("Tools", (view) => {
     const [most, ...others] = toolsOf(view);
@@ -151,7 +151,7 @@ function requestOnce<T>(walker: string, { session, turns }: SessionView, fields:
 
 /** The share of a session's steps with all values. If all used results were complete there is no miss to look for. */
 function Share({ view }: { view: SessionView }) {
-  const { seen, drawn } = view.counted;
+  const { results_used_visible: seen, results_used: drawn } = view.totals;
   const isKnown = seen === drawn;
   const { value } = useTask<PolicyView | null>(null, async (report) => {
     if (!isKnown) report((await requestOnce<SavingsView>("savings", view, { columns: false })).totals);
@@ -162,13 +162,13 @@ function Share({ view }: { view: SessionView }) {
 }
 
 function Name({ view }: { view: SessionView }) {
-  const said = [view.client, view.counted.models.join(", "), view.about].filter(Boolean).join(" · ");
+  const said = [view.client, view.totals.models.join(", "), view.about].filter(Boolean).join(" · ");
   return (
     <>
       <a href={address(view.session)}>{view.session}</a>
       {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
-      {view.damaged && (
-        <span class="tag failed" title={view.damaged}>
+      {view.damage && (
+        <span class="tag failed" title={view.damage}>
           damaged
         </span>
       )}

@@ -51,7 +51,7 @@ export function Settings({ place, own, tried }: Props) {
   const compared = useCompleteReport<CompareView>("compare_policies", { ...own.branch, prices: ownPrices() }, own.last);
   if (compared.error !== null) return <Failure error={compared.error} again={compared.again} />;
   if (!compared.value) return <Loading what="Replaying the session under other settings…" />;
-  const { options, complete, turns, last, sentence } = compared.value;
+  const { options, complete, turns, turn_count: last, summary: sentence } = compared.value;
   const here = { policy: own.policy, budget: own.budget };
   const chosen = tried ?? own;
   const to = (setting: Setting) => withSetting(place, isSame(setting, here) ? null : setting);
@@ -74,7 +74,7 @@ export function Settings({ place, own, tried }: Props) {
           here.
         </p>
       </details>
-      <Prices unpriced={Math.max(...options.map(({ unpriced }) => unpriced), 0)} pricedAs={Object.entries(options[0]?.price_source ?? {})} />
+      <Prices unpriced={Math.max(...options.map(({ calls_without_price: unpriced }) => unpriced), 0)} pricedAs={Object.entries(options[0]?.price_source ?? {})} />
     </section>
   );
 }

@@ -59,7 +59,7 @@ const urlOf = (link: LinkView): string => location.origin + link.path;
 
 const COLUMNS: Column<LinkView>[] = [
   text("For", ({ label }) => label || "–"),
-  text("Until", (link) => date(link.ends_at)),
+  text("Until", (link) => date(link.expires_at)),
   text("Link", (link) => (
     <input readOnly value={urlOf(link)} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
   )),

@@ -41,5 +41,5 @@ test("uses of values that stand in many turns are left out, and no other use", (
   const [first, ...others] = view.edges;
   const both = { ...view, edges: [{ ...first, count: 2, values: ["status_open", "ORD_8"] }, ...others] };
   expect(withoutCommon(both).edges).toHaveLength(3);
-  expect(withoutCommon({ ...view, last: 100 }).edges).toHaveLength(view.edges.length);
+  expect(withoutCommon({ ...view, turn_count: 100 }).edges).toHaveLength(view.edges.length);
 });

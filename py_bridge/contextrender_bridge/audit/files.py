@@ -117,7 +117,7 @@ def _read_export(value: Json, found: AuditInput) -> None:
     """
     session, lines = str(value.get("session")), list[Recorded]()
     for number, branch in enumerate(map(mapping, items(value.get("branches")))):
-        parent, fork = branch.get("parent"), whole(branch.get("fork"))
+        parent, fork = branch.get("parent"), whole(branch.get("fork_position"))
         run = Recorded(f"{session}#{number + 1}", "ContextRender", session)
         if fork and isinstance(parent, int) and 0 <= parent < len(lines):
             run.messages = list(lines[parent].messages[:fork])

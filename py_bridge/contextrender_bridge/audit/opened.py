@@ -97,21 +97,19 @@ def export_of(runs: Sequence[Recorded]) -> Json:
                 {
                     "number": len(branches),
                     "parent": -1,
-                    "fork": 0,
+                    "fork_position": 0,
                     "messages": made.messages,
                     "timestamps": times,
                     "calls": [],
-                    "beyond": [],
                 }
             )
     return {
-        "format": "contextrender.session/1",
+        "format": "contextrender.session/2",
         "session": runs[0].task[:LONGEST_NAME] or "session",
-        "created_at": branches[0]["timestamps"][0] if branches else 0.0,
         "settings": {},
         "head": len(branches) - 1,
         "branches": branches,
-        "damaged": "",
+        "damage": "",
     }
 
 

@@ -77,7 +77,7 @@ def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None
         shape = api("inspect_session", session="goes-on")
     assert first["digest"] != again["digest"]
     assert repeated["digest"] == last["digest"]
-    assert [line["messages"] for line in shape["lines"]] == [len(whole)]
+    assert [line["messages"] for line in shape["branches"]] == [len(whole)]
 
 
 def test_what_a_message_is_stays_and_arguments_stay_json() -> None:

@@ -22,7 +22,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
   if (!value) return <Loading what="Reading the answer…" />;
   const missed = lacks.value?.misses.filter((miss) => miss.turn === turn) ?? [];
   const lacking = new Set(missed.flatMap((miss) => miss.values));
-  const values = [...new Set([...value.drawn.flatMap((drawn) => drawn.values), ...lacking])];
+  const values = [...new Set([...value.results_used.flatMap((drawn) => drawn.values), ...lacking])];
   const again = missed.filter((miss) => miss.repeated).map((miss) => miss.result);
   const marked = (text: string) => <Marked text={text} values={values} kind={(found) => (lacking.has(found) ? "lacking" : "")} />;
   return (
@@ -48,9 +48,9 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
         </p>
       )}
       {value.text === "" && value.calls.length === 0 && <p class="hint">It is empty.</p>}
-      {value.drawn.length > 0 && (
+      {value.results_used.length > 0 && (
         <ul class="drawn" aria-label="What it drew on">
-          {value.drawn.map((drawn) => (
+          {value.results_used.map((drawn) => (
             <li key={drawn.position} class={missed.some((miss) => miss.position === drawn.position) ? "bad" : ""}>
               <ResultLink data={data} position={drawn.position} name={drawn.name} />{" "}
               {drawn.values.slice(0, 12).map((found) => (

@@ -32,7 +32,7 @@ export async function readWhole({ branch }: SessionData, position: number): Prom
 }
 
 export function Histories({ view, data, window, onMore }: Props) {
-  const { messages, before, explain } = view;
+  const { messages, history_messages: before, explain } = view;
   const last = messages.filter((line) => line.position >= before - window);
   return (
     <section class="histories" aria-label="Histories">

@@ -49,7 +49,7 @@ export function withoutCommon(view: GraphView): GraphView {
   const turns = new Map<string, Set<number>>();
   for (const { operation, values } of view.edges)
     for (const value of values) turns.set(value, (turns.get(value) ?? new Set()).add(turnOf.get(operation)!));
-  const most = Math.max(COMMON_TURNS, COMMON_SHARE * view.last);
+  const most = Math.max(COMMON_TURNS, COMMON_SHARE * view.turn_count);
   const isCommon = (value: string) => turns.get(value)!.size > most;
   return { ...view, edges: view.edges.filter(({ count, values }) => count > values.length || !values.every(isCommon)) };
 }

@@ -78,7 +78,7 @@ class Service:
         whole = page = self.ask(walker, **fields)
         with Console(stderr=True).status("") as status:
             while page["next"] is not None:
-                status.update(f"call {page['next']:,} of {page['last']:,}")
+                status.update(f"call {page['next']:,} of {page['turn_count']:,}")
                 page = self.ask(walker, **{**fields, "start": page["next"]})
                 for name in lists:
                     whole[name] += page[name]
@@ -107,8 +107,10 @@ def room(row: Json) -> str:
     if row["remaining_tokens"] is None:
         return ""
     if row["selected_count"] is None:
-        return f"; {row['left']:,} tokens kept free for the next calls"
-    return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
+        return f"; {row['remaining_tokens']:,} tokens kept free for the next calls"
+    return (
+        f": needs {row['cost']}, {row['remaining_tokens']} left after {row['selected_count']} taken"
+    )
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:

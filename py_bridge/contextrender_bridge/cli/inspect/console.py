@@ -42,7 +42,7 @@ def find_place(service: Service, session: str | None, turn: int | None, branch: 
         return ""
     found = service.ask("inspect_session", session=session, branch=branch)
     number = found["head"] if branch is None else branch
-    turns = next(line["turns"] for line in found["lines"] if line["number"] == number)
+    turns = next(line["turns"] for line in found["branches"] if line["number"] == number)
     if turn is not None and not 1 <= turn <= turns:
         raise CommandError(f"there is no turn {turn}; the last one is {turns}.")
     where = f"/session/{quote(found['session']['session'], safe='')}"

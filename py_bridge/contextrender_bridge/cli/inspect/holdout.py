@@ -49,5 +49,7 @@ def draw(found: Json) -> RenderableType:
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
         means = [f"{row[name]:,.1f}" for name in ("rendered", "holdout")]
         table.add_row(NAMES[row["measure"]], *means, ratio, span)
-    unbilled = f"{found['unbilled']} sessions have no usage, or were only observed."
-    return Group(Text(found["sentence"]), table, Text(unbilled, "dim"))
+    without_usage = (
+        f"{found['sessions_without_usage']} sessions have no usage, or were only observed."
+    )
+    return Group(Text(found["summary"]), table, Text(without_usage, "dim"))

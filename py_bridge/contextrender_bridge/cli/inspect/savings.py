@@ -21,8 +21,16 @@ DAY = timedelta(days=1)
 HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "complete")
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
 GROUPS = ("day", "model", "client", "policy", "delivery")
-SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
-MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
+SUMMED = (
+    "calls",
+    "full",
+    "full_capped",
+    "prompt",
+    "results_used",
+    "results_used_visible",
+    "calls_with_usage",
+)
+MONEY = ("cost", "full_cost", "usage_cost", "full_usage_cost")
 TERMS = {
     "full": "prompt tokens with the full history, at most the model's window, with system prompt "
     "and tools as the provider counted them",
@@ -93,18 +101,20 @@ def day_of(text: str) -> str:
 
 
 def grouped(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
-    """Rows added up by some of their names. `unpriced` calls are of models without a price: dollars
-    are of the others."""
+    """Add up rows by the columns `by`.
+
+    `calls_without_price` counts calls of models without a price; the dollars are of the others.
+    """
     found: dict[str, Json] = {}
     for row in rows:
-        nothing = dict.fromkeys((*SUMMED, *MONEY, "unpriced"), 0)
+        nothing = dict.fromkeys((*SUMMED, *MONEY, "calls_without_price"), 0)
         total = found.setdefault(" ".join(str(row[name]) or "–" for name in by), nothing)
         for name in SUMMED:
             total[name] += row[name]
         for name in MONEY:
             total[name] += row[name] or 0
         if row["cost"] is None:
-            total["unpriced"] += row["calls"]
+            total["calls_without_price"] += row["calls"]
     return found
 
 
@@ -116,8 +126,8 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
     lines = [*grouped(view["rows"], by).items(), *everything.items()]
     heads = (", ".join("day (UTC)" if name == "day" else name for name in by), *HEADS)
     table = fitted(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
-    told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
-    if unpriced := sum(total["unpriced"] for total in everything.values()):
+    told = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
+    if unpriced := sum(total["calls_without_price"] for total in everything.values()):
         told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
     for model, other in {row["model"]: row["price_source"] for row in view["rows"]}.items():
         told += f"{model} is priced as {other}. " if other else ""
@@ -127,21 +137,25 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
 
 
 def _line(name: str, total: Json) -> list[Text]:
-    saved = total["capped"] - total["prompt"]
-    share = saved / total["capped"] if total["capped"] else 0.0
-    priced = total["unpriced"] < total["calls"]
-    billed = priced and total["billed"]
-    seen = f"{total['seen'] / total['drawn']:.0%}" if total["drawn"] else "–"
+    saved = total["full_capped"] - total["prompt"]
+    share = saved / total["full_capped"] if total["full_capped"] else 0.0
+    priced = total["calls_without_price"] < total["calls"]
+    billed = priced and total["calls_with_usage"]
+    seen = (
+        f"{total['results_used_visible'] / total['results_used']:.0%}"
+        if total["results_used"]
+        else "–"
+    )
     return [
         plain(name, "bold"),
         Text(f"{total['calls']:,}"),
-        Text(thousands(total["capped"])),
+        Text(thousands(total["full_capped"])),
         Text(thousands(total["prompt"])),
         Text(f"{share:.0%}", "red" if saved < 0 else ""),
         _dollars(total["cost"], total["full_cost"]) if priced else Text("–"),
         _dollars(total["full_cost"]) if priced else Text("–"),
-        _dollars(total["billed_cost"], total["whole_cost"]) if billed else Text("–"),
-        _dollars(total["whole_cost"]) if billed else Text("–"),
+        _dollars(total["usage_cost"], total["full_usage_cost"]) if billed else Text("–"),
+        _dollars(total["full_usage_cost"]) if billed else Text("–"),
         Text(seen),
     ]
 

@@ -85,9 +85,9 @@ def draw(view: Json) -> RenderableType:
 def _text(one: Json) -> Text:
     more = f" (and {one['count'] - 1} more)" if one["count"] > 1 else ""
     return Text.assemble(
-        _part(one["before"][-BEFORE:]),
-        _part(one["found"], "bold"),
-        _part(one["after"]),
+        _part(one["text_before"][-BEFORE:]),
+        _part(one["match"], "bold"),
+        _part(one["text_after"]),
         Text(more, "dim"),
     )
 

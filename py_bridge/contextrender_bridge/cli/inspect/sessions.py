@@ -64,7 +64,7 @@ def draw(page: Json, search: str, shares: Mapping[str, str]) -> RenderableType:
     names = short_names([view["session"] for view in page["sessions"]])
     rows = []
     for view, name in zip(page["sessions"], names, strict=True):
-        counted = view["counted"]
+        counted = view["totals"]
         told = (
             " · ".join(filter(None, (view["client"], view["about"]))),
             str(view["turns"]),
@@ -120,10 +120,10 @@ def share(service: Service, view: Json) -> str:
 
     A session whose used results were all complete has no miss, so its calls need no replay.
     """
-    counted = view["counted"]
-    if not counted["drawn"]:
+    counted = view["totals"]
+    if not counted["results_used"]:
         return "–"
-    if counted["seen"] == counted["drawn"]:
+    if counted["results_used_visible"] == counted["results_used"]:
         return "100%"
     totals = service.totals(view["session"])
     return f"{1 - totals['steps_with_misses'] / (totals['steps'] or 1):.0%}"

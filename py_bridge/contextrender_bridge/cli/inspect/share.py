@@ -59,7 +59,7 @@ def show(service: Service, args: argparse.Namespace, view: Json) -> int:
     for name in ("id", "label", "ends", "link"):
         table.add_column(name, overflow="fold")
     for link in links:
-        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["ends_at"]))
+        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["expires_at"]))
         table.add_row(link["id"], plain(link["label"]), ends, link["url"])
     Console(highlight=False).print(table)
     return 0

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(service: Service, view: Json, args: argparse.Namespace) -> Json | None:
     """Return the message that answered a call; None if it is not recorded yet."""
-    fields = {"session": args.session, "branch": args.branch, "position": view["before"]}
+    fields = {"session": args.session, "branch": args.branch, "position": view["history_messages"]}
     try:
         return service.ask("read_message", characters=ANSWER_CHARACTERS, **fields)
     except NotFound:
@@ -89,8 +89,9 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     turns = view["turns"][-room:]
     head = Text.assemble(
         plain(session, "bold"),
-        f"  {view['last'] - view['waiting']} turns, {len(view['results']['positions'])} results,"
-        f" {view['policy']} with {_budget(view)} tokens. {headline(totals)}",
+        f"  {view['turn_count'] - view['awaits_answer']} turns, "
+        f"{len(view['results']['positions'])} results, "
+        f"{view['policy']} with {_budget(view)} tokens. {headline(totals)}",
     )
     if not turns:
         return head
@@ -110,7 +111,7 @@ def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
     call = view["explain"]
     head = Text.assemble(
         plain(session, "bold"),
-        f"  turn {call['turn']} of {view['last']}: {call['tokens_after']} of {call['budget']}"
+        f"  turn {call['turn']} of {view['turn_count']}: {call['tokens_after']} of {call['budget']}"
         f" tokens ({call['tokens_before']} in all), {call['policy']}",
     )
     table = table_of("#", "turn", "tokens", "", left=("",))

@@ -154,7 +154,7 @@ def _is_time(stamp: Any) -> bool:
 def _branch(data: Mapping[str, Any], number: int, lines: list[list[int]]) -> ExportedBranch:
     """A branch; `lines` tells of each earlier one how many results its first messages have."""
     where = f"data.branches[{number}]"
-    parent, fork = _typed(data, "parent", int), _typed(data, "fork", int)
+    parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
     last = 0 if parent == ROOT else len(lines[parent]) - 1 if 0 <= parent < number else -1
     if not 0 <= fork <= last:
         raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
