@@ -30,7 +30,7 @@ const row = (changed: Partial<SavedRow>): SavedRow => ({
 describe("sums of what was saved", () => {
   it("adds rows up", () => {
     const sums = total("all", [row({}), row({ prompt: 150, cost: null, full_cost: null })]);
-    expect(sums).toMatchObject({ calls: 4, capped: 200, prompt: 190, unpriced: 2, cost: 1, full_cost: 3 });
+    expect(sums).toMatchObject({ calls: 4, full_capped: 200, prompt: 190, unpriced: 2, cost: 1, full_cost: 3 });
     expect(saved(sums)).toBe(10);
   });
 

@@ -24,7 +24,7 @@ from tests.api.conftest import Service, User
 from tests.server.servers import Server, another
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
-USAGE = {"uncached": 10, "cache_read": 20, "cache_write": 5, "output": 7}
+USAGE = {"uncached": 900, "cache_read": 50, "cache_write": 20, "output": 40}
 NUMBERS = st.integers(0, 9)
 STEPS = st.lists(
     st.one_of(
