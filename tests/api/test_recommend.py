@@ -28,7 +28,7 @@ def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
     before = api("export_session", session="s")
     report = api("recommend", session="s")
     told = recommend_for_session(RUN).to_json()
-    assert report["summary"] == told["summary"]
+    assert report["summary"] == told["sentence"]
     assert report["rule"] == told["rule"] == "openai"
     assert [each["cost"] for each in report["options"]] == [
         each["cost"]["value"] for each in told["options"]

@@ -112,8 +112,8 @@ BAD_EXPORTS: list[tuple[str, Any]] = [
     *(("branches.0.timestamps", KeyError), ("branches.0.timestamps", [1.0])),
     *(("branches.2.timestamps.0", "now"), ("branches.2.timestamps.0", 10**400)),
     *(("branches.1.parent", parent) for parent in (2, 1, -2)),
-    *(("branches.1.fork", fork) for fork in (10**6, len(RUN), -1, "6")),
-    *(("branches.0.fork", 1), ("head", 3), ("head", -1), ("head", KeyError)),
+    *(("branches.1.fork_position", fork) for fork in (10**6, len(RUN), -1, "6")),
+    *(("branches.0.fork_position", 1), ("head", 3), ("head", -1), ("head", KeyError)),
     *(("session", KeyError), ("session", "")),
     *(("settings", []), ("settings.speed", 1), ("settings.budget", 1), ("settings.model", 1)),
 ]

@@ -186,7 +186,7 @@ def test_a_call_is_shown_under_the_setting_of_the_address(
         where = "&".join(f"{name}={value}" for name, value in setting.items())
         console.open(ORDERS, f"call/{turn}?{where}")
         expect(console.page.locator(".budget")).to_contain_text(
-            f"{other['tokens']['after']:,} of 3,000 tokens"
+            f"{other['tokens_after']:,} of 3,000 tokens"
         )
         expect(console.page.locator(".tag.complete")).to_have_count(len(shown(other)))
         gone = len(shown(own) - shown(other))

@@ -1,0 +1,206 @@
+"""Names and docstrings say what they mean (CONTRIBUTING.md, docs/glossary.md).
+
+No name is a participle, pronoun or adverb alone, a function's docstring begins with a verb, a
+class's with a noun, and no two public classes, nodes or walkers share a name.
+"""
+
+import ast
+import re
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "py_bridge/contextrender_bridge/"
+
+BARE = frozenset(
+    """
+    told made known found given kept left held taken said asked done gone seen shown sent noted
+    wanted named placed joined drawn meant lost counted got heard spent billed written answered
+    recorded stored staying waiting lacking missing differing chosen allowed tried used one ones
+    those these others rest whole own ours theirs fresh there back again most least anew behind
+    beyond among everything nothing what where why how until
+    """.split()
+)
+"""Words that are no name by themselves."""
+NOT_A_VERB = frozenset(
+    """
+    a an the this that these those it its they each every all both any some no none nothing not
+    what who whose whoever how why when where while whether as of at in on to by for with without
+    from into up after before since if one ones
+    """.split()
+)
+"""Words with which the docstring of a function may not begin."""
+NOT_A_NOUN = frozenset(
+    "what those that these it its not as of whoever nothing whether how why where when".split()
+)
+"""Words with which the docstring of a class or a property may not begin."""
+
+LEFT: dict[str, int] = {
+    "adapters": 210,
+    "audit": 190,
+    "base": 140,
+    "bench": 160,
+    "cli": 190,
+    "client": 120,
+    "clients": 10,
+    "contextrender_bridge": 60,
+    "dialects": 160,
+    "engine": 870,
+    "evaluation": 270,
+    "graph": 160,
+    "nodes": 10,
+    "proxy": 250,
+    "py_bridge": 10,
+    "runtime": 170,
+    "server": 260,
+    "sessions": 120,
+    "store": 100,
+    "views": 10,
+    "walkers": 110,
+    "workers": 10,
+    "wrap": 180,
+}
+"""The findings that a package may still have. A number may only be lowered."""
+LEFT_SHARED = 16
+"""The class names that may still be used twice. It may only be lowered."""
+
+JAC_HEAD = re.compile(r"^\s*(?:static |override )*(def|can|walker|node|edge|obj)\s+(\w+)(.*)")
+JAC_STRING = re.compile(r'"""(?:(?!""").)*"""|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', re.S)
+
+
+def files(*patterns: str) -> list[str]:
+    command = ["git", "ls-files", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
+
+
+def jac_files() -> list[str]:
+    return [path for path in files("*.jac", "**/*.jac") if not path.startswith("tests/")]
+
+
+def package_of(path: str) -> str:
+    """Return the package of a file: a folder of the Python package, or one at the top."""
+    if path.startswith(PACKAGE):
+        folder, _, rest = path.removeprefix(PACKAGE).partition("/")
+        return folder if rest else "contextrender_bridge"
+    return path.split("/")[0]
+
+
+def fault_of(docstring: str, refused: frozenset[str]) -> str:
+    """Return what is wrong with the first word of a docstring; empty if nothing is."""
+    words = docstring.split()
+    first = re.sub(r"[^\w'’]", "", words[0]).lower() if words else ""
+    is_wrong = first in refused or (refused is NOT_A_VERB and first.endswith(("'s", "’s")))
+    return f"the docstring begins with {first!r}" if is_wrong else ""
+
+
+def is_bare(name: str) -> bool:
+    return name.strip("_").lower() in BARE
+
+
+def python_findings(path: str) -> Iterator[str]:
+    """Return the findings of a Python file, each with its line."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = node.args
+            every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+            names = [node.name, *(argument.arg for argument in every)]
+            is_property = any("property" in ast.dump(each) for each in node.decorator_list)
+            refused = NOT_A_NOUN if is_property else NOT_A_VERB
+            if fault := fault_of(ast.get_docstring(node) or "", refused):
+                yield f"{path}:{node.lineno}: {node.name}: {fault}"
+        elif isinstance(node, ast.ClassDef):
+            names = [node.name]
+            if fault := fault_of(ast.get_docstring(node) or "", NOT_A_NOUN):
+                yield f"{path}:{node.lineno}: {node.name}: {fault}"
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names = [node.id]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names = [node.attr]
+        for name in filter(is_bare, names):
+            yield f"{path}:{getattr(node, 'lineno', 0)}: {name}: say what it is"
+
+
+def jac_names(text: str) -> Iterator[tuple[int, str]]:
+    """Return the names that a Jac file declares, each with its line."""
+    code = JAC_STRING.sub(lambda string: re.sub(r"[^\n]", " ", string[0]), text)
+    code = re.sub(r"#.*", "", code)
+    patterns = (
+        r"\b(?:def|can|walker|node|edge|obj)\s+(\w+)",
+        r"(?:[(,]|\bhas|\bglob)\s*(\w+)\s*:(?!:)",
+        r"(?m)^\s*(\w+)(?:: [^=;{}]+)?\s=\s",
+        r"\bfor \(?(\w+)",
+        r"\bglob (\w+)",
+    )
+    for pattern in patterns:
+        for match in re.finditer(pattern, code):
+            yield text.count("\n", 0, match.start(1)) + 1, match[1]
+
+
+def jac_docstrings(text: str) -> Iterator[tuple[int, str, str, str]]:
+    """Return the line, kind and name of each documented declaration, and its docstring."""
+    for match in re.finditer(r'"""((?:(?!""").)*)"""\n([^\n]*)', text, re.S):
+        if head := JAC_HEAD.match(match[2]):
+            yield text.count("\n", 0, match.start()) + 1, head[1], head[2], match[1]
+
+
+def jac_findings(path: str) -> Iterator[str]:
+    """Return the findings of a Jac file, each with its line."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for line, name in sorted(set(jac_names(text))):
+        if is_bare(name):
+            yield f"{path}:{line}: {name}: say what it is"
+    for line, kind, name, docstring in jac_docstrings(text):
+        refused = NOT_A_VERB if kind in ("def", "can") else NOT_A_NOUN
+        if fault := fault_of(docstring, refused):
+            yield f"{path}:{line}: {name}: {fault}"
+
+
+@cache
+def findings() -> dict[str, list[str]]:
+    """Return the findings by package."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py"):
+        if not Path(path).name.startswith("test_"):
+            found[package_of(path)] += python_findings(path)
+    for path in jac_files():
+        found[package_of(path)] += jac_findings(path)
+    return found
+
+
+def class_names() -> Iterator[tuple[str, str]]:
+    """Return each public class, node, edge, object and walker, with its file.
+
+    The reply types of the client mirror those of the service, and so share their names.
+    """
+    for path in files("py_bridge/**.py"):
+        if path.endswith("client/replies.py"):
+            continue
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield node.name, path
+    for path in jac_files():
+        for match in re.finditer(
+            r"(?m)^(?:walker|node|edge|obj) (\w+)", (ROOT / path).read_text(encoding="utf-8")
+        ):
+            yield match[1], path
+
+
+@pytest.mark.parametrize("package", sorted(findings()))
+def test_names_and_docstrings_say_what_they_mean(package: str) -> None:
+    found = findings()[package]
+    assert len(found) <= LEFT.get(package, 0), "\n".join(found)
+
+
+def test_no_two_classes_share_a_name() -> None:
+    public = [(name, path) for name, path in class_names() if not name.startswith("_")]
+    counts = Counter(name for name, _ in public)
+    shared = sorted((name, path) for name, path in public if counts[name] > 1)
+    assert len({name for name, _ in shared}) <= LEFT_SHARED, shared
