@@ -17,26 +17,31 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "py_bridge/contextrender_bridge/"
 
-BARE = frozenset(
+
+def words_in(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+BARE = words_in(
     """
     told made known found given kept left held taken said asked done gone seen shown sent noted
     wanted named placed joined drawn meant lost counted got heard spent billed written answered
     recorded stored staying waiting lacking missing differing chosen allowed tried used one ones
     those these others rest whole own ours theirs fresh there back again most least anew behind
     beyond among everything nothing what where why how until
-    """.split()
+    """
 )
 """Words that are no name by themselves."""
-NOT_A_VERB = frozenset(
+NOT_A_VERB = words_in(
     """
     a an the this that these those it its they each every all both any some no none nothing not
     what who whose whoever how why when where while whether as of at in on to by for with without
     from into up after before since if one ones
-    """.split()
+    """
 )
 """Words with which the docstring of a function may not begin."""
-NOT_A_NOUN = frozenset(
-    "what those that these it its not as of whoever nothing whether how why where when".split()
+NOT_A_NOUN = words_in(
+    "what those that these it its not as of whoever nothing whether how why where when"
 )
 """Words with which the docstring of a class or a property may not begin."""
 
@@ -54,10 +59,10 @@ LEFT: dict[str, int] = {
     "evaluation": 270,
     "graph": 160,
     "nodes": 10,
-    "proxy": 250,
+    "proxy": 230,
     "py_bridge": 10,
     "runtime": 170,
-    "server": 260,
+    "server": 240,
     "sessions": 120,
     "store": 100,
     "views": 10,
@@ -66,7 +71,7 @@ LEFT: dict[str, int] = {
     "wrap": 180,
 }
 """The findings that a package may still have. A number may only be lowered."""
-LEFT_SHARED = 16
+LEFT_SHARED = 15
 """The class names that may still be used twice. It may only be lowered."""
 
 JAC_HEAD = re.compile(r"^\s*(?:static |override )*(def|can|walker|node|edge|obj)\s+(\w+)(.*)")
