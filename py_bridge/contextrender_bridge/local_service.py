@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Final
@@ -138,9 +139,13 @@ def revive(data: Path, url: str) -> bool:
         return True
 
 
-def sign_in_code(url: str) -> str:
-    """What signs this user in at the console, once and soon. Raises ContextRenderError."""
-    token = resolve_credentials(url, None).token  # the one of the moment
+def sign_in_code(url: str, data: Path | None = None) -> str:
+    """Return what signs this user in at the console, once and soon. Raise ContextRenderError.
+
+    The token is that of the environment, or of the server of `data`.
+    """
+    # The one of the moment.
+    token = stored_credentials(data).token if data else resolve_credentials(url, None).token
     headers = {"authorization": f"Bearer {token}"}
     try:
         reply = httpx.post(
@@ -212,6 +217,11 @@ def telling(
         (f"{what}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
     )
     return meanwhile(lambda: say(next(lines)), first, EVERY_SECONDS)
+
+
+def telling_why_it_is_slow() -> AbstractContextManager[None]:
+    """Write to stderr what is waited for, unless the block ends within a moment."""
+    return telling("Loading the service", partial(print, file=sys.stderr, flush=True))
 
 
 @contextmanager

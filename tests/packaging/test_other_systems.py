@@ -40,7 +40,7 @@ print("imported")
 SERVED = """
 from contextrender_bridge.cli import main
 from contextrender_bridge.proxy.peers import is_same_user
-from contextrender_bridge.server.process.process_resources import give_back, keep_little
+from contextrender_bridge.process_memory import give_back, keep_little
 keep_little(), give_back()
 assert not is_same_user({"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2)})
 assert main(["user", "list", "--data", sys.argv[2]]) == 0

@@ -28,6 +28,8 @@ class Worker:
     """A pipe that ends with the supervisor."""
     beats: mmap.mmap
     """A byte for each worker, in memory that all of them share."""
+    may_renew: bool = True
+    """Whether it may exit with RENEW."""
 
     def tell_ready(self) -> None:
         """This worker serves from now on."""

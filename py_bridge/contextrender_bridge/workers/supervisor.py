@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from contextrender_bridge.base.errors import CommandError
@@ -30,6 +31,8 @@ LOOK_SECONDS: Final = 5.0
 """Between looks whether each worker goes on."""
 DONE: Final = 75
 """A worker's exit code where no other is to take its place."""
+RENEW: Final = 76
+"""A worker's exit code if another is to take its place at once, with less in its memory."""
 STUCK_LOOKS: Final = 12
 """Looks in a row without a beat after which a worker is killed. Looks, not seconds: where this
 process stood still too, as on a machine that slept, nothing has been missed."""
@@ -136,6 +139,9 @@ class Supervisor:
         self._serving.discard(number)
         if code == DONE:
             self._end()
+        elif code == RENEW and self._places[number].may_renew:
+            self._places[number] = replace(self._places[number], may_renew=False)
+            self._started.pop(number)
         elif not self._was_ready and code > 0:  # it said why
             self._code = code
             self._end()

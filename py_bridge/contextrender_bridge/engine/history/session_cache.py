@@ -5,6 +5,7 @@ are cumulative, so two transcripts that share a digest share everything before i
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -174,7 +175,7 @@ class SessionCache:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._guard = threading.Lock()
-        self._states: OrderedDict[Key, tuple[SessionState, int]] = OrderedDict()
+        self._states: OrderedDict[Key, tuple[SessionState, int, float]] = OrderedDict()
         self._bytes = 0
 
     @property
@@ -188,15 +189,17 @@ class SessionCache:
             held = self._states.get(key)
             if held is None:
                 return None
+            state, size, _ = held
+            self._states[key] = state, size, time.monotonic()
             self._states.move_to_end(key)
-            return held[0]
+            return state
 
     def put(self, key: Key, state: SessionState) -> None:
         """Keeps a state, and drops others, or its own texts, beyond the limit."""
         size = state.nbytes
         with self._guard:
             self._forget(key)
-            self._states[key] = (state, size)
+            self._states[key] = state, size, time.monotonic()
             self._bytes += size
             while self._bytes > self.limit and len(self._states) > 1:
                 self._forget(next(iter(self._states)))
@@ -206,10 +209,22 @@ class SessionCache:
                 head = state.histories.get(state.head)
                 state.histories = {} if head is None else {state.head: head}
                 self._forget(key)
-                self._states[key] = (state, state.nbytes)
+                self._states[key] = state, state.nbytes, time.monotonic()
                 self._bytes += state.nbytes
                 if self._bytes > 4 * self.limit:
                     self._forget(key)
+
+    def drop_idle(self, size: int, seconds: float) -> bool:
+        """Drop states of at least `size` bytes that were not used for `seconds`.
+
+        Return whether there were any. Who still works on one goes on, and puts it back.
+        """
+        latest = time.monotonic() - seconds
+        with self._guard:
+            idle = [k for k, (_, held, at) in self._states.items() if held >= size and at < latest]
+            for key in idle:
+                self._forget(key)
+        return bool(idle)
 
     def drop(self, key: Key) -> None:
         """Forgets a state."""

@@ -2,17 +2,9 @@
 
 import gc
 import sys
-from contextlib import AbstractContextManager
-from functools import partial
 
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.local_service import telling
-from contextrender_bridge.server.process.process_resources import give_back
-
-
-def telling_why_it_is_slow() -> AbstractContextManager[None]:
-    """Says on stderr what is waited for, unless the block ends within a moment."""
-    return telling("Loading the service", partial(print, file=sys.stderr, flush=True))
+from contextrender_bridge.process_memory import give_back
 
 
 def warm_up() -> None:
@@ -24,6 +16,15 @@ def warm_up() -> None:
     gc.collect()
     give_back()
     gc.freeze()
+
+
+def has_compiled() -> bool:
+    """Return whether this process has compiled Jac, at a first start or after a change.
+
+    The compiler, with llvmlite, and what it leaves take 80 MB, which a process that finds the
+    compiled files does without.
+    """
+    return "jaclang.compiler.passes" in sys.modules
 
 
 def load_ahead() -> None:

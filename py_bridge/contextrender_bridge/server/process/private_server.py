@@ -15,6 +15,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.listening import address, http_config, listen
+from contextrender_bridge.local_service import telling_why_it_is_slow
 from contextrender_bridge.request_guards import guarded
 
 TOKEN_DAYS = 3650
@@ -40,7 +41,7 @@ def main(data: str) -> int:
 
 
 def _start(data: Path) -> tuple[uvicorn.Server, socket, dict[str, str]]:
-    from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
+    from contextrender_bridge.server.process.loading import warm_up
     from contextrender_bridge.server.watching.logs import configure_logging
 
     configure_logging()

@@ -1,8 +1,6 @@
 """What the process takes of its machine: memory that is given back, and one processor; and what a
 running server does by itself from time to time.
 
-Memory given back is shared by threads, and the system's again, as far as glibc lets it.
-
 The threads that take turns at Python's interpreter stay on one processor. Only one of them computes
 at a time. On two processors, whoever waits for a moment (a read, a compression, a socket) wakes
 another one elsewhere and then waits for it in turn; on one processor it goes on before the other
@@ -10,7 +8,7 @@ has come up. Which processor, the system chooses, anew every few seconds: for a 
 them, as it does for any program. Of several workers none is held.
 """
 
-import ctypes
+import gc
 import os
 import threading
 import time
@@ -20,37 +18,18 @@ from pathlib import Path
 from typing import Final
 
 from contextrender_bridge.local_service import meanwhile
+from contextrender_bridge.process_memory import give_back
 from contextrender_bridge.server.watching.logs import log_failure
+from contextrender_bridge.sessions.caches import WORKING_SET
 
-M_MMAP_THRESHOLD: Final = -3
-M_ARENA_MAX: Final = -8
-"""Their numbers in glibc's malloc.h."""
-ARENAS: Final = 2
-LARGE_BYTES: Final = 131_072
-"""glibc's own limit, which it would raise to 32 MB once something large is freed."""
 LOOK_SECONDS: Final = 5.0
 """Between looks at what the process takes."""
+LOOKS: Final = 6
+LARGE_SESSION_BYTES: Final = 16 * 2**20
+"""A session that takes more is read from the store again after a pause of `IDLE_SECONDS`."""
+IDLE_SECONDS: Final = 30.0
 WORTH_BYTES: Final = 24 * 2**20
 """Giving memory back takes some 10 ms, in which allocations wait."""
-
-
-def keep_little() -> None:
-    """Call it before threads start; without glibc it does nothing.
-
-    Threads would get arenas of their own, eight a core, and each keeps what its largest requests
-    took. Python's threads take turns in any case: two arenas do, and keep less. What is large is
-    the system's again as soon as it is freed, and leaves no hole.
-    """
-    with suppress(OSError, AttributeError, TypeError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_ARENA_MAX, ARENAS)
-        libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
-
-
-def give_back() -> None:
-    """Returns to the system what is free, as after a start; without glibc it does nothing."""
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes() -> int:
@@ -62,14 +41,21 @@ def resident_bytes() -> int:
 
 
 class MemoryTrimmer:
-    """Gives back what requests have left free, each time the process has grown by much."""
+    """Gives memory back after requests that took much: at once, and when they must be over."""
 
     def __init__(self) -> None:
         self._least = resident_bytes()
+        self._looks = 0
+        """Looks until memory is given back once more, because a request held it at the first."""
 
     def look(self) -> None:
         """Call it now and then."""
-        if resident_bytes() >= self._least + WORTH_BYTES:
+        has_grown = resident_bytes() >= self._least + WORTH_BYTES
+        dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
+        self._looks = LOOKS if has_grown else max(self._looks - 1, 0)
+        if has_grown or dropped or self._looks == 1:
+            # What refers to itself goes first: with little to do, the collector might not run soon.
+            gc.collect()
             give_back()
             self._least = resident_bytes()
         else:

@@ -18,11 +18,9 @@ from contextrender_bridge.base.settings import (
     set_for_library,
     set_option,
 )
-from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.listening import address, listen
-from contextrender_bridge.server.accounts.callers import Tokens
-from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
-from contextrender_bridge.server.process.process_resources import keep_little
+from contextrender_bridge.local_service import sign_in_code, telling_why_it_is_slow
+from contextrender_bridge.process_memory import keep_little
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
 
@@ -100,8 +98,7 @@ def _say_ready(url: str, data: Path) -> None:
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
     # It signs in, so it is for the person at the terminal, not for a log.
     if sys.stdout.isatty():
-        code = Tokens(data).code(stored_credentials(data).token)
-        link = f"{url}/console/#code={code}"
+        link = f"{url}/console/#code={sign_in_code(url, data)}"
         print(f"Console (once; `contextrender console` opens it again): {link}", flush=True)
 
 
@@ -112,6 +109,7 @@ def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
     # Its library chooses how it counts when it is imported.
     set_for_library("PROMETHEUS_MULTIPROC_DIR", figures)
     with telling_why_it_is_slow():
+        from contextrender_bridge.server.process.loading import warm_up
         from contextrender_bridge.server.runtime import load_app
         from prometheus_client.multiprocess import mark_process_dead
 

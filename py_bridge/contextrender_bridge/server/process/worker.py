@@ -14,15 +14,15 @@ from contextrender_bridge.base.settings import current_settings, read_again
 from contextrender_bridge.client.credentials import Credentials, stored_credentials
 from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
-from contextrender_bridge.local_service import answers, meanwhile
+from contextrender_bridge.local_service import answers, meanwhile, telling_why_it_is_slow
 from contextrender_bridge.request_guards import guarded
 from contextrender_bridge.server.app import build_app
-from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
+from contextrender_bridge.server.process.loading import has_compiled, warm_up
 from contextrender_bridge.server.process.recovering import Recovering
 from contextrender_bridge.server.watching.logs import configure_logging, log_failure
 from contextrender_bridge.sessions.caches import limit_caches
 from contextrender_bridge.workers.serving import Worker, WorkerServer
-from contextrender_bridge.workers.supervisor import DONE
+from contextrender_bridge.workers.supervisor import DONE, RENEW
 
 LOOK_SECONDS = 1.0
 ANNOUNCED_SECONDS = 2.0
@@ -70,6 +70,8 @@ def work(
             limit_caches(settings.session_cache_mb * 2**20 // worker.count)
         asgi = Recovering(lambda: build_app(data, app=app, alone=alone), worker.tell_ready)
         warm_up()
+    if has_compiled() and worker.may_renew:
+        return RENEW
     used = Idle(asgi, data)
     connections = ceil(settings.max_connections / worker.count)
     guard = guarded(connections, settings.header_timeout)
