@@ -103,7 +103,7 @@ export interface ExportView {
   damage: string;
 }
 
-/** What a session has recorded. `recorded` counts the messages that this request added. */
+/** The recorded part of a session. `recorded` counts the messages that this request added. */
 export interface SyncView {
   session: string;
   branch: number;

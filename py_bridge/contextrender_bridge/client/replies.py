@@ -118,7 +118,7 @@ class ExportView(TypedDict):
 
 
 class SyncView(TypedDict):
-    """What a session has recorded. `recorded` counts the messages that this request added."""
+    """The recorded part of a session. `recorded` counts the messages that this request added."""
 
     session: str
     branch: int
