@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories wheel data bench eval check check-jac \
+.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories dist data bench eval check check-jac \
 	check-python check-console fix lock clean
 
 demo: .venv/ready
@@ -76,9 +76,10 @@ test-runtimes: .venv/ready
 	$(PYTEST) -v $(if $(QUICK),-m "not slow") \
 		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
 
-# The distribution with its Jac compiled, in dist/.
-wheel: .venv/ready
-	$(BIN)/python -m build --no-isolation --wheel --outdir dist py_bridge
+# What a release has, in dist/: a wheel with its Jac compiled, the versions it was tested with, a script
+# that runs it through uvx, an image definition, checksums.
+dist: .venv/ready
+	$(BIN)/python .ci/make-dist dist
 
 # tiktoken's encodings and LiteLLM's prices, as the wheel ships them.
 data: .venv/ready

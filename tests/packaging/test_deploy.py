@@ -1,7 +1,6 @@
 """The files of `deploy/`, as their own tools read them; balancer.conf has test_balancer.py."""
 
 import re
-import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,14 +26,6 @@ def test_the_image_is_not_run_as_root_and_says_whether_it_works() -> None:
     last = max(number for number, line in enumerate(lines) if line.startswith("FROM"))
     assert any(line.startswith("USER 10001") for line in lines[last:])
     assert any(line.startswith("HEALTHCHECK") for line in lines[last:])
-
-
-def test_the_image_is_built_from_what_the_wheel_is_and_nothing_else() -> None:
-    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
-    taken = {line[1:] for line in lines if line.startswith("!")}
-    hook = runpy.run_path(str(REPOSITORY / "py_bridge" / "hatch_build.py"))
-    assert "*" in lines
-    assert taken == {*hook["APP"], hook["README"], "py_bridge", "requirements/service.txt"}
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:
