@@ -77,6 +77,13 @@ def test_a_summary_comes_first_and_counts(api: Api) -> None:
     assert "I look up" not in made["text"]
 
 
+def test_results_alone_are_for_an_agent_with_a_summary(api: Api) -> None:
+    made = api("compact", session="s", messages=RUN, tokens=4_000, only_results=True)
+    assert RUN[1]["content"] not in made["text"] and "I look up" not in made["text"]
+    usual = api("compact", session="s", messages=RUN, tokens=4_000)
+    assert made["complete"] + made["excerpts"] > usual["complete"] + usual["excerpts"]
+
+
 def test_it_is_recorded_as_a_call_with_its_client(api: Api) -> None:
     api("compact", session="s", messages=RUN, tokens=4_000, client="claude")
     api("sync", session="s", messages=[*RUN, assistant("Done.")])

@@ -37,6 +37,7 @@ class Subcommand:
 GROUPS = {
     "Use it": {
         "wrap": Subcommand("run a coding agent through it", f"{HERE}.wrap.command"),
+        "install": Subcommand("install its plugin in an agent", f"{HERE}.plugins.install_command"),
         "proxy": Subcommand("shorten any program's model calls", f"{HERE}.proxy.command"),
         "serve": Subcommand("run the service", f"{HERE}.server.process.start", server=True),
         "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),

@@ -19,7 +19,7 @@ from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.controls import Controls, session_of
 from contextrender_bridge.proxy.placeholders import has_blocks
 
-OPTIONS = ("model", "tokens", "window", "summary", "client")
+OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
 """The fields that the service gets as they came."""
 RECORDED_ELSEWHERE = frozenset({"history_diverged", "not_found"})
 

@@ -1,0 +1,93 @@
+"""Codex's SessionStart hook after a compaction: the results that the next steps are likely to need.
+
+Codex gives it the session's file, and adds what it prints behind the summary.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from contextrender_bridge.base.errors import NoCredentials
+from contextrender_bridge.client.credentials import stored_credentials
+from contextrender_bridge.dialects import RESPONSES
+from contextrender_bridge.plugins.start import main as start_service
+
+CLIENT: Final = "codex"
+ANSWER_SECONDS: Final = 5.0
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the hook's answer to the event on standard input; `words` are folder and tokens."""
+    data, tokens = Path(words[0]), int(words[1])
+    event = json.load(sys.stdin)
+    if event.get("source") != "compact":
+        start_service([str(data)])
+        return
+    answer: dict[str, Any] = {}
+    started = time.monotonic()
+    try:
+        reply = ask_for_text(data, event, tokens)
+        milliseconds = (time.monotonic() - started) * 1000
+        session = f"The session's name for the tool `recall` is {event['session_id']}."
+        context = f"{session}\n\n{reply['text']}"
+        specific = {"hookEventName": "SessionStart", "additionalContext": context}
+        partly = f" and parts of {reply['excerpts']}" if reply["excerpts"] else ""
+        line = (
+            f"ContextRender added {reply['complete']} of {reply['results']:,} results{partly} in "
+            f"{reply['tokens']:,} tokens, {milliseconds:.0f} ms."
+        )
+        answer = {"systemMessage": line, "hookSpecificOutput": specific}
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:200]
+        answer = {"systemMessage": f"ContextRender left this compaction to Codex ({reason})."}
+    print(json.dumps(answer))
+
+
+def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """Return the service's reply for the session of an event."""
+    with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
+        items = list(read_items(lines))
+    request = {
+        "session": event["session_id"],
+        "messages": RESPONSES.read({"input": items}).messages,
+        "tokens": tokens,
+        "client": CLIENT,
+        "only_results": True,
+        "model": str(event.get("model") or ""),
+    }
+    try:
+        known = stored_credentials(data)
+    except NoCredentials:
+        start_service([str(data)])
+        known = stored_credentials(data)
+    got = httpx.post(
+        f"{known.url}/v1/compact",
+        json=request,
+        headers={"authorization": f"Bearer {known.token}"},
+        timeout=ANSWER_SECONDS,
+        trust_env=False,
+    )
+    reply: dict[str, Any] = got.raise_for_status().json()
+    if not reply["text"].strip():
+        raise ValueError("the service sent no text")
+    return reply
+
+
+def read_items(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the items of a session's file that the model was sent or said."""
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and entry.get("type") == "response_item":
+            payload = entry.get("payload")
+            if isinstance(payload, dict):
+                yield payload

@@ -1,0 +1,131 @@
+// The library that the plugins of all agents share. It has no dependency and uses no global of Node or of a browser.
+//
+// A host passes `host`: { settings, read(path), fetch(url, init), sleep(ms), now(), start() }. `fetch` resolves to
+// { status, text }. Every function either returns a checked value or throws `Failure`, whose message is a sentence for
+// the user. A host that catches it lets the agent continue as if there were no plugin.
+
+export const TIME_LIMIT_MS = 5000
+
+export class Failure extends Error {}
+
+/** Return the text that replaces a history, and the line that says what it holds. */
+export async function compact(host, { session, messages, model, window, summary, onlyResults }) {
+  const started = await host.now()
+  const request = { session, messages, tokens: host.settings.tokens, client: host.settings.agent }
+  if (model) request.model = model
+  if (window) request.window = window
+  if (summary) request.summary = summary
+  if (onlyResults) request.only_results = true
+  const reply = await post(host, '/v1/compact', request)
+  const { text, results, complete, excerpts } = reply
+  if (typeof text !== 'string' || !text.trim()) throw new Failure('The service sent no text.')
+  if (![results, complete, excerpts, reply.tokens].every(Number.isInteger)) throw new Failure('The service sent no counts.')
+  const milliseconds = Math.round((await host.now()) - started)
+  const partly = excerpts ? ` and parts of ${excerpts}` : ''
+  const call = summary || onlyResults ? 'after the agent’s summary' : 'no model call'
+  const counts = `${complete} of ${grouped(results)} results${partly} in ${grouped(reply.tokens)} tokens`
+  return { text, line: `ContextRender kept ${counts}, ${milliseconds} ms, ${call}.` }
+}
+
+/** Return the messages of a model call with omitted results replaced, in the format and number they came in. */
+export async function render(host, { session, messages, model }) {
+  const request = { messages, client: host.settings.agent }
+  if (model) request.model = model
+  const reply = await post(host, '/v1/compress', request, { 'x-contextrender-session': session })
+  if (!Array.isArray(reply.messages) || reply.messages.length !== messages.length) {
+    throw new Failure('The service sent other messages than it was asked for.')
+  }
+  if (reply.fail_open) throw new Failure(`The service could not render this call (${reply.fail_open}).`)
+  const { tokens_before: before, tokens_after: after } = reply
+  const saves = Number.isInteger(before) && Number.isInteger(after) && after < before
+  return { messages: reply.messages, line: saves ? `ContextRender: ${grouped(after)} of ${grouped(before)} tokens` : '' }
+}
+
+/** Return the complete results that a query or their numbers name, as one text. */
+export async function recall(host, session, { query, results }) {
+  const wanted = Array.isArray(results) && results.length ? { results } : { query: String(query ?? '') }
+  const reply = await post(host, '/walker/recall', { session, ...wanted })
+  const found = reply.reports?.[0]?.results
+  if (!Array.isArray(found)) throw new Failure('The service sent no results.')
+  if (!found.length) return 'No result matches.'
+  return found.map(result => {
+    const content = result.message?.content
+    const text = typeof content === 'string' ? content : JSON.stringify(content)
+    return `[result ${result.position} of ${result.name} ${result.arguments}]\n${text}`
+  }).join('\n\n')
+}
+
+export const RECALL = {
+  name: 'recall',
+  description:
+    'Return complete tool results from earlier in this session that are no longer in the conversation. Give `results` ' +
+    '(their numbers, as in "recall result 12") or a `query` (words that the result contains).',
+  parameters: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', description: 'words that the result contains' },
+      results: { type: 'array', items: { type: 'integer' }, description: 'numbers of results' },
+    },
+  },
+}
+
+/** Return a chat message of the user. */
+export const userMessage = text => ({ role: 'user', content: text })
+
+/** Return a chat message of the assistant; `calls` are { id, name, input }. */
+export function assistantMessage(text, calls) {
+  const message = { role: 'assistant', content: text || null }
+  if (calls.length) {
+    message.tool_calls = calls.map(({ id, name, input }) => ({
+      id, type: 'function', function: { name, arguments: JSON.stringify(input ?? {}) },
+    }))
+  }
+  return message
+}
+
+/** Return a chat message with a tool's result. */
+export const toolMessage = (id, text) => ({ role: 'tool', tool_call_id: id, content: text })
+
+/** Return the reply to a request, or throw `Failure` if it does not come within the time limit. */
+async function post(host, path, body, headers = {}) {
+  const { url, token } = await credentials(host)
+  const init = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}`, 'x-contextrender-token': token, ...headers },
+    body: JSON.stringify(body),
+  }
+  const late = host.sleep(TIME_LIMIT_MS).then(() => { throw new Failure('The service did not answer within 5 s.') })
+  late.catch(() => undefined)
+  let reply
+  try {
+    reply = await Promise.race([host.fetch(url + path, init), late])
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    host.start()
+    throw new Failure('The service is not running; it is started for the next time.')
+  }
+  let parsed
+  try {
+    parsed = JSON.parse(reply.text)
+  } catch {
+    throw new Failure(`The service sent no JSON (status ${reply.status}).`)
+  }
+  if (reply.status !== 200) {
+    throw new Failure(`The service refused the request (status ${reply.status}, ${parsed?.error?.code ?? 'no code'}).`)
+  }
+  if (parsed === null || typeof parsed !== 'object') throw new Failure('The service sent no object.')
+  return parsed
+}
+
+async function credentials(host) {
+  try {
+    const { url, token } = JSON.parse(await host.read(`${host.settings.data}/credentials.json`))
+    if (typeof url === 'string' && typeof token === 'string') return { url: url.replace(/\/$/, ''), token }
+  } catch {
+    // The file is missing or is not JSON.
+  }
+  host.start()
+  throw new Failure('The service has not been started yet; it is started for the next time.')
+}
+
+const grouped = count => String(count).replace(/\B(?=(\d{3})+$)/g, ',')

@@ -1,0 +1,95 @@
+// ContextRender inside opencode (1.17 or later).
+//
+// opencode writes its own summary at a compaction. Before each model call the summary that it would send is replaced by
+// ContextRender's text (mode `after-summary`: the text follows it). opencode's own record stays as it is, so that it
+// continues with its own summary when the service is down or the plugin is gone.
+
+import { RECALL, assistantMessage, compact, recall, render, toolMessage, userMessage } from './contextrender/contextrender.js'
+import { nodeHost, reason } from './contextrender/node_host.js'
+import { settings } from './contextrender/settings.js'
+
+const host = nodeHost(settings)
+
+export const ContextRender = async ({ client }) => {
+  const texts = new Map()
+  host.start()
+
+  /** Return ContextRender's text for a compaction, which is the same as long as the session has the summary. */
+  async function textFor(session, summary) {
+    const known = texts.get(summary.info.id)
+    if (known) return known
+    const { data } = await client.session.messages({ path: { id: session } })
+    const end = data.findIndex(({ info }) => info.id === summary.info.id)
+    const before = data.slice(0, end).filter(({ info, parts }) => !info.summary && !parts.some(part => part.type === 'compaction'))
+    const { messages } = toChat(before)
+    const onlyResults = settings.after_summary
+    const { text, line } = await compact(host, { session, messages, model: summary.info.modelID, onlyResults })
+    texts.set(summary.info.id, text)
+    await client.tui.showToast({ body: { message: line, variant: 'info' } }).catch(() => undefined)
+    await log(line)
+    return text
+  }
+
+  const log = message => client.app.log({ body: { service: 'contextrender', level: 'info', message } }).catch(() => undefined)
+
+  async function transform(messages) {
+    const session = messages[0]?.info.sessionID
+    if (!session) return
+    const summary = messages.find(({ info }) => info.summary === true)
+    const part = summary?.parts.find(part => part.type === 'text' && part.text)
+    if (part) {
+      const text = await textFor(session, summary)
+      part.text = settings.after_summary ? `${part.text}\n\n${text}` : text
+    }
+    if (settings.mode !== 'render') return
+    const { messages: chat, places } = toChat(messages)
+    const last = messages.at(-1).info
+    const { messages: rendered } = await render(host, { session, messages: chat, model: last.modelID ?? last.model?.modelID })
+    rendered.forEach(({ role, content }, number) => {
+      if (role === 'tool' && content !== chat[number].content) places[number].state.output = String(content)
+    })
+  }
+
+  return {
+    'experimental.chat.messages.transform': async (_, { messages }) => {
+      try {
+        await transform(messages)
+      } catch (error) {
+        await log(`ContextRender changed nothing in this model call. ${reason(error)}`)
+      }
+    },
+    tool: {
+      contextrender_recall: {
+        description: RECALL.description,
+        args: RECALL.parameters.properties,
+        execute: (wanted, { sessionID }) => recall(host, sessionID, wanted ?? {}).catch(reason),
+      },
+    },
+  }
+}
+
+/** Return the chat messages of opencode's messages, and the part that each result comes from. */
+function toChat(rows) {
+  const messages = []
+  const places = []
+  const add = (message, place) => {
+    messages.push(message)
+    places.push(place)
+  }
+  for (const { info, parts } of rows) {
+    const text = parts.filter(part => part.type === 'text' && !part.ignored).map(part => part.text).join('\n')
+    if (info.role === 'user') {
+      if (text) add(userMessage(text))
+      continue
+    }
+    const tools = parts.filter(part => part.type === 'tool')
+    const calls = tools.map(({ callID, tool, state }) => ({ id: callID, name: tool, input: state.input }))
+    if (text || calls.length) add(assistantMessage(text, calls))
+    for (const part of tools) {
+      const { status, output, error } = part.state
+      if (status === 'completed') add(toolMessage(part.callID, output), part)
+      else if (status === 'error') add(toolMessage(part.callID, error ?? ''))
+    }
+  }
+  return { messages, places }
+}

@@ -1,0 +1,42 @@
+"""pi: an extension in the user's folder of extensions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contextrender_bridge.plugins.changes import Change, Remove, WriteFiles
+from contextrender_bridge.plugins.hosts.base import Host, folder_of, library_files
+from contextrender_bridge.plugins.options import COMPACT, RENDER, PluginOptions, shipped_file
+
+
+class Pi(Host):
+    """pi."""
+
+    program = "pi"
+    title = "pi"
+    least = (0, 73, 1)
+    render_least = (0, 73, 1)
+    modes = (COMPACT, RENDER)
+
+    def install(self, options: PluginOptions) -> list[Change]:
+        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        self.check(options)
+        texts = {
+            **library_files(options, "pi", "node_host.js"),
+            "index.js": shipped_file("pi", "index.js"),
+            "package.json": '{"type": "module", "private": true}\n',
+        }
+        return [WriteFiles(_folder(), texts)]
+
+    def uninstall(self, data: Path) -> list[Change]:
+        """Return the changes that undo the installation; there are none if nothing is left."""
+        return [Remove(_folder())] if _folder().exists() else []
+
+    def is_installed(self, data: Path) -> bool:
+        """Return whether the plugin is installed for this user."""
+        return (_folder() / "index.js").is_file()
+
+
+def _folder() -> Path:
+    home = folder_of("PI_CODING_AGENT_DIR", (".pi", "agent"))
+    return home / "extensions" / "contextrender"

@@ -1,0 +1,75 @@
+"""Install the plugin for a coding agent: claude, pi, opencode or codex.
+
+The plugin uses the agent's own hooks. The agent keeps its login and its provider's address.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import data_dir, make_private
+from contextrender_bridge.plugins.changes import Change
+from contextrender_bridge.plugins.hosts import HOSTS
+from contextrender_bridge.plugins.hosts.base import Host
+from contextrender_bridge.plugins.options import (
+    AFTER_SUMMARY,
+    COMPACT,
+    DEFAULT_TOKENS,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    RENDER,
+    PluginOptions,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `contextrender install`."""
+    parser.add_argument("host", metavar="AGENT", help=", ".join(HOSTS))
+    parser.add_argument(
+        "--mode",
+        choices=(COMPACT, AFTER_SUMMARY, RENDER),
+        help="compact: replace a compacted history (default); after-summary: add to the agent's "
+        "own summary; render: render each model call, too",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=DEFAULT_TOKENS,
+        help=f"the most that the text of a compaction may have (default {DEFAULT_TOKENS:,})",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print what it would change")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the changes, then make them."""
+    host = find_host(args.host)
+    if not LEAST_TOKENS <= args.tokens <= MOST_TOKENS:
+        raise CommandError(f"--tokens must be from {LEAST_TOKENS:,} to {MOST_TOKENS:,}.", 2)
+    data = data_dir().absolute()
+    options = PluginOptions(args.mode or host.modes[0], args.tokens, data)
+    make_changes(host.install(options), dry_run=args.dry_run)
+    if not args.dry_run:
+        make_private(data)
+        print(f"{host.title} has the plugin from its next start on (mode {options.mode}).")
+        for line in host.after_install():
+            print(line)
+    return 0
+
+
+def find_host(name: str) -> Host:
+    """Return the agent of that name. Raise CommandError if there is none."""
+    if name not in HOSTS:
+        raise CommandError(f"there are plugins for {', '.join(HOSTS)}, and none for {name}.", 2)
+    return HOSTS[name]
+
+
+def make_changes(changes: Sequence[Change], *, dry_run: bool) -> None:
+    """Print each change, and make it unless this is a dry run."""
+    for change in changes:
+        print(change.describe(), flush=True)
+        if not dry_run:
+            change.apply()
+    if not changes:
+        print("Nothing has to be changed.")

@@ -1,0 +1,56 @@
+"""What a user chooses of a plugin, and the settings file that the plugin reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+COMPACT: Final = "compact"
+RENDER: Final = "render"
+AFTER_SUMMARY: Final = "after-summary"
+DEFAULT_TOKENS: Final = 32_000
+LEAST_TOKENS: Final = 2_000
+MOST_TOKENS: Final = 1_000_000
+
+_FROM_HERE: Final = "import sys; sys.path = [place for place in sys.path if place]; "
+"""Code that takes the folder that the agent works in from Python's path: its files are not ours."""
+
+
+@dataclass(frozen=True)
+class PluginOptions:
+    """The mode, the size of the text that replaces a history, and the data folder."""
+
+    mode: str = COMPACT
+    tokens: int = DEFAULT_TOKENS
+    data: Path = Path()
+
+    def command(self, module: str = "start") -> list[str]:
+        """Return the command that runs a module of this package over the data folder."""
+        code = f"from contextrender_bridge.plugins.{module} import main; main(sys.argv[1:])"
+        return [sys.executable, "-c", _FROM_HERE + code, str(self.data)]
+
+    def command_line(self, *words: str) -> list[str]:
+        """Return the command that runs a subcommand of `contextrender`."""
+        code = "from contextrender_bridge.cli import main; sys.exit(main(sys.argv[1:]))"
+        return [sys.executable, "-c", _FROM_HERE + code, *words]
+
+    def settings_file(self, agent: str) -> str:
+        """Return the text of the module `settings.js`."""
+        settings = {
+            "agent": agent,
+            "mode": RENDER if self.mode == RENDER else COMPACT,
+            "after_summary": self.mode == AFTER_SUMMARY,
+            "tokens": self.tokens,
+            "data": str(self.data),
+            "start": self.command(),
+        }
+        return f"export const settings = {json.dumps(settings, indent=2)}\n"
+
+
+def shipped_file(*names: str) -> str:
+    """Return the text of a file that runs inside an agent."""
+    return files("contextrender_bridge.plugins").joinpath("files", *names).read_text("utf-8")
