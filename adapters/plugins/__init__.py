@@ -1,0 +1,1 @@
+"""The plugins inside real agents."""

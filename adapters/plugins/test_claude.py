@@ -1,6 +1,8 @@
 """The plugin inside Claude Code itself, at the newest and the oldest supported version."""
 
 import json
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,19 @@ from contextrender_bridge import Credentials
 
 from adapters.claude_code.test_claude_code import as_its_own
 from adapters.conftest import Loopback
-from adapters.plugins.user import MARK, User, count_text, looks
+from adapters.plugins.user import (
+    MARK,
+    Counting,
+    User,
+    count_text,
+    false_answers,
+    false_service,
+    looks,
+)
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
-from adapters.testing.scripted import Call, Limited, Say, Script, Step
+from adapters.testing.scripted import Call, Say, Script, Step
+from tests.support.scripted_model import whole
 
 OPTIONS = ["--output-format", "json", "--model", "claude-opus-5-5", "--allowedTools", "Read,Bash"]
 
@@ -54,3 +65,113 @@ def test_a_manual_compaction_is_replaced(claude: User) -> None:
     assert count_text(after["messages"], "Look at six hosts.") == 1
     (session,) = claude.loopback.sessions()
     assert session["session"] == first["session_id"]
+
+
+def test_it_compacts_by_itself_again_and_again(claude: User) -> None:
+    """The text does not grow, and no compaction follows within three turns of the last."""
+    claude.install("--tokens", "8000")
+    claude.variables |= {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"}
+    hosts.lengthen(claude.work, [1_400] * 9)
+    rounds = [*looks(9)[:-1]] * 3
+    script = script_of(claude, *rounds, Say("All."), kind=Counting)
+    first = ask(claude, "Look at the hosts three times.")
+    assert first["result"] == "All."
+    assert len(script.asked) == len(rounds) + 1
+    compacted = [count_text(body["messages"], MARK) for body in script.asked]
+    assert max(compacted) == 1
+    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    drops = [n for n in range(1, len(sizes)) if sizes[n] < sizes[n - 1]]
+    assert len(drops) >= 2, sizes
+    assert all(later - earlier > 3 for earlier, later in pairwise(drops)), drops
+    assert sizes[drops[-1]] < 1.2 * sizes[drops[0]], (sizes, drops)
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:], 0):
+        assert number % 9 in seen  # the newest result is always there
+    (session,) = claude.loopback.sessions()
+    assert session["results"] >= 9 * len(drops)
+
+
+def test_it_recalls_what_was_omitted(claude: User) -> None:
+    claude.install("--tokens", "2000")
+    hosts.lengthen(claude.work, [100] * 6)
+    recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
+    script = script_of(claude, *looks(6))
+    first = ask(claude, "Look at six hosts.")
+    again = ["--resume", first["session_id"]]
+    ask(claude, "/compact", *again)
+    script.steps = [*script.steps, recall, Say("Done.")]
+    options = ["--allowedTools", "mcp__contextrender__recall", *again]
+    done = claude.run("-p", "Recall.", *options, *OPTIONS[:-2])
+    assert json.loads(done.stdout)["result"] == "Done."
+    before, after = script.asked[-2:]
+    assert hosts.MARKS[0] not in json.dumps(before["messages"])
+    assert hosts.MARKS[0] in json.dumps(after["messages"][-1])
+
+
+def test_its_own_summary_comes_first(claude: User) -> None:
+    claude.install("--mode", "after-summary")
+    summary = "<summary>Summary: six were looked at.</summary>"
+    script = script_of(claude, *looks(6), Say(summary), Say("Done."))
+    first = ask(claude, "Look at six hosts.")
+    again = ["--resume", first["session_id"]]
+    ask(claude, "/compact", *again)
+    assert ask(claude, "And now?", *again)["result"] == "Done."
+    text = json.dumps(script.asked[-1]["messages"])
+    assert text.index("Summary: six were looked at.") < text.index(hosts.MARKS[5])
+    assert count_text(script.asked[-1]["messages"], MARK) == 1
+
+
+@pytest.mark.parametrize("failure", ["down", *false_answers()])
+def test_without_the_service_it_compacts_by_itself(claude: User, failure: str) -> None:
+    claude.install()
+    summary = Say("<summary>Summary: six were looked at.</summary>")
+    script = script_of(claude, *looks(6), summary, Say("Done."))
+    with false_service(false_answers().get(failure, lambda asked: whole({}))) as credentials:
+        down = Credentials("http://127.0.0.1:9", "none")
+        claude.use_service(down if failure == "down" else credentials)
+        first = ask(claude, "Look at six hosts.")
+        again = ["--resume", first["session_id"]]
+        started = time.monotonic()
+        ask(claude, "/compact", *again)
+        assert time.monotonic() - started < 20
+    assert ask(claude, "And now?", *again)["result"] == "Done."
+    after = json.dumps(script.asked[-1]["messages"])
+    assert "Summary: six were looked at." in after
+    assert MARK not in after
+
+
+def test_each_call_is_rendered(claude: User) -> None:
+    if "oldest" in str(claude.program):
+        done = claude.contextrender("install", "claude", "--mode", "render", fails=True)
+        assert "2.1.329" in done.stderr
+        return
+    claude.install("--mode", "render")
+    hosts.lengthen(claude.work, [1_400] * 9)
+    script = script_of(claude, *looks(9))
+    answer = ask(claude, "Look at nine hosts.")
+    assert answer["result"] == "All."
+    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    assert sizes[-1] < 0.6 * sum((claude.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
+        assert number in seen
+    asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
+    assert {one.header("x-api-key") for one in asked} == {"sk-none"}
+    names = {session["session"] for session in claude.loopback.sessions()}
+    assert answer["session_id"] in names
+
+
+def test_after_uninstalling_nothing_is_left(claude: User) -> None:
+    script = script_of(claude, *[Say("Done.")] * 3)
+    ask(claude, "Hello.")
+    before = {name for name in claude.files() if "contextrender" in name.lower()}
+    settings = claude.home / ".claude" / "settings.json"
+    kept = settings.read_bytes() if settings.exists() else b"{}"
+    claude.install()
+    claude.install()
+    ask(claude, "Hello.")
+    claude.contextrender("uninstall", "claude")
+    ask(claude, "Hello.")
+    assert {name for name in claude.files() if "contextrender" in name.lower()} == before
+    assert json.loads(settings.read_bytes() or b"{}") == json.loads(kept)
+    assert list(claude.data.glob("plugins/*")) == []
+    assert "recall" not in json.dumps(script.asked[-1]["tools"])
+    assert "recall" in json.dumps(script.asked[-2])

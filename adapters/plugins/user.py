@@ -1,8 +1,10 @@
 """A user who has a plugin installed in a real agent, whose model is scripted."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextrender_bridge import Credentials
@@ -12,8 +14,9 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import Done, run
 from adapters.testing.installs import environment
-from adapters.testing.scripted import Call, Say, Step
+from adapters.testing.scripted import Call, Say, Script, Step
 from tests.support.command import PROCESS
+from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 
 MARK = "[ContextRender compaction: branch 0, "
 TEXT_END = "[End of the ContextRender compaction]"
@@ -87,7 +90,7 @@ class User:
         return {
             str(path.relative_to(self.home)): path.read_bytes()
             for path in self.home.rglob("*")
-            if path.is_file()
+            if path.is_file() and ".cache" not in path.parts  # the agent's own logs
         }
 
 
@@ -102,3 +105,40 @@ def count_text(body: Json, text: str) -> int:
         return body.count(text)
     inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
     return sum(count_text(value, text) for value in inner)
+
+
+@dataclass
+class Counting(Script):
+    """A model that reports the size of each prompt in tokens, of four bytes each."""
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return the next step, with the prompt's size."""
+        reply = super().answer(asked)
+        size = str(len(asked.body) // 4).encode()
+        chunks = [_USAGE.sub(rb"\g<1>" + size, chunk) for chunk in reply.chunks]
+        return replace(reply, chunks=chunks)
+
+
+_USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens)": ?)9\b')
+
+
+@contextmanager
+def false_service(answer: Callable[[Asked], Reply]) -> Iterator[Credentials]:
+    """A program that answers in the service's place."""
+    model = Model()
+    model.answer = answer
+    with serving(model, lifespan="off") as url:
+        yield Credentials(url, "token")
+
+
+def false_answers() -> dict[str, Callable[[Asked], Reply]]:
+    """Return answers of a service that is slow, wrong or broken, by name."""
+    text = {"text": "x", "tokens": 1, "results": 1, "complete": 1, "excerpts": 0}
+    return {
+        "slow": lambda asked: replace(whole(text), pause=30.0, late=True),
+        "no JSON": lambda asked: replace(whole({}), chunks=[b"<html>"]),
+        "no text": lambda asked: whole({**text, "text": " "}),
+        "no counts": lambda asked: whole({"text": "x"}),
+        "an error": lambda asked: whole({"error": {"code": "busy", "message": "Try again."}}, 503),
+        "half an answer": lambda asked: replace(whole(text), breaks=True),
+    }

@@ -13,22 +13,38 @@ from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import config_file
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.local_service import answers
+from contextrender_bridge.plugins.hosts import HOSTS
+from contextrender_bridge.plugins.install_command import find_host, make_changes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender uninstall`."""
+    parser.add_argument(
+        "host",
+        nargs="?",
+        default="",
+        metavar="AGENT",
+        help=f"remove only the plugin in an agent: {', '.join(HOSTS)}",
+    )
     parser.add_argument("--print", action="store_true", help="only list what is left")
+    parser.add_argument("--dry-run", action="store_true", help="the same")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run(args: argparse.Namespace) -> int:
     """List the files, then remove them once that is confirmed."""
+    if args.host:
+        host = find_host(args.host)
+        make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run or args.print)
+        return 0
     found = list(left_files())
+    for name in installed_plugins():
+        print(f"The plugin in {name}: `contextrender uninstall {name}` removes it.")
     for path, what in found:
         print(f"{path}  {what}")
     if not found:
         print("Nothing is left beside the program.")
-    if args.print or not found:
+    if args.print or args.dry_run or not found:
         print(f"The program itself: {program_removal()}")
         return 0
     if (url := _running()) is not None:
@@ -44,6 +60,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"removed {path}")
     print(f"The program itself: {program_removal()}")
     return 0
+
+
+def installed_plugins() -> list[str]:
+    """Return the agents that have our plugin."""
+    return [name for name, host in HOSTS.items() if host.is_installed(data_dir().absolute())]
 
 
 def left_files() -> Iterator[tuple[Path, str]]:
