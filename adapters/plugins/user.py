@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +11,8 @@ from pathlib import Path
 
 from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.credentials import stored_credentials
+from contextrender_bridge.local_service import answers
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -17,6 +21,7 @@ from adapters.testing.installs import environment
 from adapters.testing.scripted import Call, Say, Script, Step
 from tests.support.command import PROCESS
 from tests.support.scripted_model import Asked, Model, Reply, serving, whole
+from tests.support.waiting import until
 
 MARK = "[ContextRender compaction: branch 0, "
 TEXT_END = "[End of the ContextRender compaction]"
@@ -70,8 +75,8 @@ class User:
     def environment(self) -> Mapping[str, str]:
         """The variables of the agent and of our own command."""
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
-        own = {"HOME": str(self.home), "PATH": path, "CONTEXTRENDER_DATA": str(self.data)}
-        return environment(**own, **self.variables)
+        variables = {"HOME": str(self.home), "PATH": path, "CONTEXTRENDER_DATA": str(self.data)}
+        return environment(**variables, **self.variables)
 
     def contextrender(self, *words: str, fails: bool = False) -> Done:
         """Run our own command."""
@@ -84,6 +89,29 @@ class User:
     def run(self, *words: str, seconds: float = 120) -> Done:
         """Run the agent."""
         return run([self.bin / self.name, *words], self.environment, self.work, seconds=seconds)
+
+    def forbid_start(self) -> None:
+        """Have the installed plugin start nothing when the service does not answer."""
+        for path in self.folder.rglob("settings.js"):
+            text = re.sub(r'"start": \[[^\]]*\]', '"start": ["/bin/false"]', path.read_text())
+            path.write_text(text)
+
+    @contextmanager
+    def started_service(self) -> Iterator[None]:
+        """Stop the service over the data folder, which the plugin starts, at the end."""
+        try:
+            yield
+        finally:
+            name = f"serve --port 0 --data {self.data.resolve()}"
+            process = subprocess.run(
+                ["pgrep", "-f", name], capture_output=True, text=True, check=False
+            )
+            for pid in process.stdout.split():
+                os.kill(int(pid), signal.SIGTERM)
+
+    def wait_for_service(self) -> None:
+        """Wait until the service over the data folder answers."""
+        until(lambda: answers(stored_credentials(self.data).url))
 
     def files(self) -> dict[str, bytes]:
         """Return every file of the user's home."""
@@ -111,20 +139,20 @@ def count_text(body: Json, text: str) -> int:
 class Counting(Script):
     """A model that reports the size of each prompt in tokens, of four bytes each."""
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, request: Asked) -> Reply:
         """Return the next step, with the prompt's size."""
-        reply = super().answer(asked)
-        size = str(len(asked.body) // 4).encode()
+        reply = super().answer(request)
+        size = str(len(request.body) // 4).encode()
         chunks = [_USAGE.sub(rb"\g<1>" + size, chunk) for chunk in reply.chunks]
         return replace(reply, chunks=chunks)
 
 
-_USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens)": ?)9\b')
+_USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens)" ?: ?)9\b')
 
 
 @contextmanager
 def false_service(answer: Callable[[Asked], Reply]) -> Iterator[Credentials]:
-    """A program that answers in the service's place."""
+    """Serve a program that answers in the service's place."""
     model = Model()
     model.answer = answer
     with serving(model, lifespan="off") as url:
@@ -135,10 +163,12 @@ def false_answers() -> dict[str, Callable[[Asked], Reply]]:
     """Return answers of a service that is slow, wrong or broken, by name."""
     text = {"text": "x", "tokens": 1, "results": 1, "complete": 1, "excerpts": 0}
     return {
-        "slow": lambda asked: replace(whole(text), pause=30.0, late=True),
-        "no JSON": lambda asked: replace(whole({}), chunks=[b"<html>"]),
-        "no text": lambda asked: whole({**text, "text": " "}),
-        "no counts": lambda asked: whole({"text": "x"}),
-        "an error": lambda asked: whole({"error": {"code": "busy", "message": "Try again."}}, 503),
-        "half an answer": lambda asked: replace(whole(text), breaks=True),
+        "slow": lambda request: replace(whole(text), pause=30.0, late=True),
+        "no JSON": lambda request: replace(whole({}), chunks=[b"<html>"]),
+        "no text": lambda request: whole({**text, "text": " "}),
+        "no counts": lambda request: whole({"text": "x"}),
+        "an error": lambda request: whole(
+            {"error": {"code": "busy", "message": "Try again."}}, 503
+        ),
+        "half an answer": lambda request: replace(whole(text), breaks=True),
     }

@@ -1,4 +1,7 @@
-"""Check the set-up of this machine, and say what to do about what is wrong."""
+"""Check the set-up of this machine, and say what to do about what is wrong.
+
+Long because each check is here once.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ from contextrender_bridge.base.settings import (
 )
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
+from contextrender_bridge.plugins.hosts import HOSTS
+from contextrender_bridge.plugins.hosts.base import dotted
 from contextrender_bridge.printing import add_json, print_json
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import RunRequest
@@ -83,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
             *network(),
             *service(),
             *agents(),
+            *plugins(),
         ]
     bad = any(finding.state == "bad" for finding in findings)
     if args.json:
@@ -214,6 +220,29 @@ def agents() -> Iterator[Finding]:
             continue
         told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
         yield Finding(name, told, advice=f"contextrender wrap {name}")
+
+
+def plugins() -> Iterator[Finding]:
+    """Return a finding for each agent that can have the plugin and is installed."""
+    data = data_dir().absolute()
+    for name, host in HOSTS.items():
+        installed = host.is_installed(data)
+        if shutil.which(name) is None and not installed:
+            continue
+        label, needed = (
+            f"{name} plugin",
+            f"needs {host.title} {dotted(host.least_version)} or newer",
+        )
+        version = host.version()
+        if not installed:
+            yield Finding(label, f"not installed; {needed}", advice=f"contextrender install {name}")
+        elif version and version < host.least_version:
+            sentence = f"installed in {host.title} {dotted(version)}, and {needed}"
+            yield Finding(label, sentence, "bad", f"update {host.title}")
+        elif problem := host.problem():
+            yield Finding(label, f"installed, but {problem}", "bad", "switch hooks on")
+        else:
+            yield Finding(label, f"installed in {host.title} {dotted(version) or '?'}")
 
 
 def _tried(what: str, load: Callable[[], str]) -> Finding:

@@ -1,4 +1,4 @@
-"""What an installation changes, as things that can be printed before they are done."""
+"""What an installation changes, as things that can be printed before they are process."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Rewrite:
 
     path: Path
     text: str = field(repr=False)
-    what: str
+    description: str
 
     def describe(self) -> str:
         """Return what it changes, as a line."""
-        return f"{self.what} in {self.path}"
+        return f"{self.description} in {self.path}"
 
     def apply(self) -> None:
         """Write the new text beside the file, then put it in its place."""
@@ -109,7 +109,7 @@ class RunProgram:
     def apply(self) -> None:
         """Run the command."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 list(self.words),
                 capture_output=True,
                 text=True,
@@ -121,7 +121,7 @@ class RunProgram:
             if not self.may_fail:
                 raise CommandError(f"`{shlex.join(self.words)}` failed: {error}") from None
             return
-        if done.returncode and not self.may_fail:
-            output = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            reason = output[-1] if output else f"exit code {done.returncode}"
+        if process.returncode and not self.may_fail:
+            output = (process.stderr.strip() or process.stdout.strip()).splitlines()
+            reason = output[-1] if output else f"exit code {process.returncode}"
             raise CommandError(f"`{shlex.join(self.words)}` failed: {reason}")

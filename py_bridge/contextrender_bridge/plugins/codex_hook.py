@@ -63,18 +63,18 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
         "model": str(event.get("model") or ""),
     }
     try:
-        known = stored_credentials(data)
+        credentials = stored_credentials(data)
     except NoCredentials:
         start_service([str(data)])
-        known = stored_credentials(data)
-    got = httpx.post(
-        f"{known.url}/v1/compact",
+        credentials = stored_credentials(data)
+    response = httpx.post(
+        f"{credentials.url}/v1/compact",
         json=request,
-        headers={"authorization": f"Bearer {known.token}"},
+        headers={"authorization": f"Bearer {credentials.token}"},
         timeout=ANSWER_SECONDS,
         trust_env=False,
     )
-    reply: dict[str, Any] = got.raise_for_status().json()
+    reply: dict[str, Any] = response.raise_for_status().json()
     if not reply["text"].strip():
         raise ValueError("the service sent no text")
     return reply

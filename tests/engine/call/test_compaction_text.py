@@ -5,7 +5,7 @@ from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch
 from contextrender_bridge.engine.call.compaction_text import (
     LEAST_TOKENS,
     CompactedResult,
-    Compaction,
+    CompactionText,
     SpokenText,
     choose_budget,
     choose_texts,
@@ -32,7 +32,7 @@ def written(
     results: list[CompactedResult],
     limit: int = LIMIT,
     summary: str = "",
-) -> Compaction:
+) -> CompactionText:
     texts = choose_texts(spoken, limit, COUNTER, has_summary=bool(summary))
     return write_compaction(BRANCH, texts, results, limit, COUNTER, summary)
 

@@ -1,4 +1,4 @@
-"""The text that replaces a history at an agent's compaction (docs/api.md, Compaction).
+"""The text that replaces a history at an agent's compaction (docs/api.md, CompactionText).
 
 It has the user's messages word for word, the newest texts of the assistant, and the results that
 the renderer selected, in the order of the history. No model writes any of it.
@@ -67,7 +67,7 @@ class TextChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class CompactionText:
     """The text, its size in tokens, and the positions of the results that it shows."""
 
     text: str
@@ -149,7 +149,7 @@ def write_compaction(
     limit: int,
     counter: TokenCounter,
     summary: str = "",
-) -> Compaction:
+) -> CompactionText:
     """Return the text, within `limit` tokens unless the summary alone is larger.
 
     Results that do not fit are omitted, excerpts before complete ones and old ones before new ones.
@@ -184,7 +184,7 @@ def write_compaction(
         [*opening, *([head] if head else []), *(body[place] for place in sorted(body)), LAST_LINE]
     )
     shown = [result for result in results if result.position in parts]
-    return Compaction(
+    return CompactionText(
         text,
         counter.text(text),
         tuple(result.position for result in shown if result.is_complete),

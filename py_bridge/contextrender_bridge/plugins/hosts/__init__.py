@@ -1,11 +1,11 @@
 """The agents that a plugin can be installed in, by the name of the program."""
 
 from contextrender_bridge.plugins.hosts.base import Host
-from contextrender_bridge.plugins.hosts.claude import ClaudeCode
-from contextrender_bridge.plugins.hosts.codex import CodexCli
-from contextrender_bridge.plugins.hosts.opencode import OpenCode
-from contextrender_bridge.plugins.hosts.pi import Pi
+from contextrender_bridge.plugins.hosts.claude import ClaudeHost
+from contextrender_bridge.plugins.hosts.codex import CodexHost
+from contextrender_bridge.plugins.hosts.opencode import OpenCodeHost
+from contextrender_bridge.plugins.hosts.pi import PiHost
 
 HOSTS: dict[str, Host] = {
-    host.program: host for host in (ClaudeCode(), Pi(), OpenCode(), CodexCli())
+    host.program: host for host in (ClaudeHost(), PiHost(), OpenCodeHost(), CodexHost())
 }

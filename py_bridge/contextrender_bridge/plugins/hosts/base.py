@@ -22,15 +22,15 @@ LIBRARY: Final = "contextrender.js"
 
 
 class Host(ABC):
-    """An agent. `program` is its command, `title` its name, and `least` the oldest version.
+    """An agent. `program` is its command, `title` its name, and `least_version` the oldest version.
 
-    `render_least` is the oldest version that can render each call; it is empty if none can.
+    `render_version` is the oldest version that can render each call; it is empty if none can.
     """
 
     program: str
     title: str
-    least: Version
-    render_least: Version = ()
+    least_version: Version
+    render_version: Version = ()
     modes: tuple[str, ...] = (COMPACT,)
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Host(ABC):
     def version(self) -> Version:
         """Return the version of the agent's program; empty if it is unknown."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [self.program, "--version"],
                 capture_output=True,
                 text=True,
@@ -66,8 +66,8 @@ class Host(ABC):
             )
         except (OSError, subprocess.TimeoutExpired):
             return ()
-        found = _VERSION.search(done.stdout) or _VERSION.search(done.stderr)
-        return tuple(int(part) for part in found[0].split(".")) if found else ()
+        match = _VERSION.search(process.stdout) or _VERSION.search(process.stderr)
+        return tuple(int(part) for part in match[0].split(".")) if match else ()
 
     def check(self, options: PluginOptions) -> None:
         """Raise CommandError if the mode or the agent's version does not fit."""
@@ -79,11 +79,11 @@ class Host(ABC):
         if shutil.which(self.program) is None:
             raise CommandError(f"{self.program} is not installed.")
         version = self.version()
-        least = self.render_least if options.mode == "render" else self.least
-        if version and version < least:
+        needed = self.render_version if options.mode == "render" else self.least_version
+        if version and version < needed:
             raise CommandError(
                 f"{self.title} {dotted(version)} is too old: the plugin in mode {options.mode} "
-                f"needs {dotted(least)} or newer."
+                f"needs {dotted(needed)} or newer."
             )
 
 
@@ -100,5 +100,5 @@ def library_files(options: PluginOptions, agent: str, *names: str) -> dict[str, 
 
 def folder_of(variable: str, default: Sequence[str]) -> Path:
     """Return the folder that a variable names, or the default below the user's home."""
-    named = os.environ.get(variable)
-    return Path(named).expanduser() if named else Path.home().joinpath(*default)
+    folder = os.environ.get(variable)
+    return Path(folder).expanduser() if folder else Path.home().joinpath(*default)

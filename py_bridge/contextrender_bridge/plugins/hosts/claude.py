@@ -31,13 +31,13 @@ MANAGED: Final = (
 ) / "managed-settings.json"
 
 
-class ClaudeCode(Host):
+class ClaudeHost(Host):
     """Claude Code."""
 
     program = "claude"
     title = "Claude Code"
-    least = (2, 1, 310)
-    render_least = (2, 1, 329)
+    least_version = (2, 1, 310)
+    render_version = (2, 1, 329)
     modes = (COMPACT, AFTER_SUMMARY, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:

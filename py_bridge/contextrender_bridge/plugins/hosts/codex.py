@@ -22,12 +22,12 @@ SPARE_TOKENS: Final = 1_000
 """By how many tokens Codex may count the text higher than we do."""
 
 
-class CodexCli(Host):
+class CodexHost(Host):
     """Codex."""
 
     program = "codex"
     title = "Codex"
-    least = (0, 169, 0)
+    least_version = (0, 169, 0)
     modes = (AFTER_SUMMARY,)
 
     def install(self, options: PluginOptions) -> list[Change]:
@@ -59,22 +59,22 @@ class CodexCli(Host):
 
 def with_block(text: str, settings: str) -> str:
     """Return a configuration with our part at its end. Raise CommandError if TOML forbids it."""
-    own = without_block(text)
-    joined = f"{own.rstrip()}\n\n" if own.strip() else ""
-    made = f"{joined}{FIRST_MARK}\n{settings}{LAST_MARK}\n"
+    user_text = without_block(text)
+    text_before = f"{user_text.rstrip()}\n\n" if user_text.strip() else ""
+    joined_text = f"{text_before}{FIRST_MARK}\n{settings}{LAST_MARK}\n"
     try:
-        _parse(made)
+        _parse(joined_text)
     except ValueError as error:
         raise CommandError(f"{_config()} cannot be extended ({error}).") from None
-    return made
+    return joined_text
 
 
 def without_block(text: str) -> str:
     """Return a configuration without our part."""
     if FIRST_MARK not in text:
         return text
-    own = _BLOCK.sub("\n", text)
-    return own if own.strip() else ""
+    remaining_text = _BLOCK.sub("\n", text)
+    return remaining_text if remaining_text.strip() else ""
 
 
 def _settings(options: PluginOptions) -> str:

@@ -18,13 +18,13 @@ PLUGIN = "contextrender.js"
 LIBRARY_FOLDER = "contextrender"
 
 
-class OpenCode(Host):
+class OpenCodeHost(Host):
     """opencode."""
 
     program = "opencode"
     title = "opencode"
-    least = (1, 17, 0)
-    render_least = (1, 17, 0)
+    least_version = (1, 17, 0)
+    render_version = (1, 17, 0)
     modes = (COMPACT, AFTER_SUMMARY, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:

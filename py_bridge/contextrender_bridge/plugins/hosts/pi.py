@@ -9,13 +9,13 @@ from contextrender_bridge.plugins.hosts.base import Host, folder_of, library_fil
 from contextrender_bridge.plugins.options import COMPACT, RENDER, PluginOptions, shipped_file
 
 
-class Pi(Host):
+class PiHost(Host):
     """pi."""
 
     program = "pi"
     title = "pi"
-    least = (0, 73, 1)
-    render_least = (0, 73, 1)
+    least_version = (0, 73, 1)
+    render_version = (0, 73, 1)
     modes = (COMPACT, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:

@@ -1,0 +1,1 @@
+"""Plugins: what installing them changes, and what their parts do."""

@@ -1,0 +1,148 @@
+"""`contextrender install` and `uninstall`: what they change, and that they can be repeated."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.plugins.hosts.codex import with_block, without_block
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.command import contextrender
+
+VERSIONS = {"claude": "2.1.332", "pi": "1.5.2", "opencode": "1.18.33", "codex": "0.171.0"}
+CLAUDE = """#!/bin/sh
+# A double of Claude Code's own plugin commands.
+settings="$HOME/.claude/settings.json"
+case "$*" in
+  --version) echo "{version} (Claude Code)" ;;
+  *"marketplace add"*) mkdir -p "$HOME/.claude" ;;
+  *"plugin install"*)
+    echo '{"enabledPlugins": {"contextrender@contextrender": true}}' > "$settings" ;;
+  *"plugin uninstall"*) [ -f "$settings" ] && echo '{}' > "$settings" ;;
+esac
+"""
+
+
+class Machine:
+    """A home with the agents' programs, and the commands run there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.bin = folder / "bin"
+        self.data = folder / "data"
+        for path in (self.home, self.bin):
+            path.mkdir()
+        for name in VERSIONS:
+            self.have(name, VERSIONS[name])
+
+    def have(self, name: str, version: str) -> None:
+        text = CLAUDE if name == "claude" else "#!/bin/sh\necho '{version}'\n"
+        program = self.bin / name
+        program.write_text(text.replace("{version}", version))
+        program.chmod(0o755)
+
+    def run(self, *words: str, status: int = 0) -> str:
+        paths = {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin"}
+        environment = {**paths, "CONTEXTRENDER_DATA": str(self.data)}
+        done = contextrender(*words, environment=environment)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def files(self) -> dict[str, bytes]:
+        folders = (self.home, self.data / "plugins")
+        found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return {str(path): path.read_bytes() for path in found}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_it_says_first_what_it_changes_and_undoes_it(machine: Machine, name: str) -> None:
+    before = machine.files()
+    planned = machine.run("install", name, "--dry-run")
+    assert machine.files() == before
+    printed = machine.run("install", name)
+    assert printed.startswith(planned)
+    installed = machine.files()
+    assert any("contextrender" in text.decode() for text in installed.values())
+    machine.run("install", name)
+    assert machine.files() == installed
+    assert f"{name} plugin" in machine.run("doctor", status=machine_status(machine))
+    assert f"contextrender uninstall {name}" in machine.run("uninstall", "--dry-run")
+    machine.run("uninstall", name, "--dry-run")
+    assert machine.files() == installed
+    machine.run("uninstall", name)
+    left = {
+        path: text for path, text in machine.files().items() if text.strip() not in (b"", b"{}")
+    }
+    assert left == before
+    assert "Nothing has to be changed." in machine.run("uninstall", name)
+
+
+def machine_status(machine: Machine) -> int:
+    """Return doctor's status: this home may lack other things."""
+    environment = {"HOME": str(machine.home), "PATH": f"{machine.bin}:/usr/bin:/bin"}
+    environment["CONTEXTRENDER_DATA"] = str(machine.data)
+    return contextrender("doctor", environment=environment).returncode
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_an_agent_that_is_too_old_or_missing_is_refused(machine: Machine, name: str) -> None:
+    machine.have(name, "0.0.9")
+    assert "0.0.9 is too old" in machine.run("install", name, status=1)
+    (machine.bin / name).unlink()
+    assert f"{name} is not installed" in machine.run("install", name, status=1)
+    assert machine.files() == {}
+
+
+def test_what_cannot_be_chosen_is_refused(machine: Machine) -> None:
+    assert "none for emacs" in machine.run("install", "emacs", status=2)
+    assert "no render" in machine.run("install", "codex", "--mode", "render", status=1)
+    assert "no after-summary" in machine.run("install", "pi", "--mode", "after-summary", status=1)
+    assert "--tokens must be from" in machine.run("install", "pi", "--tokens", "9", status=2)
+    machine.have("claude", "2.1.328")
+    assert "needs 2.1.329" in machine.run("install", "claude", "--mode", "render", status=1)
+
+
+def test_doctor_says_that_hooks_are_switched_off(machine: Machine) -> None:
+    machine.run("install", "claude")
+    settings = machine.home / ".claude" / "settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "disableAllHooks": True}))
+    assert "switches hooks off" in machine.run("doctor", status=1)
+
+
+def test_the_token_is_in_no_file_of_a_plugin(machine: Machine) -> None:
+    machine.data.mkdir()
+    secret = {"url": "http://127.0.0.1:9", "token": "sesame-1234"}
+    (machine.data / "credentials.json").write_text(json.dumps(secret))
+    for name in VERSIONS:
+        machine.run("install", name)
+    assert not any(b"sesame" in text for text in machine.files().values())
+
+
+SETTINGS = '[mcp_servers.contextrender]\ncommand = "x"\n'
+
+
+@given(
+    st.lists(
+        st.sampled_from(['model = "m"', "# mine", "", "[features]\nhooks = true", "[[a]]\nb = 1"]),
+        unique=True,
+    )
+)
+def test_codex_keeps_the_users_own_configuration(lines: list[str]) -> None:
+    text = "\n".join(sorted(lines, key=lambda line: line.startswith("["))) + "\n"
+    extended = with_block(text, SETTINGS)
+    assert tomllib.loads(extended) == {**tomllib.loads(text), **tomllib.loads(SETTINGS)}
+    assert with_block(extended, SETTINGS) == extended
+    assert without_block(extended).strip() == text.strip()
+
+
+def test_a_configuration_with_a_server_of_that_name_is_left_alone() -> None:
+    with pytest.raises(CommandError, match="cannot be extended"):
+        with_block('[mcp_servers.contextrender]\nurl = "mine"\n', SETTINGS)
