@@ -17,7 +17,7 @@ from contextrender_bridge.base.errors import (
     Unreachable,
 )
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.fitting import fitted
+from contextrender_bridge.client.fitting import apply_plan
 from contextrender_bridge.dialects import DIALECTS
 
 from tests.client.conftest import history
@@ -252,5 +252,5 @@ def test_the_line_of_parts_that_came_back_does_too() -> None:
     reply["substitutes"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
     reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
     reply["plan"] += [{"message": 2, "calls": [], "text": told, "arguments": None}]
-    (again,) = [m for m in fitted(body, transcript, reply).messages if m["role"] == "tool"]
+    (again,) = [m for m in apply_plan(body, transcript, reply).messages if m["role"] == "tool"]
     assert again["content"].startswith("[Parts of result 2, which left; call its tool again for")

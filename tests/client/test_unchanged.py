@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.base.wire import Json, loads
-from contextrender_bridge.client.history_cache import Unchanged, held_by
+from contextrender_bridge.client.history_cache import Unchanged, container_trees
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +40,7 @@ def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None
     cut = data.draw(st.integers(0, len(items)))
     unchanged = Unchanged()
     for part in (items[:cut], items[cut:]):
-        held = held_by(part)
+        held = container_trees(part)
         assert held is not None
         unchanged.add(part, held)
     assert unchanged.begins(items)
@@ -68,7 +68,7 @@ def test_of_a_long_history_what_is_old_is_looked_at_by_turns(
 ) -> None:
     monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK", 8)
     items: list[Json] = [{"role": "user", "content": [f"text {n}"]} for n in range(640)]
-    held = held_by(items)
+    held = container_trees(items)
     assert held is not None
     unchanged = Unchanged()
     unchanged.add(items, held)

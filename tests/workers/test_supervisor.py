@@ -33,7 +33,7 @@ def work(seat):
     return 0
 
 made = supervisor.Supervisor(
-    {count}, work, ready=lambda: say("ready"), gone=lambda pid: say("gone", pid)
+    {count}, work, ready=lambda: say("ready"), on_end=lambda pid: say("gone", pid)
 )
 sys.exit(made.run())
 """
@@ -80,7 +80,7 @@ def test_a_worker_that_is_stuck_is_replaced(count: int) -> None:
 
 
 def test_what_a_worker_says_is_done_ends_it() -> None:
-    with running("os._exit(supervisor.DONE)") as one:
+    with running("os._exit(supervisor.STOP)") as one:
         assert one.process.wait(30) == 0
 
 

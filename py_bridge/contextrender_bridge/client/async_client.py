@@ -19,10 +19,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _driven(
+def _method_of(
     flow: Callable[Concatenate[Core, P], Flow[T]],
 ) -> Callable[Concatenate[AsyncContextRender, P], Coroutine[Any, Any, T]]:
-    """The client's method that drives a flow of the core to its end."""
+    """Return the client method that runs a flow of the core to its end."""
 
     @connection.like(flow)
     async def method(client: AsyncContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -57,46 +57,48 @@ class AsyncContextRender:
 
     @property
     def url(self) -> str:
-        """Where the service is; empty while none is known."""
+        """The service's address; empty if none is known."""
         return self._core.url
 
     async def __aenter__(self) -> AsyncContextRender:
-        """The client itself."""
+        """Return the client."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Closes it."""
+        """Close the client."""
         await self.close()
 
     async def close(self) -> None:
-        """Gives back the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
-    def recorded(
+    def recorded_count(
         self, session: str, messages: Sequence[Mapping[str, Any]], *, token: str | None, line: str
     ) -> int:
-        """As `Core` has it: nothing is asked."""
-        return self._core.recorded(session, messages, token=token, line=line)
+        """Return `Core.recorded_count`; no request is sent."""
+        return self._core.recorded_count(session, messages, token=token, line=line)
 
-    render = _driven(Core.render)
-    fit = _driven(Core.fit)
-    sync = _driven(Core.sync)
-    explain = _driven(Core.explain)
-    recall = _driven(Core.recall)
-    list_sessions = _driven(Core.list_sessions)
-    inspect_session = _driven(Core.inspect_session)
-    export_session = _driven(Core.export_session)
-    import_session = _driven(Core.import_session)
-    delete_session = _driven(Core.delete_session)
-    call = _driven(Core.call)
+    render = _method_of(Core.render)
+    fit = _method_of(Core.fit)
+    sync = _method_of(Core.sync)
+    explain = _method_of(Core.explain)
+    recall = _method_of(Core.recall)
+    list_sessions = _method_of(Core.list_sessions)
+    inspect_session = _method_of(Core.inspect_session)
+    export_session = _method_of(Core.export_session)
+    import_session = _method_of(Core.import_session)
+    delete_session = _method_of(Core.delete_session)
+    call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
         with closing(flow):
             try:
                 step = next(flow)
                 while True:
-                    got = await self._take(step)
-                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
+                    outcome = await self._take(step)
+                    step = (
+                        flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+                    )
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -107,12 +109,12 @@ class AsyncContextRender:
         try:
             return await asyncio.wait_for(self._post(step), step.seconds)
         except (TimeoutError, httpx.TransportError) as error:
-            return connection.lost(self.url, step, error)
+            return connection.to_unreachable(self.url, step, error)
         except InvalidRequest as error:
             return error
 
     async def _post(self, step: Exchange) -> Answer:
-        got = await self._http.post(
+        response = await self._http.post(
             f"{self.url}{step.path}", content=step.body, headers=step.headers
         )
-        return Answer.read(got.status_code, got.content)
+        return Answer.read(response.status_code, response.content)

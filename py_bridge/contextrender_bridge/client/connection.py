@@ -1,7 +1,7 @@
-"""Calls of walkers: as JSON, with a good token, again where that helps, within a deadline.
+"""Calls of walkers as JSON, with a valid token, repeated if that may help, within a deadline.
 
-They are flows, generators of steps, as httpx has for auth: a flow yields what is to be done next
-and gets back what came of it; nothing in it is I/O.
+They are flows: generators that yield the next step and receive its outcome, like the auth flows of
+httpx. A flow does no I/O.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 TIMEOUT = 60.0
-"""Seconds that a call may take where it has no deadline."""
+"""Seconds that a call without a deadline may take."""
 RETRIES = 2
 FIRST_PAUSE = 0.05
 NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 PASSING = frozenset({0, 502, 503, 504})
-"""Statuses of failures that may be over at the next try."""
+"""Statuses of failures that may be temporary."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What to POST. `seconds`: the longest it may take, None for the driver's own limit."""
+    """A POST request. `seconds` is its time limit, None for the driver's own."""
 
     path: str
     fields: Mapping[str, Any] = field(repr=False)
@@ -63,8 +63,10 @@ class Exchange:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The session is for a balancer, and for a service of several processes: which has it in
-        memory.
+        """The request headers.
+
+        The session's header lets a load balancer, or a service of several processes, choose the
+        process that has the session cached.
         """
         headers = {"content-type": "application/json"}
         if self.token:
@@ -75,18 +77,18 @@ class Exchange:
 
 
 Step = Exchange | float
-"""What is to be done next; a number is a pause in seconds."""
+"""The next step of a flow; a number is a pause in seconds."""
 
 
 class Answer(NamedTuple):
-    """What an exchange ended in: the value of its body, None where that is no JSON."""
+    """The outcome of an exchange: its status and the JSON value of its body, or None."""
 
     status: int = 0
     value: Any = None
 
     @classmethod
     def read(cls, status: int, body: bytes) -> Answer:
-        """An answer that came as text."""
+        """Return the answer of a response."""
         try:
             return cls(status, wire.loads(body))
         except ValueError:
@@ -97,7 +99,7 @@ Flow = Generator[Step, Answer, T]
 
 
 def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
-    """Gives a client's method the name, documentation and signature of the flow it drives."""
+    """Give a client's method the name, documentation and signature of the flow that it runs."""
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
     def decorate(method: C) -> C:
@@ -110,8 +112,8 @@ def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     return decorate
 
 
-def lost(url: str, step: Exchange, error: Exception) -> Unreachable:
-    """What a failure to get an answer is: `late` where it had a deadline, which has passed."""
+def to_unreachable(url: str, step: Exchange, error: Exception) -> Unreachable:
+    """Return the error for an exchange without an answer: `late` if its time limit has passed."""
     reason = str(error) or type(error).__name__
     late = step.seconds is not None and _is_timeout(error)
     failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if late else None)
@@ -126,7 +128,7 @@ def _is_timeout(error: Exception) -> bool:
 
 
 class Connection:
-    """Where the service is and who asks it; its methods are flows."""
+    """The service's address and the caller's token. Its methods are flows."""
 
     def __init__(
         self,
@@ -135,85 +137,90 @@ class Connection:
         *,
         retries: int = RETRIES,
     ) -> None:
-        """As the clients have it. Raises NoCredentials for an address without a token.
+        """Find the service as the clients describe.
 
-        Where no address is known either, the local service is looked for at every call.
+        Raise NoCredentials for an address without a token. If no address is known, every call looks
+        for the local service.
         """
         self._own_token = token
         self._finds_service = not (url or current_settings().url)
         self.url = self.token = ""
         try:
-            known = resolve_credentials(url, self._own_token)
+            credentials = resolve_credentials(url, self._own_token)
         except NoCredentials:
             if not self._finds_service:
                 raise
         else:
-            self.url, self.token = known.url, known.token
+            self.url, self.token = credentials.url, credentials.token
         self._retries = retries
 
     def call(
-        self, walker: str, fields: Mapping[str, Any], token: str | None = None, until: float = inf
+        self, walker: str, fields: Mapping[str, Any], token: str | None = None, stop_at: float = inf
     ) -> Flow[Json]:
-        """A walker's report; fields that are None are left to the service. Raises NoCredentials.
+        """Return a walker's report. Raise NoCredentials if there is no service.
 
-        `token` is that of another user for this call; `until` is on the clock of `time.monotonic`.
+        Fields that are None are not sent. `token` is another user's, for this call. `stop_at` is
+        the deadline on the clock of `time.monotonic`.
         """
         if not self.url:
             self._find_service()
-        told = {name: value for name, value in fields.items() if value is not None}
+        set_fields = {name: value for name, value in fields.items() if value is not None}
         pause = FIRST_PAUSE
-        left = 0 if walker in NOT_REPEATABLE else self._retries
+        retries_left = 0 if walker in NOT_REPEATABLE else self._retries
         while True:
             try:
-                return (yield from self._report(f"/walker/{walker}", told, token, until))
+                return (yield from self._report(f"/walker/{walker}", set_fields, token, stop_at))
             except (Unreachable, ServerError) as error:
                 if isinstance(error, Unreachable) and self._has_moved():
                     continue
-                late = time.monotonic() + pause > until
-                if late or not left or error.status not in PASSING:
+                is_late = time.monotonic() + pause > stop_at
+                if is_late or not retries_left or error.status not in PASSING:
                     raise
-            left -= 1
+            retries_left -= 1
             yield pause
             pause *= 2
 
-    def _report(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
-        """The report; with the service's next token if the one found is no longer good."""
-        used = token or self.token
+    def _report(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
+        """Return the report.
+
+        If the token is no longer valid, try again with the service's new one.
+        """
+        current_token = token or self.token
         try:
-            answer = yield from self._post(path, fields, used, until)
+            answer = yield from self._post(path, fields, current_token, stop_at)
         except Unauthorized:
-            if token is not None or not self._refresh(used):
+            if token is not None or not self._refresh(current_token):
                 raise
-            answer = yield from self._post(path, fields, self.token, until)
+            answer = yield from self._post(path, fields, self.token, stop_at)
         if not answer.get("reports"):
             raise error_of(200, answer)
         return cast(Json, answer["reports"][0])
 
     def _find_service(self) -> None:
-        """Takes the address and the token of the local service. Raises NoCredentials."""
-        known = resolve_credentials(None, self._own_token)
-        self.url, self.token = known.url, known.token
+        """Read the local service's address and token. Raise NoCredentials."""
+        credentials = resolve_credentials(None, self._own_token)
+        self.url, self.token = credentials.url, credentials.token
 
     def _has_moved(self) -> bool:
-        """Whether the local service is at another address by now: it was started again."""
+        """Return whether the local service has restarted at another address."""
         before = self.url
         if self._finds_service:
             with suppress(NoCredentials):
                 self._find_service()
         return self.url != before
 
-    def _refresh(self, used: str) -> bool:
-        """Whether there is another token to try; another call may have found it already."""
-        if self.token == used and not self._own_token:
+    def _refresh(self, refused_token: str) -> bool:
+        """Return whether there is another token to try. Another call may have found it already."""
+        if self.token == refused_token and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token
             except NoCredentials:
                 return False
-        return self.token != used
+        return self.token != refused_token
 
-    def _post(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
-        """The object that answers. Raises a ContextRenderError."""
-        seconds = None if until == inf else max(0.001, until - time.monotonic())
+    def _post(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
+        """Return the object in the answer. Raise a ContextRenderError."""
+        seconds = None if stop_at == inf else max(0.001, stop_at - time.monotonic())
         status, value = yield Exchange(path, fields, token, seconds)
         if not (200 <= status < 300 and isinstance(value, dict)):
             raise error_of(status, value)

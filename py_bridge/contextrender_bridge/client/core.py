@@ -1,7 +1,7 @@
-"""The API as flows, for both clients: what each method sends and what it makes of the answer.
+"""The API as flows, which both clients run.
 
-It takes the whole message list every time and sends only what is new. Long because each method of
-the API is there once, with its documentation.
+Each method takes the whole message list and sends only the new messages. Long because it has each
+method of the API once, with its documentation.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextrender_bridge.client.connection import Connection, Flow
 from contextrender_bridge.client.fitting import (
     Failures,
     RenderedRequest,
+    apply_plan,
     dialect_of,
-    fitted,
     is_callers_mistake,
     name_of_body,
     reason_of,
@@ -46,22 +46,22 @@ from contextrender_bridge.dialects import Transcript
 Message = Mapping[str, Any]
 
 WARNED = 1024
-"""Histories that are remembered to have been warned of."""
+"""The number of histories for which a warning is remembered."""
 
 
 class Core(Connection):
-    """Every method is a flow that gives the reply, typed in `replies`, or raises.
+    """The API's methods. Each is a flow that returns the reply, typed in `replies`, or raises.
 
-    `token` calls as another user. `line` tells apart histories that run side by side in one
+    `token` calls as another user. `line` distinguishes histories that run in parallel in one
     session.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
         self.failures = Failures()
-        self._sent = HistoryCache()
+        self._histories = HistoryCache()
         self._warned: dict[Key, None] = {}
-        """Histories of which it was said that they are above their budget."""
+        """Histories for which the log says that they are above their budget."""
 
     def render(
         self,
@@ -83,28 +83,28 @@ class Core(Connection):
         token: str | None = None,
         line: str = "",
     ) -> Flow[RenderView]:
-        """Records what is new of `messages`, and answers with the history for the next model call.
+        """Record the new messages of a history and return the next call's prompt.
 
-        `budget`, `policy` and `parameters` are this call's, else the session's. `model`, on the
-        first call, is the model whose tokens are counted. With `output` "plan" the reply has the
-        plan instead of the messages. With `answer_before_commit` the service answers before the new
-        messages are on disk; if the write fails, the next call sends them again. `agent_defaults`:
-        use `contextrender_cache_aware` at 24,000 tokens unless call or session set another policy,
-        as for `fit`. Results of the tools `pinned_tools` (names with `*`, `?`) and of the calls
-        with the ids `pinned_calls` are shown while they fit; `kept` in the reply lists them.
-        `delivery` ("rendered", "full", "holdout") is what the model gets, `client` the caller's
-        name, `usage` the provider's usage of an earlier call (as in `record_usage`). Both are
-        recorded with the call.
+        `budget`, `policy` and `parameters` are for this call; otherwise those of the session are
+        used. `model`, on the first call, is the model whose tokens are counted. With `output`
+        "plan" the reply has the plan instead of the messages. With `answer_before_commit` the
+        service answers before the new messages are on disk; if the write fails, the next call sends
+        them again. `agent_defaults`: use `contextrender_cache_aware` at 24,000 tokens unless call
+        or session set another policy, as for `fit`. Results of the tools `pinned_tools` (names with
+        `*`, `?`) and of the calls with the ids `pinned_calls` are shown while they fit; `pinned` in
+        the reply lists them. `delivery` ("rendered", "full", "holdout") is what the model gets,
+        `client` the caller's name, `usage` the provider's usage of an earlier call (as in
+        `record_usage`). They are recorded with the call.
         """
-        asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
-        asked |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
-        how = {
+        settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
+        settings |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
+        modes = {
             "output": output,
             "answer_before_commit": answer_before_commit or None,
             "agent_defaults": agent_defaults or None,
         }
-        noted = {"delivery": delivery, "client": client, "usage": usage and dict(usage)}
-        fields = {"session": session, **asked, **how, **noted}
+        metadata = {"delivery": delivery, "client": client, "usage": usage and dict(usage)}
+        fields = {"session": session, **settings, **modes, **metadata}
         return cast(
             RenderView, (yield from self._send_new("render", messages, fields, token, line))
         )
@@ -128,20 +128,20 @@ class Core(Connection):
         token: str | None = None,
         line: str = "",
     ) -> Flow[RenderedRequest]:
-        """What to send to the model in place of `messages`; the original if anything goes wrong.
+        """Return what to send to the model instead of `messages`: the original if anything fails.
 
         An unknown policy, or an impossible budget or parameter, raises InvalidRequest.
 
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). Items that stay are the caller's own objects. `deadline` is in
-        seconds; without `fail_open` errors are raised. Without a session, one is named by how the
-        history begins. Results of `bypass_tools` stay as they are, on top of the budget. With
-        `recalls` excerpts name the result's number, for a model that has a tool to recall it.
-        `token`, `line`, `pinned_tools` and `pinned_calls` as for `render`. The defaults of
-        `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and `CONTEXTRENDER_POLICY`, else
-        the session's.
+        seconds; without `fail_open` errors are raised. Without `session`, the name is made from the
+        beginning of the history. Results of `bypass_tools` stay as they are, in addition to the
+        budget. With `recalls` excerpts name the result's number, for a model that has a tool to
+        recall it. `token`, `line`, `pinned_tools` and `pinned_calls` are as for `render`. The
+        defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
+        `CONTEXTRENDER_POLICY`, else the session's.
         """
-        until = time.monotonic() + deadline
+        stop_at = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         try:
             reader = dialect_of(dialect, body)
@@ -150,36 +150,38 @@ class Core(Connection):
             if session is None:
                 session = name_of_body(reader, body)
             key = (token, session, line)
-            past = self._sent.past(key, items)
+            past = self._histories.past(key, items)
             transcript = reader.read(body, past.transcript if past else None)
             if not transcript.messages:
                 return RenderedRequest(body)
             past = past if transcript.carried else None
-            settled = items[: transcript.settled]
-            now = self._sent.now(key, transcript.messages, settled, past)
-            ours = current_settings()
-            asked: dict[str, Any] = {"parameters": parameters, "model": model}
-            asked["budget"] = ours.budget if budget is None else budget
-            asked["policy"] = ours.policy if policy is None else policy
-            asked |= _pins(pinned_tools, pinned_calls)
-            bypass = _listed("bypass_tools", bypass_tools) or ()
+            stable_items = items[: transcript.settled]
+            snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
+            defaults = current_settings()
+            settings: dict[str, Any] = {"parameters": parameters, "model": model}
+            settings["budget"] = defaults.budget if budget is None else budget
+            settings["policy"] = defaults.policy if policy is None else policy
+            settings |= _pins(pinned_tools, pinned_calls)
+            bypass = _to_list("bypass_tools", bypass_tools) or ()
             fields = {
-                **asked,
+                **settings,
                 "output": "plan",
                 "session": session,
                 "answer_before_commit": True,
                 "agent_defaults": True,
             }
-            send = self._send("render", key, now, transcript.messages, fields, until, transcript)
+            send = self._send(
+                "render", key, snapshot, transcript.messages, fields, stop_at, transcript
+            )
             reply = cast(RenderView, (yield from send))
-            left = fitted(body, transcript, reply, bypass, recalls=recalls)
+            rendered = apply_plan(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
-            if left.failure and key not in self._warned:
+            if rendered.failure and key not in self._warned:
                 self._warned[key] = None
                 if len(self._warned) > WARNED:
                     del self._warned[next(iter(self._warned))]
-                self.failures.add(left.failure)
-            return left
+                self.failures.add(rendered.failure)
+            return rendered
         except Exception as failure:
             if not fail_open or is_callers_mistake(failure):
                 raise
@@ -198,7 +200,7 @@ class Core(Connection):
         token: str | None = None,
         line: str = "",
     ) -> Flow[SyncView]:
-        """Records what is new of `messages`; `settings` become the session's own.
+        """Record the new messages of a history. `settings` become the session's own.
 
         With `one_conversation` messages that would begin a new branch raise OtherConversation.
         """
@@ -222,10 +224,10 @@ class Core(Connection):
         parameters: Mapping[str, float] | None = None,
         token: str | None = None,
     ) -> Flow[ExplainView]:
-        """Why each result is shown or not at a turn, the next one unless given."""
-        where = {"session": session, "turn": turn, "branch": branch}
-        asked = {"budget": budget, "policy": policy, "parameters": parameters}
-        return cast(ExplainView, (yield from self.call("explain", {**where, **asked}, token)))
+        """Return why the prompt of a turn shows or omits each result; the next turn by default."""
+        place = {"session": session, "turn": turn, "branch": branch}
+        settings = {"budget": budget, "policy": policy, "parameters": parameters}
+        return cast(ExplainView, (yield from self.call("explain", {**place, **settings}, token)))
 
     def recall(
         self,
@@ -237,9 +239,9 @@ class Core(Connection):
         branch: int | None = None,
         token: str | None = None,
     ) -> Flow[RecallView]:
-        """Complete results: those at the positions `results`, or those that answer `query` best."""
-        wanted = {"results": results and list(results), "query": query, "limit": limit}
-        fields = {"session": session, "branch": branch, **wanted}
+        """Return complete results: those at the positions `results`, or the best for `query`."""
+        selection = {"results": results and list(results), "query": query, "limit": limit}
+        fields = {"session": session, "branch": branch, **selection}
         return cast(RecallView, (yield from self.call("recall", fields, token)))
 
     def list_sessions(
@@ -252,43 +254,43 @@ class Core(Connection):
         prices: list[str] | None = None,
         token: str | None = None,
     ) -> Flow[SessionPage]:
-        """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
+        """Return a page of the caller's sessions, the newest first.
 
-        With a `query`, only those with it in their name, folder, client, model or tools;
-        `since` a day those active from then on. Costs are at `prices` of one's own, else at the
-        list's.
+        `next` is the cursor of the next page. `query` limits the list to sessions with that in
+        their name, folder, client, model or tools, `since` to those active from that day on. Costs
+        are at the caller's own `prices`, else at list prices.
         """
-        paged = {"limit": limit, "cursor": cursor}
-        fields = {**paged, "query": query, "since": since, "prices": prices}
+        page = {"limit": limit, "cursor": cursor}
+        fields = {**page, "query": query, "since": since, "prices": prices}
         return cast(SessionPage, (yield from self.call("list_sessions", fields, token)))
 
     def inspect_session(self, session: str, *, branch: int | None = None) -> Flow[InspectView]:
-        """A session's shape, without contents."""
+        """Return the shape of a session, without contents."""
         fields = {"session": session, "branch": branch}
         return cast(InspectView, (yield from self.call("inspect_session", fields)))
 
     def export_session(self, session: str) -> Flow[ExportView]:
-        """A whole session, to be kept or imported elsewhere."""
+        """Return a whole session, to store or import elsewhere."""
         return cast(ExportView, (yield from self.call("export_session", {"session": session})))
 
     def import_session(
         self, data: Mapping[str, Any], *, session: str | None = None
     ) -> Flow[SyncView]:
-        """Makes a session from an export, under its own name unless `session` is given."""
+        """Make a session from an export, under its own name unless `session` is given."""
         fields = {"data": data, "session": session}
         return cast(SyncView, (yield from self.call("import_session", fields)))
 
     def delete_session(self, session: str, *, updated_at: float | None = None) -> Flow[DeleteView]:
-        """Deletes a session; with `updated_at` only if it was not written since, else 409."""
-        self._sent.forget((None, session, ""))
+        """Delete a session. With `updated_at` raise Conflict if it was written since then."""
+        self._histories.forget((None, session, ""))
         fields = {"session": session, "updated_at": updated_at}
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
 
-    def recorded(
+    def recorded_count(
         self, session: str, messages: Sequence[Message], *, token: str | None, line: str
     ) -> int:
-        """How many of the first messages a call is known to have recorded."""
-        past = self._sent.past((token, session, line), messages)
+        """Return how many of the first messages are known to be recorded."""
+        past = self._histories.past((token, session, line), messages)
         return past.known.messages if past else 0
 
     def _send_new(
@@ -299,50 +301,52 @@ class Core(Connection):
         token: str | None,
         line: str,
     ) -> Flow[Json]:
-        """Sends the messages after those the service has; all of them when it disagrees."""
+        """Send the messages that the service does not have; all of them if its history differs."""
         messages = list(messages)
         key = (token, fields["session"], line)
-        past = self._sent.past(key, messages)
-        # What `fit` recorded is what it read the same items as.
+        past = self._histories.past(key, messages)
+        # `fit` recorded its own reading of the items, not these messages.
         past = past if past and past.transcript is None else None
-        now = self._sent.now(key, messages, messages, past)
-        return (yield from self._send(walker, key, now, messages, fields, inf))
+        snapshot = self._histories.snapshot(key, messages, messages, past)
+        return (yield from self._send(walker, key, snapshot, messages, fields, inf))
 
     def _send(
         self,
         walker: str,
         key: Key,
-        now: HistorySnapshot,
+        snapshot: HistorySnapshot,
         messages: Sequence[Message],
         fields: Mapping[str, Any],
-        until: float,
+        stop_at: float,
         transcript: Transcript | None = None,
     ) -> Flow[Json]:
-        def send_from(known: RecordedPrefix) -> Flow[Json]:
-            place = {"offset": known.messages, "prefix": known.digest}
-            fresh = messages[known.messages :]
-            return self.call(walker, {**fields, **place, "messages": fresh}, key[0], until)
+        def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
+            position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
+            new_messages = messages[recorded_prefix.messages :]
+            return self.call(
+                walker, {**fields, **position, "messages": new_messages}, key[0], stop_at
+            )
 
         try:
-            reply = yield from send_from(now.known)
+            reply = yield from send_from(snapshot.known)
         except HistoryDiverged:
-            if not now.known.messages:
+            if not snapshot.known.messages:
                 raise
             reply = yield from send_from(RecordedPrefix())
-        known = RecordedPrefix(len(messages), now.fingerprint, reply["digest"])
-        self._sent.remember(key, now, known, transcript)
+        recorded_prefix = RecordedPrefix(len(messages), snapshot.fingerprint, reply["digest"])
+        self._histories.remember(key, snapshot, recorded_prefix, transcript)
         return reply
 
 
 def _pins(pinned_tools: Sequence[str] | None, pinned_calls: Sequence[str] | None) -> Json:
     return {
-        "pinned_tools": _listed("pinned_tools", pinned_tools),
-        "pinned_calls": _listed("pinned_calls", pinned_calls),
+        "pinned_tools": _to_list("pinned_tools", pinned_tools),
+        "pinned_calls": _to_list("pinned_calls", pinned_calls),
     }
 
 
-def _listed(setting: str, names: Sequence[str] | None) -> list[str] | None:
-    """Names as a list. Raises InvalidRequest for one text in place of a list."""
+def _to_list(setting: str, names: Sequence[str] | None) -> list[str] | None:
+    """Return names as a list. Raise InvalidRequest for a text instead of a list."""
     if isinstance(names, str):
         raise InvalidRequest(f"{setting} is a list of names", setting=True)
     return None if names is None else list(names)

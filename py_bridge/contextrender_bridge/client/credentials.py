@@ -17,7 +17,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the service is and who is asking."""
+    """The service's address and the caller's token."""
 
     url: str
     token: str = field(repr=False)
@@ -28,14 +28,14 @@ class Credentials:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Return whether an address is this machine's own."""
     return urlsplit(url).hostname in LOOPBACK
 
 
 def load_credentials(folder: Path | None = None) -> Credentials:
-    """`CONTEXTRENDER_URL` and `CONTEXTRENDER_TOKEN`, each else from the file the server wrote.
+    """Return `CONTEXTRENDER_URL` and `CONTEXTRENDER_TOKEN`, each else from the server's file.
 
-    Raises NoCredentials.
+    Raise NoCredentials.
     """
     return resolve_credentials(None, None, folder)
 
@@ -43,31 +43,31 @@ def load_credentials(folder: Path | None = None) -> Credentials:
 def resolve_credentials(
     url: str | None, token: str | None, folder: Path | None = None
 ) -> Credentials:
-    """Address and token: as given, else from the environment, else those of the local server.
+    """Return address and token: as given, else from the environment, else the local server's.
 
     The local server's token, which it wrote to `folder`, never leaves this machine: an address
-    elsewhere needs a token of its own. Raises NoCredentials.
+    elsewhere needs a token of its own. Raise NoCredentials.
     """
     url = (url or current_settings().url).rstrip("/")
     token = token or current_settings().token
     if url and token:
         return Credentials(url, token)
     path = (folder or data_dir()) / FILE_NAME
-    found = stored_credentials(path.parent)
+    credentials = stored_credentials(path.parent)
     if url and not token and not is_local(url):
         raise NoCredentials(
             f"The token in {path} is not for {url}, which is not this machine: give its own, or "
             "set CONTEXTRENDER_TOKEN."
         )
-    return Credentials(url or found.url, token or found.token)
+    return Credentials(url or credentials.url, token or credentials.token)
 
 
 def stored_credentials(folder: Path) -> Credentials:
-    """Those that the server of a data folder wrote. Raises NoCredentials."""
+    """Read the credentials that the server of a data folder wrote. Raise NoCredentials."""
     path = folder / FILE_NAME
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return Credentials(str(stored["url"]), str(stored["token"]))
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return Credentials(str(fields["url"]), str(fields["token"]))
     except FileNotFoundError:
         raise NoCredentials(
             f"There is no {path}: start `contextrender serve`, or set CONTEXTRENDER_URL and "

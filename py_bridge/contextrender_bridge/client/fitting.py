@@ -1,8 +1,8 @@
-"""A request's history made to fit its budget, or left as it was: nothing here fails a model call.
+"""Rendering of a request's history within its budget, which never fails a model call.
 
 `fit` of either client reads the request in its dialect, asks the service for a plan, and applies
-it to the original items. When the service is down, late or wrong, the original goes through; a
-counter and one line in the log say so, never with contents.
+it to the original items. If the service is down, late or wrong, the original is sent. A counter and
+one line in the log report that, never with contents.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Body = Mapping[str, Any]
 _RECALL = re.compile(r"; recall result \d+ for all of it(?=:?\]\n)")
 BYTES_A_TOKEN = 4
 """An estimate, for a warning alone."""
-_AGAIN = "; call its tool again for all of it"
-"""What the line above an excerpt or a compaction says (`engine.plan.excerpt_text`)."""
+_CALL_AGAIN = "; call its tool again for all of it"
+"""The end of the line above an excerpt or a summary (`engine.plan.excerpt_text`)."""
 
 ABOVE_BUDGET = ("unpaired_results", "unreadable_messages")
-"""Failures of requests that were rendered, and are above their budget all the same."""
+"""Failures of requests that were rendered but are still above their budget."""
 _ABOVE_BUDGET = "history sent above its budget"
 
 log = logging.getLogger("contextrender")
@@ -44,10 +44,11 @@ log = logging.getLogger("contextrender")
 
 @dataclass(frozen=True)
 class RenderedRequest:
-    """What to send to the model. `failure` says why it is the original, where that was not meant.
+    """The request to send to the model. `failure` says why it is unintentionally the original.
 
     `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
-    `beyond`: how many results are there on top of what the service counted.
+    `results_beyond_budget` counts results that are shown in addition to those that the service
+    counted.
     """
 
     body: Body
@@ -56,55 +57,55 @@ class RenderedRequest:
     failure: str = ""
     transcript: Transcript | None = field(default=None, repr=False)
     plan: MessagePlan | None = field(default=None, repr=False)
-    beyond: int = 0
+    results_beyond_budget: int = 0
 
     @property
     def messages(self) -> Any:
-        """The messages of `body`, for dialects that have them."""
+        """The messages of `body`, in dialects that have them."""
         return self.body.get("messages")
 
 
 class Failures:
-    """How often the original went through, by reason; safe between threads."""
+    """Counts of requests that were sent unchanged, by reason; safe between threads."""
 
     def __init__(self) -> None:
-        """Starts at none; `heard` is told every reason as well."""
-        self.heard: Callable[[str], None] = lambda reason: None
+        """Start with no failures. `on_failure` is called with every reason."""
+        self.on_failure: Callable[[str], None] = lambda reason: None
         self._counts: Counter[str] = Counter()
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()
 
     def add(self, reason: str, remedy: str = "") -> None:
-        """Counts one and logs it; with a `remedy` only the first of a row."""
+        """Count a failure and log it; with a `remedy` log only the first of several in a row."""
         with self._lock:
             self._counts[reason] += 1
-            again = bool(remedy) and reason in self._said
-            self._said.add(reason)
-        self.heard(reason)
-        if not again:
+            is_repeated = bool(remedy) and reason in self._reported
+            self._reported.add(reason)
+        self.on_failure(reason)
+        if not is_repeated:
             text = _ABOVE_BUDGET if reason in ABOVE_BUDGET else "history sent unchanged"
             log.warning("%s (%s)%s", text, reason, remedy and f": {remedy}")
 
     def end(self) -> None:
-        """A history was fitted: what fails after it is said again."""
+        """Note a success: the next failure is logged again."""
         with self._lock:
-            self._said.clear()
+            self._reported.clear()
 
     def counts(self) -> dict[str, int]:
-        """The counts by reason."""
+        """Return the counts by reason."""
         with self._lock:
             return dict(self._counts)
 
 
 def dialect_of(name: str, body: Body) -> Dialect:
-    """The dialect of that name; of chat requests also the one with results as text."""
+    """Return the dialect `name`; for some chat requests the one with results as text."""
     if name == "chat" and not _uses_tools(body) and has_observations(body):
         return OBSERVATIONS
     return DIALECTS[name]
 
 
 def _uses_tools(body: Body) -> bool:
-    """Whether a chat request has tools, or calls of some; else its messages can be looked at."""
+    """Return whether a chat request has tools, or tool calls in its messages."""
     items = body.get("messages")
     if body.get("tools") or body.get("functions") or not isinstance(items, list):
         return True
@@ -114,7 +115,7 @@ def _uses_tools(body: Body) -> bool:
     return False
 
 
-def fitted(
+def apply_plan(
     body: Body,
     transcript: Transcript,
     reply: RenderView,
@@ -122,32 +123,32 @@ def fitted(
     *,
     recalls: bool = False,
 ) -> RenderedRequest:
-    """Return what a render reply with a plan makes of a request.
+    """Apply the plan of a render reply to a request.
 
     Results of the tools `bypass` (names, globs) are complete in any case. If a summary of the
-    history has replaced one of them, the whole request stays.
-    Unless the model `recalls`, by a tool, excerpts say to call the result's own tool again.
+    history replaces one of them, the whole request stays unchanged. Unless the model `recalls`
+    results by a tool, excerpts tell it to call the result's own tool again.
     """
-    shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
+    planned, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
     if not recalls and not has_recall_tool(body):
-        cut = {replaced["position"] for replaced in reply["substitutes"]}
-        shown = [_without_recall(item) if item["message"] in cut else item for item in shown]
-    plan = transcript.plan(shown, breakpoints)
-    summaries = {shown["position"] for shown in reply["substitutes"] if shown["kind"] == "summary"}
-    beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
-    if summaries.intersection(beyond):
+        cut = {item["position"] for item in reply["substitutes"]}
+        planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
+    plan = transcript.plan(planned, breakpoints)
+    summaries = {item["position"] for item in reply["substitutes"] if item["kind"] == "summary"}
+    extra_results = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
+    if summaries.intersection(extra_results):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
-    for result in beyond:
+    for result in extra_results:
         plan.show_result(result)
-    left = body
+    new_body = body
     if any(
         reply[name] for name in ("omitted", "substitutes", "dropped_turns", "truncated_messages")
     ):
-        left = transcript.apply(plan)
-    changed = left is not body and left != body
+        new_body = transcript.apply(plan)
+    changed = new_body is not body and new_body != body
     failure = _over_budget(transcript, plan, reply, changed=changed)
-    count = len(beyond) + (len(plan.shown_strays()) if changed else 0)
-    return RenderedRequest(left, changed, reply, failure, transcript, plan, count)
+    count = len(extra_results) + (len(plan.shown_strays()) if changed else 0)
+    return RenderedRequest(new_body, changed, reply, failure, transcript, plan, count)
 
 
 def _over_budget(
@@ -156,50 +157,54 @@ def _over_budget(
     """Return why a request is above its budget though it was rendered; empty if it is not."""
     if not changed and plan.hidden() + plan.shown_strays():
         return "unpaired_results"
-    unread = sum(len(wire.dumps(item)) for item in transcript.unread_items()) // BYTES_A_TOKEN
-    if not unread:
+    unread_tokens = (
+        sum(len(wire.dumps(item)) for item in transcript.unread_items()) // BYTES_A_TOKEN
+    )
+    if not unread_tokens:
         return ""
-    sent = reply["tokens_after" if changed else "tokens_before"]
-    return "unreadable_messages" if sent + unread > reply["budget"] else ""
+    prompt_tokens = reply["tokens_after" if changed else "tokens_before"]
+    return "unreadable_messages" if prompt_tokens + unread_tokens > reply["budget"] else ""
 
 
 def write_prompt(
     messages: Sequence[Json],
-    shown: Sequence[PlannedMessage],
-    replaced: Collection[int],
+    planned: Sequence[PlannedMessage],
+    substitutes: Collection[int],
     recalls: bool,
 ) -> list[Json]:
-    """Return the messages that `fitted` makes of a chat request with this plan.
+    """Apply a plan to the messages of a chat request.
 
-    `replaced` are the positions of results that another text replaces; `recalls`: the model has a
-    tool that recalls results.
+    `substitutes` are the positions of results that another text replaces. `recalls` tells whether
+    the model has a tool that recalls results.
     """
     if not recalls:
-        shown = [_without_recall(item) if item["message"] in replaced else item for item in shown]
+        planned = [
+            _without_recall(item) if item["message"] in substitutes else item for item in planned
+        ]
     transcript = DIALECTS["chat"].read({"messages": list(messages)})
-    written: list[Json] = transcript.apply(transcript.plan(shown))["messages"]
-    return written
+    prompt: list[Json] = transcript.apply(transcript.plan(planned))["messages"]
+    return prompt
 
 
-def _without_recall(shown: PlannedMessage) -> PlannedMessage:
-    text = shown["text"]
-    return {**shown, "text": _RECALL.sub(_AGAIN, text)} if text else shown
+def _without_recall(planned: PlannedMessage) -> PlannedMessage:
+    text = planned["text"]
+    return {**planned, "text": _RECALL.sub(_CALL_AGAIN, text)} if text else planned
 
 
 def has_recall_tool(body: Body) -> bool:
-    """Whether a request of any dialect offers the model a tool that recalls results."""
+    """Return whether a request of any dialect offers the model a tool that recalls results."""
     tools = body.get("tools")
     for tool in tools if isinstance(tools, (list, tuple)) else ():
         if isinstance(tool, Mapping):
             function = tool.get("function")
-            named = function if isinstance(function, Mapping) else tool
-            if "recall" in str(named.get("name")).lower():
+            declaration = function if isinstance(function, Mapping) else tool
+            if "recall" in str(declaration.get("name")).lower():
                 return True
     return False
 
 
 def reason_of(failure: BaseException) -> str:
-    """A short name of what went wrong, without contents."""
+    """Return a short name of a failure, without contents."""
     if isinstance(failure, ContextRenderError):
         return failure.code
     if type(failure).__name__ == "TimeoutError":  # a caller's own deadline, asyncio's or another
@@ -208,7 +213,7 @@ def reason_of(failure: BaseException) -> str:
 
 
 def remedy_of(failure: BaseException) -> str:
-    """What a person can do where no service is there; empty for other failures."""
+    """Return what a person can do if there is no service; empty for other failures."""
     if isinstance(failure, NoCredentials):
         return failure.message
     if isinstance(failure, Unreachable) and failure.code == Unreachable.code:
@@ -217,20 +222,21 @@ def remedy_of(failure: BaseException) -> str:
 
 
 def is_callers_mistake(failure: Exception) -> bool:
-    """Whether a budget, policy or parameter cannot be: no later call would go better."""
+    """Return whether a budget, policy or parameter is invalid, so that no later call would work."""
     return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))
 
 
 def name_of(messages: Sequence[Body], caller: str = "") -> str:
-    """Names a session by how its history begins, where the runtime has no name.
+    """Make a session name from the beginning of a history.
 
-    The same for every call of one history; `caller` keeps those of others apart.
+    All calls of one history get the same name. `caller` separates the histories of different
+    callers.
     """
     return f"auto-{wire.digest_of(caller, _opening(messages))}"
 
 
 def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
-    """That of a body's history; most times the first items tell it."""
+    """Make a session name from a request body; mostly its first items suffice."""
     items: Any = body.get(reader.key)
     for end, item in enumerate(items if isinstance(items, list) else [], 1):
         if isinstance(item, Mapping) and item.get("role") == "user":
@@ -238,12 +244,12 @@ def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
             if any(message["role"] == "user" for message in opening):
                 return name_of(opening)
             break
-    whole = reader.read(body).messages
-    return name_of(whole) if whole else ""
+    messages = reader.read(body).messages
+    return name_of(messages) if messages else ""
 
 
 def _opening(messages: Sequence[Body]) -> list[Body]:
-    """The first messages, up to the first of the user."""
+    """Return the first messages, up to the first one of the user."""
     for position, message in enumerate(messages):
         if message["role"] == "user":
             return list(messages[: position + 1])

@@ -1,10 +1,10 @@
-"""The history that the server already has of each session, so a client sends only new messages.
+"""The history that the server has of each session, so that a client sends only new messages.
 
-Text cannot change in Python; only the dicts and lists that hold it can. `gc.get_referents` lists
-what they hold, and two lists of the same objects are compared without reading their texts. A call
-compares the newest objects and takes turns on the older ones, so its cost does not grow with the
-history. Dict keys are not listed: a key renamed in place, in the same order, goes unnoticed.
-Long because comparing objects and remembering what was sent share the same lists.
+Texts cannot change in Python; only the dicts and lists that contain them can. `gc.get_referents`
+lists their contents, and two lists of the same objects are compared without reading texts. A call
+compares the newest objects and a part of the older ones, so its cost does not grow with the
+history. Dict keys are not listed: a key that is renamed in place, in the same order, goes
+unnoticed. Long because comparing objects and remembering histories share the same lists.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from contextrender_bridge.dialects.base import Transcript
 
 Message = Mapping[str, Any]
 Key = tuple["str | None", str, str]
-"""A user's token where it is not the client's own, a session, and which of its histories."""
+"""A user's token (None for the client's own), a session, and the name of one of its histories."""
 
 REMEMBERED = 1024
 MOST_CHARACTERS = 64 * 2**20
-"""Of texts that are kept alive to see that they are unchanged; of older histories there are only
-fingerprints, and all of them is read again."""
+"""The limit of the texts that are kept in memory, to see that they are unchanged.
+
+Older histories have only fingerprints, and are read completely.
+"""
 
 BLOCK = 1024
-"""Dicts and lists that are looked at together."""
+"""Dicts and lists that are compared together."""
 BLOCKS = 4
-"""So many of the newest blocks are looked at in each call, and as many of the others."""
+"""The number of newest blocks that each call compares; it compares as many of the others."""
 ITEMS = 64
 _LEAVES = frozenset({str, int, float, bool, type(None), bytes})
 _HOLDERS = frozenset({dict, list, tuple})
@@ -41,39 +43,39 @@ _DEEPEST = 64
 
 
 class ContainerTree(NamedTuple):
-    """What some items hold, at any depth: the holders, and what these hold in turn."""
+    """The containers among some items, at any depth (`holders`), and their contents (`values`)."""
 
     holders: list[Any]
     values: list[Any]
 
-    def is_as_it_was(self) -> bool:
-        """Whether they hold the same objects now."""
+    def is_unchanged(self) -> bool:
+        """Return whether the containers still have the same contents."""
         return gc.get_referents(*self.holders) == self.values
 
 
-def held_by(items: Sequence[Any]) -> list[ContainerTree] | None:
-    """By a few items each; None where they hold anything but plain values."""
-    found = [_held_by(items[at : at + ITEMS]) for at in range(0, len(items), ITEMS)]
-    return None if None in found else [held for held in found if held is not None]
+def container_trees(items: Sequence[Any]) -> list[ContainerTree] | None:
+    """Return a tree for every few items; None if they contain anything but plain values."""
+    trees = [_container_tree(items[at : at + ITEMS]) for at in range(0, len(items), ITEMS)]
+    return None if None in trees else [tree for tree in trees if tree is not None]
 
 
-def _held_by(items: Sequence[Any]) -> ContainerTree | None:
-    found = ContainerTree([], [])
+def _container_tree(items: Sequence[Any]) -> ContainerTree | None:
+    tree = ContainerTree([], [])
     level = [item for item in items if type(item) not in _LEAVES]
     for _ in range(_DEEPEST):
         if not level:
-            return found
+            return tree
         if not _HOLDERS.issuperset(map(type, level)):
             return None
         values = gc.get_referents(*level)
-        found.holders.extend(level)
-        found.values.extend(values)
+        tree.holders.extend(level)
+        tree.values.extend(values)
         level = [value for value in values if type(value) not in _LEAVES]
     return None
 
 
 class Unchanged:
-    """The first items of a history, as they were; it keeps them, and so their texts, alive."""
+    """The first items of a history, unchanged. It keeps them, and so their texts, in memory."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
@@ -85,29 +87,29 @@ class Unchanged:
         return len(self._items)
 
     def begins(self, items: Sequence[Any]) -> bool:
-        """Whether `items` begin with those it has, and what it looks at is as it was."""
+        """Return whether `items` begin with these, and the compared blocks are unchanged."""
         if items[: len(self._items)] != self._items:
             return False
-        older = self._blocks[:-BLOCKS]
-        if self._turn >= len(older):
+        older_blocks = self._blocks[:-BLOCKS]
+        if self._turn >= len(older_blocks):
             self._turn = 0
-        looked = [*self._blocks[-BLOCKS:], *older[self._turn : self._turn + BLOCKS]]
+        compared = [*self._blocks[-BLOCKS:], *older_blocks[self._turn : self._turn + BLOCKS]]
         self._turn += BLOCKS
-        return all(block.is_as_it_was() for block in looked)
+        return all(block.is_unchanged() for block in compared)
 
-    def add(self, items: Sequence[Any], held: Sequence[ContainerTree]) -> None:
-        """More items, and what they hold."""
+    def add(self, items: Sequence[Any], trees: Sequence[ContainerTree]) -> None:
+        """Add more items with their containers."""
         self._items.extend(items)
-        for more in held:
+        for tree in trees:
             if not self._blocks or len(self._blocks[-1].holders) >= BLOCK:
                 self._blocks.append(ContainerTree([], []))
-            self._blocks[-1].holders.extend(more.holders)
-            self._blocks[-1].values.extend(more.values)
-            self.characters += sum(len(value) for value in more.values if type(value) is str)
+            self._blocks[-1].holders.extend(tree.holders)
+            self._blocks[-1].values.extend(tree.values)
+            self.characters += sum(len(value) for value in tree.values if type(value) is str)
 
 
 class Fingerprint:
-    """A hash of messages, which goes on with those that follow."""
+    """A hash of messages that can be extended with later ones."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self._hash = hashlib.sha256(b"".join(map(_shape, messages)))
@@ -117,8 +119,8 @@ class Fingerprint:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def followed_by(self, messages: Sequence[Message]) -> Fingerprint:
-        """That of the messages it is of, and these."""
+    def extended(self, messages: Sequence[Message]) -> Fingerprint:
+        """Return the fingerprint of these messages and more."""
         longer = Fingerprint()
         longer._hash = self._hash.copy()
         longer._hash.update(b"".join(map(_shape, messages)))
@@ -127,7 +129,7 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class RecordedPrefix:
-    """The first `messages` of a history are recorded; `digest` is the service's for them."""
+    """The recorded part of a history: its first `messages`, and the service's digest of them."""
 
     messages: int = 0
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
@@ -136,7 +138,7 @@ class RecordedPrefix:
 
 @dataclass(frozen=True)
 class Past:
-    """What was read of a history: so many items as the caller has them, and their transcript."""
+    """The part of a history that was read before: its number of items, and their transcript."""
 
     known: RecordedPrefix
     unchanged: Unchanged = field(default_factory=Unchanged)
@@ -146,7 +148,7 @@ class Past:
 
 @dataclass(frozen=True)
 class HistorySnapshot:
-    """A history as a call finds it: the part that is recorded, and all of it."""
+    """A history at the time of a call: its recorded part, and all of it."""
 
     known: RecordedPrefix
     fingerprint: Fingerprint
@@ -156,60 +158,65 @@ class HistorySnapshot:
 
 
 class HistoryCache:
-    """The histories used last; safe between threads."""
+    """The most recently used histories; safe between threads."""
 
     def __init__(self) -> None:
-        """Forgets the least recently used of more than `REMEMBERED` histories."""
+        """Keep at most `REMEMBERED` histories, and evict the least recently used."""
         self._pasts: OrderedDict[Key, Past] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
 
     def past(self, key: Key, items: Sequence[Any]) -> Past | None:
-        """What was read of a history that now is `items`, where that is how they begin."""
+        """Return what was read of a history before, if `items` begin with that."""
         with self._lock:
             past = self._pasts.get(key)
             if past is None or not past.items or past.items != len(past.unchanged):
                 return None
             return past if past.unchanged.begins(items) else None
 
-    def now(
+    def snapshot(
         self,
         key: Key,
         messages: Sequence[Message],
         items: Sequence[Any],
         past: Past | None,
     ) -> HistorySnapshot:
-        """What is recorded of a history; nothing is when its past differs.
+        """Return a snapshot of a history.
 
-        `items` are those that `messages` were read from and that stay so; `past` is what was read
-        of them before.
+        Nothing of it counts as recorded if it differs from the recorded one. `messages` were read
+        from `items`, which do not change any more. `past` is what was read of them before.
         """
         if past is not None:
-            known = past.known
-            whole = known.fingerprint.followed_by(messages[known.messages :])
-            return HistorySnapshot(known, whole, items, held_by(items[past.items :]), past)
+            prefix = past.known
+            fingerprint = prefix.fingerprint.extended(messages[prefix.messages :])
+            return HistorySnapshot(
+                prefix, fingerprint, items, container_trees(items[past.items :]), past
+            )
         with self._lock:
-            before = self._pasts.get(key)
-        known = (
-            before.known if before and before.known.messages <= len(messages) else RecordedPrefix()
+            cached = self._pasts.get(key)
+        prefix = (
+            cached.known if cached and cached.known.messages <= len(messages) else RecordedPrefix()
         )
-        begun = Fingerprint(messages[: known.messages])
-        whole = begun.followed_by(messages[known.messages :])
+        prefix_fingerprint = Fingerprint(messages[: prefix.messages])
+        fingerprint = prefix_fingerprint.extended(messages[prefix.messages :])
         return HistorySnapshot(
-            known if begun == known.fingerprint else RecordedPrefix(), whole, items, held_by(items)
+            prefix if prefix_fingerprint == prefix.fingerprint else RecordedPrefix(),
+            fingerprint,
+            items,
+            container_trees(items),
         )
 
     def remember(
         self,
         key: Key,
-        now: HistorySnapshot,
-        known: RecordedPrefix,
+        snapshot: HistorySnapshot,
+        prefix: RecordedPrefix,
         transcript: Transcript | None = None,
     ) -> None:
-        """A call recorded that much of a history that it found so."""
+        """Store that a call recorded this prefix of a history."""
         with self._lock:
             self._drop(key)
-            past = self._pasts[key] = self._gone_on(now, known, transcript)
+            past = self._pasts[key] = self._next_past(snapshot, prefix, transcript)
             self._characters += past.unchanged.characters
             while len(self._pasts) > REMEMBERED:
                 self._drop(next(iter(self._pasts)))
@@ -217,7 +224,7 @@ class HistoryCache:
                 self._forget_texts()
 
     def forget(self, key: Key) -> None:
-        """Nothing is known of that history any more."""
+        """Remove a history."""
         with self._lock:
             self._drop(key)
 
@@ -226,16 +233,16 @@ class HistoryCache:
         self._characters -= past.unchanged.characters if past else 0
 
     @staticmethod
-    def _gone_on(
-        now: HistorySnapshot, known: RecordedPrefix, transcript: Transcript | None
+    def _next_past(
+        snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
     ) -> Past:
-        past = now.past
-        # Another call of the same history may have gone on with it meanwhile.
-        unchanged, begun = (past.unchanged, past.items) if past else (Unchanged(), 0)
-        if now.held is None or begun != len(unchanged) or begun > len(now.items):
-            return Past(known)
-        unchanged.add(now.items[begun:], now.held)
-        return Past(known, unchanged, len(now.items), transcript)
+        past = snapshot.past
+        # Another call of the same history may have extended it in the meantime.
+        unchanged, start = (past.unchanged, past.items) if past else (Unchanged(), 0)
+        if snapshot.held is None or start != len(unchanged) or start > len(snapshot.items):
+            return Past(prefix)
+        unchanged.add(snapshot.items[start:], snapshot.held)
+        return Past(prefix, unchanged, len(snapshot.items), transcript)
 
     def _forget_texts(self) -> None:
         for key, past in self._pasts.items():

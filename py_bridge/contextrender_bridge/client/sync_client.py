@@ -20,10 +20,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _driven(
+def _method_of(
     flow: Callable[Concatenate[Core, P], Flow[T]],
 ) -> Callable[Concatenate[ContextRender, P], T]:
-    """The client's method that drives a flow of the core to its end."""
+    """Return the client method that runs a flow of the core to its end."""
 
     @connection.like(flow)
     def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -48,13 +48,13 @@ class ContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Address and token: as given, else from the environment, else those of the local server.
+        """Find the service by the arguments, the environment, or the local server's file.
 
-        `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
-        again up to `retries` times. `transport` reaches a service in this process
-        (`embedded`). Where no service is known, `fit` gives whole histories back and the other
-        methods raise NoCredentials until one has started. An address elsewhere without a token
-        raises it at once.
+        `timeout` is in seconds. A call that did not reach the service, or found it busy, is
+        repeated up to `retries` times. `transport` reaches a service in this process (`embedded`).
+        If no service is known, `fit` returns full histories, and the other methods raise
+        NoCredentials until a service has started. An address of another machine without a token
+        raises NoCredentials at once.
         """
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
@@ -66,40 +66,42 @@ class ContextRender:
 
     @property
     def url(self) -> str:
-        """Where the service is; empty while none is known."""
+        """The service's address; empty if none is known."""
         return self._core.url
 
     def __enter__(self) -> ContextRender:
-        """The client itself."""
+        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
+        """Close the client."""
         self.close()
 
     def close(self) -> None:
-        """Gives back the connections."""
+        """Close the connections."""
         self._http.close()
 
-    render = _driven(Core.render)
-    fit = _driven(Core.fit)
-    sync = _driven(Core.sync)
-    explain = _driven(Core.explain)
-    recall = _driven(Core.recall)
-    list_sessions = _driven(Core.list_sessions)
-    inspect_session = _driven(Core.inspect_session)
-    export_session = _driven(Core.export_session)
-    import_session = _driven(Core.import_session)
-    delete_session = _driven(Core.delete_session)
-    call = _driven(Core.call)
+    render = _method_of(Core.render)
+    fit = _method_of(Core.fit)
+    sync = _method_of(Core.sync)
+    explain = _method_of(Core.explain)
+    recall = _method_of(Core.recall)
+    list_sessions = _method_of(Core.list_sessions)
+    inspect_session = _method_of(Core.inspect_session)
+    export_session = _method_of(Core.export_session)
+    import_session = _method_of(Core.import_session)
+    delete_session = _method_of(Core.delete_session)
+    call = _method_of(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
         with closing(flow):
             try:
                 step = next(flow)
                 while True:
-                    got = self._take(step)
-                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
+                    outcome = self._take(step)
+                    step = (
+                        flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+                    )
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -110,11 +112,11 @@ class ContextRender:
             return Answer()
         limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
         try:
-            got = self._http.post(
+            response = self._http.post(
                 f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
             )
         except httpx.TransportError as error:
-            return connection.lost(self.url, step, error)
+            return connection.to_unreachable(self.url, step, error)
         except InvalidRequest as error:
             return error
-        return Answer.read(got.status_code, got.content)
+        return Answer.read(response.status_code, response.content)

@@ -133,9 +133,9 @@ class Compression:
             for number, row in enumerate(transcript.apply(rows)["messages"])
             if number not in added
         ]
-        after = fit.reply["tokens_before" if fit.beyond else "tokens_after"] + MARK_TOKENS * len(
-            texts
-        )
+        after = fit.reply[
+            "tokens_before" if fit.results_beyond_budget else "tokens_after"
+        ] + MARK_TOKENS * len(texts)
         ids = [id for id, _ in texts.values()]
         after = min(after, fit.reply["tokens_before"])
         return _report(left, fit.reply["tokens_before"], after, ids, call.session), call

@@ -18,8 +18,8 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import (
     Failures,
     RenderedRequest,
+    apply_plan,
     dialect_of,
-    fitted,
     reason_of,
 )
 from contextrender_bridge.dialects import Transcript
@@ -120,7 +120,7 @@ class Histories:
             fit = partial(self._fit, call, transcript, line, budget, headers)
             work = _after(conversation.recording, fit)
             recorded = partial(
-                self.client.recorded,
+                self.client.recorded_count,
                 call.session,
                 transcript.messages,
                 token=asked.token,
@@ -197,7 +197,7 @@ class Histories:
         conversation.branch = reply["branch"]
         tokens = reply["tokens_before"] + reply["tokens_unbudgeted"]
         conversation.size = Size(len(transcript.messages), tokens, reply["budget"])
-        left = fitted(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
+        left = apply_plan(body, transcript, reply, bypass=asked.bypass_tools, recalls=self._recalls)
         if asked.mode != "render":
             return replace(left, failure="")
         if left.failure and not conversation.warned:

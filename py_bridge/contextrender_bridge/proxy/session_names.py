@@ -42,7 +42,7 @@ class SessionNames:
             name = self._known(token, name, messages)
             if all(message["role"] != "assistant" for message in messages):
                 return name
-            if self._client.recorded(name, messages, token=token, line=line):
+            if self._client.recorded_count(name, messages, token=token, line=line):
                 return name
             try:
                 await self._client.sync(

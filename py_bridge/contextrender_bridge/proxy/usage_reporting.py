@@ -69,7 +69,7 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
         found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
         if kept := Counter(pinned["display"] for pinned in fit.reply.get("pinned", ())):
             found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
-        if not fit.beyond:
+        if not fit.results_beyond_budget:
             is_full = call.asked.mode == "render" and not fit.changed
             is_full = is_full or call.asked.whole_for == REFERENCES
             found += [

@@ -167,7 +167,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     service = Service(app or app_dir(), make_data_private(data), settings, alone=alone)
     proxy = mounted_proxy(settings, service.admission.of_token, service.call_inside)
     failures = proxy.histories.failures
-    failures.heard = lambda reason: service.metrics.fail_open.labels(reason).inc()
+    failures.on_failure = lambda reason: service.metrics.fail_open.labels(reason).inc()
     proxied = [Route(path, proxy) for path in PATHS]
 
     @asynccontextmanager

@@ -23,36 +23,40 @@ class Worker:
     number: int
     count: int
     ready: int
-    """A pipe to tell that it serves."""
+    """A pipe to which a worker writes when it serves."""
     alive: int
-    """A pipe that ends with the supervisor."""
+    """A pipe that is closed when the supervisor exits."""
     beats: mmap.mmap
-    """A byte for each worker, in memory that all of them share."""
+    """One byte per worker, in shared memory."""
     may_renew: bool = True
     """Whether it may exit with RENEW."""
 
     def tell_ready(self) -> None:
-        """This worker serves from now on."""
+        """Tell the supervisor that this worker serves."""
         os.write(self.ready, bytes([self.number]))
 
     def beat(self) -> None:
-        """This worker is not stuck."""
+        """Write a heartbeat: this worker is not stuck."""
         self.beats[self.number] = (self.beats[self.number] + 1) % 256
 
 
 class WorkerServer(uvicorn.Server):
-    """Serves until SIGTERM; without its supervisor it ends at once."""
+    """A server that serves until SIGTERM, and exits at once without its supervisor."""
 
     def __init__(
         self, config: uvicorn.Config, worker: Worker, is_open: Callable[[], bool] = lambda: True
     ) -> None:
-        """An app that is not open when the server has started tells by itself when it is."""
+        """Make the server.
+
+        If `is_open()` is false at startup, the app calls `Worker.tell_ready` itself when it can
+        serve.
+        """
         super().__init__(config)
         self._worker = worker
         self._is_open = is_open
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens, and beats from then on."""
+        """Listen, and write heartbeats from then on."""
         await super().startup(sockets)
         if self.started:
             asyncio.get_running_loop().add_reader(self._worker.alive, os._exit, 1)
@@ -61,11 +65,11 @@ class WorkerServer(uvicorn.Server):
                 self._worker.tell_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A terminal interrupts every process: what a worker is to do, its supervisor says."""
+        """Ignore interrupts: a terminal sends them to every process, and the supervisor decides."""
         if sig != signal.SIGINT:
             super().handle_exit(sig, frame)
 
     def _beat(self) -> None:
-        """Tells, until the process ends, that this loop goes round."""
+        """Write a heartbeat, and again after a while: the event loop is not blocked."""
         self._worker.beat()
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)

@@ -24,24 +24,26 @@ Work = Callable[[Worker], int]
 
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT)
 AGAIN_SECONDS: Final = 1.0
-"""At the earliest after its start is a worker that ended replaced."""
+"""A worker that ended is replaced this long after its start, or later."""
 LEAVE_SECONDS: Final = 20.0
-"""Until workers that were asked to stop are killed."""
+"""Workers that do not stop within this time are killed."""
 LOOK_SECONDS: Final = 5.0
-"""Between looks whether each worker goes on."""
-DONE: Final = 75
-"""A worker's exit code where no other is to take its place."""
+"""The time between two checks of the heartbeats."""
+STOP: Final = 75
+"""A worker's exit code if it is not to be replaced: the server stops."""
 RENEW: Final = 76
-"""A worker's exit code if another is to take its place at once, with less in its memory."""
+"""A worker's exit code if it is to be replaced at once, to free its memory."""
 STUCK_LOOKS: Final = 12
-"""Looks in a row without a beat after which a worker is killed. Looks, not seconds: where this
-process stood still too, as on a machine that slept, nothing has been missed."""
+"""The number of checks in a row without a heartbeat after which a worker is killed.
+
+It counts checks, not seconds, because this process may have been suspended, too.
+"""
 
 
 class Supervisor:
-    """Keeps `count` workers at `work`, which gives an exit code.
+    """Keeper of `count` processes that run `work`, which returns an exit code.
 
-    SIGTERM and SIGINT end them all in order.
+    SIGTERM and SIGINT stop all of them in order.
     """
 
     def __init__(
@@ -50,18 +52,18 @@ class Supervisor:
         work: Work,
         *,
         ready: Callable[[], None] = lambda: None,
-        gone: Callable[[int], None] = lambda pid: None,
+        on_end: Callable[[int], None] = lambda pid: None,
     ) -> None:
-        """`ready` is called once every worker serves, `gone` with the id of each that ended.
+        """Prepare the workers. Raise CommandError if processes cannot be forked.
 
-        Raises CommandError where processes cannot be forked.
+        `ready` is called when every worker serves, `on_end` with the process id of each that ended.
         """
         if not hasattr(os, "fork"):
             raise CommandError("the server needs Linux or macOS; on Windows, run it in WSL.")
         self._work = work
         self._on_ready = ready
-        self._on_gone = gone
-        self._told, tell = os.pipe()
+        self._on_end = on_end
+        self._ready_pipe, tell = os.pipe()
         alive, self._alive = os.pipe()
         beats = mmap.mmap(-1, count)
         self._places = [Worker(number, count, tell, alive, beats) for number in range(count)]
@@ -76,18 +78,18 @@ class Supervisor:
         self._was_ready = False
 
     def run(self) -> int:
-        """Until a signal ends it: 0; or a worker's exit code, if one could not start at first."""
+        """Run until a signal and return 0, or the exit code of a worker that could not start."""
         wake, woken = os.pipe()
-        for end in (wake, woken, self._told):
+        for end in (wake, woken, self._ready_pipe):
             os.set_blocking(end, False)
         signals = (*PASSED_ON, signal.SIGCHLD)
-        # First the pipe: a signal between the two would be lost.
+        # Set the pipe first: a signal between the two would be lost.
         old = signal.set_wakeup_fd(woken)
         before = {number: signal.signal(number, lambda *_: None) for number in signals}
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(wake, selectors.EVENT_READ)
-                selector.register(self._told, selectors.EVENT_READ)
+                selector.register(self._ready_pipe, selectors.EVENT_READ)
                 self._watch(selector, wake)
         finally:
             signal.set_wakeup_fd(old)
@@ -101,7 +103,7 @@ class Supervisor:
             selector.select(self._patience())
             if set(PASSED_ON).intersection(_read(wake)):
                 self._end()
-            self._serving.update(_read(self._told))
+            self._serving.update(_read(self._ready_pipe))
             if len(self._serving) == len(self._places) and not self._was_ready:
                 self._was_ready = True
                 self._on_ready()
@@ -113,7 +115,7 @@ class Supervisor:
                 self._signal(signal.SIGKILL)
 
     def _patience(self) -> float:
-        """Seconds until something is to be done without being woken."""
+        """Return the seconds until the next scheduled action."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
         if len(self._workers) < len(self._places):
@@ -131,40 +133,40 @@ class Supervisor:
             if pid == 0:
                 return
             number = self._workers.pop(pid, None)
-            self._on_gone(pid)
+            self._on_end(pid)
             if number is not None and self._deadline is None:
-                self._lost(number, os.waitstatus_to_exitcode(status))
+                self._replace(number, os.waitstatus_to_exitcode(status))
 
-    def _lost(self, number: int, code: int) -> None:
+    def _replace(self, number: int, code: int) -> None:
         self._serving.discard(number)
-        if code == DONE:
+        if code == STOP:
             self._end()
         elif code == RENEW and self._places[number].may_renew:
             self._places[number] = replace(self._places[number], may_renew=False)
             self._started.pop(number)
-        elif not self._was_ready and code > 0:  # it said why
+        elif not self._was_ready and code > 0:  # it has reported the reason
             self._code = code
             self._end()
         else:
-            told = f"contextrender: worker {number} ended ({code}); it is replaced."
-            print(told, file=sys.stderr)
+            message = f"contextrender: worker {number} ended ({code}); it is replaced."
+            print(message, file=sys.stderr)
 
     def _fill(self) -> None:
-        """Starts a worker wherever there is none."""
+        """Start a worker in every free place."""
         for place in self._places:
             due = self._started.get(place.number, float("-inf")) + AGAIN_SECONDS
             if place.number not in self._workers.values() and time.monotonic() >= due:
                 self._start(place.number)
 
     def _look(self) -> None:
-        """Kills a worker whose loop stands still: what it has acknowledged is stored."""
+        """Kill workers whose event loop is blocked. What they have acknowledged is stored."""
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_SECONDS
         for place in self._places:
             beats, at = place.beats[place.number], place.number
-            went_on = beats != self._beats[at] or at not in self._serving
-            self._missed[at] = 0 if went_on else self._missed[at] + 1
+            has_beaten = beats != self._beats[at] or at not in self._serving
+            self._missed[at] = 0 if has_beaten else self._missed[at] + 1
             self._beats[at] = beats
             if self._missed[at] >= STUCK_LOOKS:
                 self._missed[at] = 0
@@ -183,7 +185,7 @@ class Supervisor:
         try:
             for each in (*PASSED_ON, signal.SIGCHLD):
                 signal.signal(each, signal.SIG_DFL)
-            # Last: what came before is heard by the supervisor, who passes it on again.
+            # Do this last: an earlier signal reaches the supervisor, which sends it again.
             signal.set_wakeup_fd(-1)
             os.close(self._alive)
             code = self._work(self._places[number])

@@ -91,7 +91,7 @@ def serve(
         return Supervisor(1, work, ready=ready).run()
     with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
         gone = _load_for_all(folder, figures)
-        return Supervisor(workers, work, ready=ready, gone=gone).run()
+        return Supervisor(workers, work, ready=ready, on_end=gone).run()
 
 
 def _say_ready(url: str, data: Path) -> None:

@@ -22,7 +22,7 @@ from contextrender_bridge.server.process.recovering import Recovering
 from contextrender_bridge.server.watching.logs import configure_logging, log_failure
 from contextrender_bridge.sessions.caches import limit_caches
 from contextrender_bridge.workers.serving import Worker, WorkerServer
-from contextrender_bridge.workers.supervisor import DONE, RENEW
+from contextrender_bridge.workers.supervisor import RENEW, STOP
 
 LOOK_SECONDS = 1.0
 ANNOUNCED_SECONDS = 2.0
@@ -92,7 +92,7 @@ def work(
         if worker.number == 0:
             beside.enter_context(announced(url, asgi.token, data))
         server.run(sockets=[listener])
-    return 0 if idle is None else DONE
+    return 0 if idle is None else STOP
 
 
 @contextmanager
