@@ -51,7 +51,7 @@ LEFT: dict[str, int] = {
     "base": 140,
     "bench": 160,
     "cli": 190,
-    "client": 120,
+    "client": 10,
     "clients": 10,
     "contextrender_bridge": 60,
     "dialects": 160,
@@ -67,7 +67,6 @@ LEFT: dict[str, int] = {
     "store": 100,
     "views": 10,
     "walkers": 20,
-    "workers": 10,
     "wrap": 180,
 }
 """The findings that a package may still have. A number may only be lowered."""

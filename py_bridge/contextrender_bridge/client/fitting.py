@@ -157,9 +157,8 @@ def _over_budget(
     """Return why a request is above its budget though it was rendered; empty if it is not."""
     if not changed and plan.hidden() + plan.shown_strays():
         return "unpaired_results"
-    unread_tokens = (
-        sum(len(wire.dumps(item)) for item in transcript.unread_items()) // BYTES_A_TOKEN
-    )
+    unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
+    unread_tokens = unread_bytes // BYTES_A_TOKEN
     if not unread_tokens:
         return ""
     prompt_tokens = reply["tokens_after" if changed else "tokens_before"]
@@ -178,9 +177,8 @@ def write_prompt(
     the model has a tool that recalls results.
     """
     if not recalls:
-        planned = [
-            _without_recall(item) if item["message"] in substitutes else item for item in planned
-        ]
+        cut = set(substitutes)
+        planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
     transcript = DIALECTS["chat"].read({"messages": list(messages)})
     prompt: list[Json] = transcript.apply(transcript.plan(planned))["messages"]
     return prompt
