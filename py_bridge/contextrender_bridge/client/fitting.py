@@ -1,8 +1,7 @@
 """Rendering of a request's history within its budget, which never fails a model call.
 
-`fit` of either client reads the request in its dialect, asks the service for a plan, and applies
-it to the original items. If the service is down, late or wrong, the original is sent. A counter and
-one line in the log report that, never with contents.
+`fit` of either client asks the service for a plan and applies it to the original items. If the
+service fails or is late, the original is sent. A counter and a line in the log report that.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ _CALL_AGAIN = "; call its tool again for all of it"
 
 ABOVE_BUDGET = ("unpaired_results", "unreadable_messages")
 """Failures of requests that were rendered but are still above their budget."""
-_ABOVE_BUDGET = "history sent above its budget"
 
 log = logging.getLogger("contextrender")
 
@@ -83,8 +81,8 @@ class Failures:
             self._reported.add(reason)
         self.on_failure(reason)
         if not is_repeated:
-            text = _ABOVE_BUDGET if reason in ABOVE_BUDGET else "history sent unchanged"
-            log.warning("%s (%s)%s", text, reason, remedy and f": {remedy}")
+            result = "above its budget" if reason in ABOVE_BUDGET else "unchanged"
+            log.warning("history sent %s (%s)%s", result, reason, remedy and f": {remedy}")
 
     def end(self) -> None:
         """Note a success: the next failure is logged again."""
