@@ -169,17 +169,15 @@ def write_prompt(
     substitutes: Collection[int],
     recalls: bool,
 ) -> list[Json]:
-    """Apply a plan to the messages of a chat request.
+    """Apply a plan to chat messages, where `substitutes` are results that another text replaces.
 
-    `substitutes` are the positions of results that another text replaces. `recalls` tells whether
-    the model has a tool that recalls results.
+    `recalls` tells whether the model has a tool that recalls results.
     """
     if not recalls:
         cut = set(substitutes)
         planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
     transcript = DIALECTS["chat"].read({"messages": list(messages)})
-    prompt: list[Json] = transcript.apply(transcript.plan(planned))["messages"]
-    return prompt
+    return list(transcript.apply(transcript.plan(planned))["messages"])
 
 
 def _without_recall(planned: PlannedMessage) -> PlannedMessage:
