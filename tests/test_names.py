@@ -48,7 +48,7 @@ NOT_A_NOUN = words_in(
 LEFT: dict[str, int] = {
     "adapters": 210,
     "audit": 190,
-    "base": 140,
+    "base": 10,
     "bench": 160,
     "cli": 190,
     "client": 10,

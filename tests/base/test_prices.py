@@ -43,11 +43,11 @@ def test_an_unknown_version_is_known_as_its_familys_newest(model: str, known: st
 
 def test_a_price_says_where_it_is_from() -> None:
     prices = Prices.of(["mine:input=1,output=2"])
-    assert prices.told("mine") == "your own"
-    assert prices.told("claude-opus-4-1").startswith("LiteLLM")
-    assert "that of claude-opus-4-6" in prices.told("claude-opus-4-99")
-    assert prices.told("somebody-s-own-7") == ""
-    assert prices.stands_as("claude-opus-4-1") == ""
+    assert prices.source_of("mine") == "your own"
+    assert prices.source_of("claude-opus-4-1").startswith("LiteLLM")
+    assert "that of claude-opus-4-6" in prices.source_of("claude-opus-4-99")
+    assert prices.source_of("somebody-s-own-7") == ""
+    assert prices.price_source_of("claude-opus-4-1") == ""
 
 
 def test_a_command_shows_and_sets_a_models_price() -> None:

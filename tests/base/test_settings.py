@@ -18,7 +18,7 @@ from tests.support.command import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {row.name: row for row in fields(Settings)}
-PROXY = [name for name, row in ROWS.items() if row.metadata["what"].startswith("proxy")]
+PROXY = [name for name, row in ROWS.items() if row.metadata["description"].startswith("proxy")]
 
 Configure = Callable[[str], Path]
 
@@ -103,7 +103,7 @@ def test_the_documents_list_every_setting(name: str) -> None:
         shown = "on" if row.default is True else str(row.default).removesuffix(".0")
         assert shown in found[0]
     if name not in PROXY:
-        assert found[0].endswith(f"| {row.metadata['what']} |")
+        assert found[0].endswith(f"| {row.metadata['description']} |")
 
 
 def test_nothing_else_reads_the_environment() -> None:

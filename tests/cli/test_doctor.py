@@ -89,7 +89,9 @@ def test_it_goes_on_after_settings_that_are_wrong(
     assert "CONTEXTRENDER_URL is 'foo'" in settings[0]
     assert "http://127.0.0.1:8000" in settings[0]
     assert settings[1].startswith("CONTEXTRENDER_BUDGET must be")
-    assert settings[2] == "CONTEXTRENDER_POLICYY is no setting: is CONTEXTRENDER_POLICY meant?"
+    assert (
+        settings[2] == "unknown setting CONTEXTRENDER_POLICYY: did you mean CONTEXTRENDER_POLICY?"
+    )
     assert {"data", "embedder", "service", "claude"} <= {one["what"] for one in told}
     shown = contextrender("config")
     assert shown.returncode == 1
@@ -101,4 +103,4 @@ def test_a_variable_that_is_no_setting_is_told_by_every_command(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")
-    assert "is CONTEXTRENDER_POLICY meant?" in contextrender("price").stderr
+    assert "did you mean CONTEXTRENDER_POLICY?" in contextrender("price").stderr

@@ -50,7 +50,7 @@ def _bill(model: str, used: Usage, prices: Prices) -> Bill:
     price, written = prices.of_model(model), used.written + used.written_long
     dollars = price.of(used) if price else None
     counts = used.calls, used.prompt, used.read, written, used.output
-    return Bill(model or "unnamed", *counts, dollars, prices.stands_as(model))
+    return Bill(model or "unnamed", *counts, dollars, prices.price_source_of(model))
 
 
 @dataclass

@@ -46,5 +46,5 @@ def find_compaction(text: str) -> tuple[CompactedBranch, str] | None:
     if not marks:
         return None
     number, messages, digest = marks[-1].groups()
-    _, _, rest = text[marks[-1].end() :].rpartition(LAST_LINE)
-    return CompactedBranch(int(number), int(messages), digest), rest.strip()
+    _, _, text_after = text[marks[-1].end() :].rpartition(LAST_LINE)
+    return CompactedBranch(int(number), int(messages), digest), text_after.strip()

@@ -11,7 +11,7 @@ READABLE = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 
 
 class Decoder:
-    """Reads a body piece by piece; what it cannot read gives nothing."""
+    """A reader of a body in pieces. It returns nothing for what it cannot read."""
 
     def __init__(self, codings: str) -> None:
         """`codings` is the value of `content-encoding`; several are in the order of their use."""
@@ -33,15 +33,15 @@ class Decoder:
         return piece
 
 
-def decoded(codings: str, body: bytes, most: int) -> bytes:
-    """Return the text of a body, cut at `most` bytes; empty if it cannot be read."""
+def decoded(codings: str, body: bytes, max_bytes: int) -> bytes:
+    """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read."""
     decoder = Decoder(codings)
-    found = bytearray()
+    content = bytearray()
     for at in range(0, len(body), 2**16):
-        found += decoder.feed(body[at : at + 2**16])
-        if len(found) >= most:
+        content += decoder.feed(body[at : at + 2**16])
+        if len(content) >= max_bytes:
             break
-    return b"" if decoder.is_broken else bytes(found[:most])
+    return b"" if decoder.is_broken else bytes(content[:max_bytes])
 
 
 def _step(name: str) -> Callable[[bytes], bytes] | None:
@@ -55,22 +55,22 @@ def _step(name: str) -> Callable[[bytes], bytes] | None:
 
 
 class _Gzip:
-    """Members one behind the other, as RFC 1952 allows."""
+    """A reader of gzip members, one after the other, as RFC 1952 allows."""
 
     def __init__(self) -> None:
         self._reader = zlib.decompressobj(wbits=31)
 
     def feed(self, piece: bytes) -> bytes:
         """Return the text of a piece."""
-        found = self._reader.decompress(piece)
-        while self._reader.eof and (rest := self._reader.unused_data):
+        content = self._reader.decompress(piece)
+        while self._reader.eof and (next_member := self._reader.unused_data):
             self._reader = zlib.decompressobj(wbits=31)
-            found += self._reader.decompress(rest)
-        return found
+            content += self._reader.decompress(next_member)
+        return content
 
 
 class _Deflate:
-    """With zlib's header, as RFC 9110 says, or without, as some servers send it."""
+    """A reader of deflate with zlib's header (RFC 9110), or without, as some servers send it."""
 
     def __init__(self) -> None:
         self._reader: Any = None
@@ -81,8 +81,8 @@ class _Deflate:
             first = int.from_bytes(piece[:2], "big")
             has_header = first >> 8 & 15 == 8 and first % 31 == 0
             self._reader = zlib.decompressobj(wbits=15 if has_header else -15)
-        found: bytes = self._reader.decompress(piece)
-        return found
+        content: bytes = self._reader.decompress(piece)
+        return content
 
 
 def _brotli() -> Callable[[bytes], bytes] | None:

@@ -1,17 +1,17 @@
-"""What can go wrong, as one tree for engine, server and clients; and what stops a command.
+"""The errors of engine, server and clients as one tree, and the error that stops a command.
 
 ContextRenderError
 ├── NoCredentials       no address or no token is known (0)
 ├── Unreachable         no answer: no server there, or none in time (0)
-├── Unauthorized        the token is missing or not good (401)
-├── InvalidRequest      the request is not what the API takes (422; other 4xx)
-│   └── Damaged         what the store holds of it has a hole (422)
+├── Unauthorized        the token is missing or invalid (401)
+├── InvalidRequest      the API does not accept the request (422; other 4xx)
+│   └── Damaged         the store has lost a part of the session (422)
 ├── NotFound            no such session, result or turn of this caller (404)
-├── Conflict            what should be made exists already, or a write lost a race (409)
-│   ├── HistoryDiverged the prefix is not what is recorded (409)
-│   └── OtherConversation  the messages part from what is recorded (409)
+├── Conflict            the name is taken, or another write came first (409)
+│   ├── HistoryDiverged the prefix differs from the recorded history (409)
+│   └── OtherConversation  the messages differ from the recorded ones (409)
 └── ServerError         the server failed (500; other 5xx)
-    ├── Busy            another writer holds the session for too long (503)
+    ├── Busy            another request locks the session for too long (503)
     └── NotReady        the server cannot serve now: its store or disk (503)
 CommandError            a sentence for the user of a command
 """
@@ -54,19 +54,19 @@ class Unreachable(ContextRenderError):
 
 
 class Unauthorized(ContextRenderError):
-    """The token is missing or not good."""
+    """The token is missing or invalid."""
 
     code, status = "unauthorized", 401
 
 
 class InvalidRequest(ContextRenderError):
-    """The request is not what the API takes."""
+    """The API does not accept the request."""
 
     code, status = "invalid_request", 422
 
 
 class Damaged(InvalidRequest):
-    """What is asked for is lost or unreadable in the store; the message says what is left to do."""
+    """The store has lost the requested data, or cannot read it. The message says what to do."""
 
     code = "corrupted"
 
@@ -84,13 +84,13 @@ class Conflict(ContextRenderError):
 
 
 class HistoryDiverged(Conflict):
-    """The caller's prefix is not what is recorded; the clients send all messages again."""
+    """The caller's prefix differs from the recorded history; clients send all messages again."""
 
     code = "history_diverged"
 
 
 class OtherConversation(Conflict):
-    """The messages part from what is recorded, and the caller asked for no new branch."""
+    """The messages differ from the recorded ones, and the caller did not ask for a new branch."""
 
     code = "other_conversation"
 
@@ -102,13 +102,13 @@ class ServerError(ContextRenderError):
 
 
 class Busy(ServerError):
-    """Another writer holds the session for too long; try again."""
+    """Another request locks the session for too long; try again."""
 
     code, status = "busy", 503
 
 
 class NotReady(ServerError):
-    """The server cannot serve now; the message says why, and it goes on by itself."""
+    """The server cannot serve now. The message says why; it recovers by itself."""
 
     code, status = "not_ready", 503
 
@@ -122,7 +122,7 @@ class CommandError(Exception):
 
 
 class NotWritable(CommandError):
-    """The data folder is there and cannot be written to, which may pass."""
+    """The data folder exists and cannot be written to, which may be temporary."""
 
 
 _BY_CODE = {
@@ -132,19 +132,19 @@ _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 
 def error_of(status: int, body: object) -> ContextRenderError:
-    """The error of a reply that is not a success."""
+    """Return the error of a reply that is not a success."""
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
         sentence = f"The answer (HTTP {status}) is not ContextRender's: is the address right?"
         return ServerError(sentence, code="unexpected_reply", status=status)
-    told = {str(name): value for name, value in error.items()}
-    code, message = str(told.pop("code", None)), str(told.pop("message", None))
+    fields = {str(name): value for name, value in error.items()}
+    code, message = str(fields.pop("code", None)), str(fields.pop("message", None))
     for name in ("status", "type"):
-        told.pop(name, None)
+        fields.pop(name, None)
     kind = _BY_CODE.get(code) or error_class(status)
-    return kind(message, code=code, status=status, **told)
+    return kind(message, code=code, status=status, **fields)
 
 
 def error_class(status: int) -> type[ContextRenderError]:
-    """The class of an HTTP status that is not a success."""
+    """Return the class of an HTTP status that is not a success."""
     return ServerError if status >= 500 else _BY_STATUS.get(status, InvalidRequest)

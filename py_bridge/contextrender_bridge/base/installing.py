@@ -18,28 +18,26 @@ CLIENTS = ("proxy", "mcp")
 
 
 def how_to_install(extra: str) -> str:
-    """A command that adds an extra, from where the distribution itself was installed."""
+    """Return a command that adds an extra, from the source of the distribution itself."""
     made_by = _installer()
     if made_by in ("uv pip", "pip"):
         return f"`{made_by} install '{_source([extra])}'`"
-    # These make an environment anew, with what is named and nothing else.
+    # These rebuild the environment with only the packages that are named.
     extras = [*COMPLETE, *([] if extra in COMPLETE else [extra])]
     python = "" if extra in CLIENTS or serves() else " --python 3.12"
     return f"`{made_by} install --force{python} '{_source(extras)}'`"
 
 
 def how_to_serve() -> str:
-    """What this environment lacks to run the service, as the end of a sentence."""
+    """Return what this environment lacks to run the service, as the end of a sentence."""
     if serves():
         return how_to_install("server")
-    found = platform.python_version()
-    return (
-        f"Python 3.12 or newer, and this is {found} at {sys.executable}: {how_to_install('server')}"
-    )
+    version = f"{platform.python_version()} at {sys.executable}"
+    return f"Python 3.12 or newer, and this is {version}: {how_to_install('server')}"
 
 
 def serves() -> bool:
-    """Whether this Python can run the service."""
+    """Return whether this Python can run the service."""
     return sys.version_info >= SERVER_PYTHON
 
 
@@ -52,7 +50,7 @@ def _installer() -> str:
 
 
 def _source(extras: list[str]) -> str:
-    """What to name to the installer, by the record that it left (PEP 610)."""
+    """Return the name for the installer, from the record that it wrote (PEP 610)."""
     marked = f"[{','.join(extras)}]"
     try:
         record = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")

@@ -1,7 +1,7 @@
-"""What is known of models by name: prices and windows, from LiteLLM's table.
+"""Prices and windows of models by name, from LiteLLM's table.
 
-A model that the table does not have stands as its family's newest known one: `claude-opus-4-8` as
-`claude-opus-4-6`. A family are the names that differ in numbers and dates alone.
+A model that is not in the table has the row of its family's newest model there: `claude-opus-4-8`
+that of `claude-opus-4-6`. The names of a family differ only in numbers and dates.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from contextrender_bridge.base.rates import (
     join_rates,
     prompt_rate,
     split_rates,
-    told_rates,
+    usage_rates,
 )
 from contextrender_bridge.base.shipped import prices
 
 _DATED = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
 _NUMBERED = re.compile(r"([a-z]*)(\d{1,3})")
 _MAKER = re.compile(r"(?:[a-z]+\.)*(?=[a-z])")
-"""Before a name that Bedrock resells, at prices of its own: such are no family of their maker's."""
+"""The prefix of names that Bedrock resells at its own prices: they are not in their maker's family.
+"""
 _STAGES = frozenset({"beta", "exp", "latest", "preview"})
 
 Family = tuple[str, ...]
@@ -32,7 +33,7 @@ Version = tuple[int, ...]
 
 @cache
 def known_as(model: str) -> str | None:
-    """The model's name in the table, else that of its family's newest; None if it has neither."""
+    """Return the model's name in the table, else that of its family's newest, else None."""
     table = prices()
     model, _ = split_rates(model)
     bare = model.rpartition("/")[2]
@@ -44,44 +45,46 @@ def known_as(model: str) -> str | None:
 
 
 def is_listed(model: str) -> bool:
-    """Whether the table has the model itself, also under a provider's or dated name."""
+    """Return whether the table has the model itself, maybe with a provider or date in its name."""
     name, (model, _) = known_as(model), split_rates(model)
     return name is not None and _DATED.sub("", name) in _DATED.sub("", model)
 
 
-def rated(model: str, prompt: int, told: Mapping[str, Any] | None = None) -> str:
-    """Return the model's name with the rates of a call whose prompt has so many tokens.
+def rated(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = None) -> str:
+    """Return the model's name with the rates of a call whose prompt has `prompt` tokens.
 
-    `told` is the call's usage record. Without it, the rates that the name has remain.
+    `usage_fields` is the call's usage record. Without it, the rates in the name remain.
     """
     name, rates = split_rates(model)
     row = model_row(name) or {}
-    kept = [rate for rate in rates if not is_prompt_rate(rate)]
-    return join_rates(name, (*kept, *told_rates(told or {}, row), prompt_rate(row, prompt)))
+    kept_rates = [rate for rate in rates if not is_prompt_rate(rate)]
+    return join_rates(
+        name, (*kept_rates, *usage_rates(usage_fields or {}, row), prompt_rate(row, prompt))
+    )
 
 
 def model_row(model: str) -> Mapping[str, Any] | None:
-    """Dollars for a token, and the window, of the name that the model is `known_as`."""
+    """Return the table's row of a model: dollars per token, and the window."""
     name = known_as(model)
     return prices()[name] if name else None
 
 
 @cache
 def window_of(model: str) -> int | None:
-    """The most tokens a model takes; None where that is not known."""
+    """Return the most tokens that a model accepts; None if that is unknown."""
     row = model_row(model)
     return int(row.get("max_input_tokens", 0)) or None if row else None
 
 
 @cache
 def _newest() -> dict[Family, str]:
-    """Each family's newest, of the names without a provider: they are the makers' own."""
+    """Return each family's newest model, of the names without a provider (the makers' own)."""
     rows = [(*_parsed(name), name) for name in prices() if "/" not in name]
     rows.sort(key=lambda row: (row[1], -len(row[2])), reverse=True)
-    found: dict[Family, str] = {}
+    newest_names: dict[Family, str] = {}
     for family, _, name in rows:
-        found.setdefault(family, name)
-    return found
+        newest_names.setdefault(family, name)
+    return newest_names
 
 
 def _parsed(name: str) -> tuple[Family, Version]:

@@ -1,4 +1,4 @@
-"""Where the Jac app and the data live."""
+"""The folders of the Jac app and of the data."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ SAY = "--data or CONTEXTRENDER_DATA"
 
 
 def app_dir() -> Path:
-    """The folder holding `contextrender.jac`: packaged in a wheel, the repository in a checkout."""
+    """Return the folder of `contextrender.jac`: in the wheel, or the repository of a checkout."""
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "app", package.parent.parent):
         if (candidate / ENTRY).is_file():
@@ -32,7 +32,7 @@ def make_app_importable() -> Path:
 
 
 def data_dir() -> Path:
-    """The data folder that is set, or this user's own folder for application data."""
+    """Return the data folder that is set, or this user's folder for application data."""
     return current_settings().data
 
 
@@ -59,7 +59,7 @@ def make_private(folder: Path) -> Path:
     return folder.resolve()
 
 
-OURS = ("jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases")
+OWN_NAMES = ("jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases")
 
 
 def make_data_private(folder: Path) -> Path:
@@ -69,18 +69,18 @@ def make_data_private(folder: Path) -> Path:
     Otherwise raise CommandError, as `make_private`.
     """
     folder = make_private(folder)
-    found = folder.stat()
-    is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
+    status = folder.stat()
+    is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
     # The group of somebody else's folder is how a volume is given to a container.
-    if not found.st_mode & (0o077 if is_own else 0o007) or os.name == "nt":
+    if not status.st_mode & (0o077 if is_own else 0o007) or os.name == "nt":
         return folder
     names = {path.name for path in folder.iterdir()}
-    if is_own and (not names or names & set(OURS)):
+    if is_own and (not names or names & set(OWN_NAMES)):
         folder.chmod(0o700)
         return folder
     raise CommandError(
-        f"the data folder {folder} is open to other users (mode {found.st_mode & 0o777:o}) and not "
-        f"ContextRender's alone: name a folder of its own with {SAY}, or close it (chmod 700)."
+        f"the data folder {folder} is open to other users (mode {status.st_mode & 0o777:o}) and "
+        f"not ContextRender's alone: name a folder of its own with {SAY}, or close it (chmod 700)."
     )
 
 
@@ -115,11 +115,11 @@ def secret_in(path: Path) -> str:
     Raise CommandError if the file's secret is not one that a setting may have.
     """
     if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        write_private(fresh, secrets.token_urlsafe(32))
+        new_file = path.with_name(f"{path.name}.{os.getpid()}")
+        write_private(new_file, secrets.token_urlsafe(32))
         with suppress(FileExistsError):  # another process has just made one
-            path.hardlink_to(fresh)
-        fresh.unlink()
+            path.hardlink_to(new_file)
+        new_file.unlink()
         sync_folder(path.parent)
     try:
         return as_secret(path.read_text(encoding="utf-8"))

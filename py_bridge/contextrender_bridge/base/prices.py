@@ -1,7 +1,7 @@
 """Prices of models: your own, else those of LiteLLM's table.
 
-A call's own prices come first, then the setting `prices`, then the table; of a model that the table
-does not have, its family's newest known one.
+A call's own prices come first, then the setting `prices`, then the table. A model that is not in
+the table has the price of its family's newest model there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a token."""
+    """Dollars per token."""
 
     fresh: float
     read: float
@@ -32,7 +32,7 @@ class Price:
     output: float
 
     def of(self, usage: Usage) -> float:
-        """What a call costs, in dollars."""
+        """Return the cost of a call in dollars."""
         return (
             self.fresh * usage.fresh
             + self.read * usage.read
@@ -41,13 +41,13 @@ class Price:
             + self.output * usage.output
         )
 
-    def counted(self, prompt: int, cached: int, output: int) -> float:
-        """The same of tokens counted here, of which the prompt before had the `cached` ones.
+    def cost_of_counts(self, prompt: int, cached: int, output: int) -> float:
+        """Return the cost of tokens counted here; `cached` of them were in the previous prompt.
 
-        Where a provider charges for writing to its cache, what is new is taken as written there.
+        If the provider charges for cache writes, the other tokens are taken as written.
         """
-        fresh = max(prompt - cached, 0)
-        return self.written * fresh + self.read * cached + self.output * output
+        uncached = max(prompt - cached, 0)
+        return self.written * uncached + self.read * cached + self.output * output
 
 
 @dataclass(frozen=True)
@@ -57,43 +57,45 @@ class Prices:
     own: Mapping[str, Price]
 
     @classmethod
-    def of(cls, given: Sequence[str] = ()) -> Prices:
-        """The setting's and, before them, those `given` as `gpt-5.1:input=2,cached=0.5,output=8`.
+    def of(cls, prices: Sequence[str] = ()) -> Prices:
+        """Return the prices of the setting and, before them, those in `prices`.
 
-        Raises InvalidRequest.
+        They have the form `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest.
         """
         try:
-            read = [as_prices(text) for text in (current_settings().prices, *given) if text]
+            price_lists = [as_prices(text) for text in (current_settings().prices, *prices) if text]
         except Unfit as wrong:
             raise InvalidRequest(f"a price {wrong}") from None
-        named = {model: numbers for prices in read for model, numbers in prices.items()}
-        return cls({model: price_from(numbers) for model, numbers in named.items()})
+        numbers_by_model = {
+            model: numbers for prices in price_lists for model, numbers in prices.items()
+        }
+        return cls({model: price_from(numbers) for model, numbers in numbers_by_model.items()})
 
     def of_model(self, model: str) -> Price | None:
-        """The model's price; None where nobody knows it."""
+        """Return the model's price; None if it is unknown."""
         return self._own_of(model) or _of_table(model)
 
-    def told(self, model: str) -> str:
-        """Where the model's price is from, for a sentence; empty where nobody knows it."""
+    def source_of(self, model: str) -> str:
+        """Return the source of a model's price, for a sentence; empty if it is unknown."""
         if self._own_of(model):
             return "your own"
         table = price_table()
         listed = f"{table.source}'s list ({table.date})"
-        if (other := self.stands_as(model)) and is_listed(model):
+        if (other := self.price_source_of(model)) and is_listed(model):
             return f"that of {other} in {listed}"
         if other:
             return f"that of {other}, its family's newest in {listed}"
         return listed if known_as(model) else ""
 
-    def stands_as(self, model: str) -> str:
-        """Return the name whose price is taken for it; empty if it has its own or none."""
+    def price_source_of(self, model: str) -> str:
+        """Return the name whose price the model has; empty if it has its own or none."""
         name, rates = split_rates(model)
         row = model_row(name)
         if self._own_of(model) or row is None:
             return ""
         other = name if is_listed(name) else known_as(name) or ""
-        told = join_rates(other, tuple(rate for rate in rates if is_priced(row, rate)))
-        return "" if told == model else told
+        priced_name = join_rates(other, tuple(rate for rate in rates if is_priced(row, rate)))
+        return "" if priced_name == model else priced_name
 
     def _own_of(self, model: str) -> Price | None:
         model, _ = split_rates(model)
@@ -109,22 +111,24 @@ def _of_table(model: str) -> Price | None:
 
 
 def _price(row: Mapping[str, float]) -> Price:
-    fresh = float(row["input_cost_per_token"])
-    read = row.get("cache_read_input_token_cost")
-    written = row.get("cache_creation_input_token_cost")
-    long = row.get("cache_creation_input_token_cost_above_1hr")
+    uncached = float(row["input_cost_per_token"])
+    cache_read = row.get("cache_read_input_token_cost")
+    cache_write = row.get("cache_creation_input_token_cost")
+    cache_write_1h = row.get("cache_creation_input_token_cost_above_1hr")
     return Price(
-        fresh,
-        fresh if read is None else float(read),
-        fresh if written is None else float(written),
-        2 * fresh if long is None else float(long),
+        uncached,
+        uncached if cache_read is None else float(cache_read),
+        uncached if cache_write is None else float(cache_write),
+        2 * uncached if cache_write_1h is None else float(cache_write_1h),
         float(row.get("output_cost_per_token") or 0.0),
     )
 
 
 def price_from(numbers: Mapping[str, float]) -> Price:
-    """From dollars for a million tokens."""
-    fresh = numbers["input"] / 1e6
-    written = numbers.get("written", numbers["input"]) / 1e6
-    cached = numbers.get("cached", numbers["input"] / 10) / 1e6
-    return Price(fresh, cached, written, max(written, 2 * fresh), numbers["output"] / 1e6)
+    """Return the price from dollars per million tokens."""
+    uncached = numbers["input"] / 1e6
+    cache_write = numbers.get("written", numbers["input"]) / 1e6
+    cache_read = numbers.get("cached", numbers["input"] / 10) / 1e6
+    return Price(
+        uncached, cache_read, cache_write, max(cache_write, 2 * uncached), numbers["output"] / 1e6
+    )

@@ -34,35 +34,35 @@ Row = Mapping[str, Any]
 
 def split_rates(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the model's own name and its rates."""
-    found = _RATED.fullmatch(name)
-    return (found[1], tuple(found[2].split(", "))) if found else (name, ())
+    match = _RATED.fullmatch(name)
+    return (match[1], tuple(match[2].split(", "))) if match else (name, ())
 
 
 def join_rates(model: str, rates: Iterable[str]) -> str:
     """Return the model's name with these rates."""
-    told = ", ".join(dict.fromkeys(filter(None, rates)))
-    return f"{model} ({told})" if told and model else model
+    rate_list = ", ".join(dict.fromkeys(filter(None, rates)))
+    return f"{model} ({rate_list})" if rate_list and model else model
 
 
-def told_rates(told: Mapping[str, Any], row: Row) -> Iterator[str]:
+def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
     """Yield the rates that a `usage`, or what surrounds it, names. `row` has the model's prices."""
-    tier = str(told.get("service_tier") or "").lower()
-    fast = FAST in (tier, str(told.get("speed") or "").lower())
-    if fast:
+    tier = str(usage_fields.get("service_tier") or "").lower()
+    is_fast = FAST in (tier, str(usage_fields.get("speed") or "").lower())
+    if is_fast:
         yield FAST if FAST in row.get(FACTORS, {}) or not _has(row, PRIORITY) else PRIORITY
     elif tier not in STANDARD:
         yield tier
-    region = str(told.get("inference_geo") or "").lower()
+    region = str(usage_fields.get("inference_geo") or "").lower()
     if region in row.get(FACTORS, {}):
         yield region
-    searches = told.get("server_tool_use")
+    searches = usage_fields.get("server_tool_use")
     if isinstance(searches, Mapping) and searches.get("web_search_requests"):
         yield SEARCHES
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
     """Return the rate of a prompt with so many tokens; empty for the standard one."""
-    steps = sorted(int(found[1]) for name in row if (found := _ABOVE.fullmatch(name)))
+    steps = sorted(int(match[1]) for name in row if (match := _ABOVE.fullmatch(name)))
     passed = [step for step in steps if prompt > 1_000 * step]
     return f"above {passed[-1]}K" if passed else ""
 
@@ -81,14 +81,14 @@ def is_priced(row: Row, rate: str) -> bool:
 
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
     """Return the row's prices at these rates; a rate without a price changes nothing."""
-    above = next((found[1] for rate in rates if (found := _ABOVE_RATE.fullmatch(rate))), "")
+    above = next((match[1] for rate in rates if (match := _ABOVE_RATE.fullmatch(rate))), "")
     length = f"_above_{above}k_tokens" if above else ""
     tier = next((COLUMNS[rate] for rate in rates if rate in COLUMNS and _has(row, rate)), "")
     factor = 1.0
     for rate in rates:
         factor *= row.get(FACTORS, {}).get(rate, 1.0)
-    fresh = _price_in(row, "input_cost_per_token", length, tier)
-    scale = fresh / row["input_cost_per_token"]
+    uncached = _price_in(row, "input_cost_per_token", length, tier)
+    scale = uncached / row["input_cost_per_token"]
     return {
         name: factor * _price_in(row, name, length, tier, scale) for name in PRICES if name in row
     }
@@ -101,11 +101,11 @@ def _price_in(row: Row, name: str, length: str, tier: str, scale: float = 1.0) -
     """
     standard = float(row[name])
     columns = {name + length + tier: 1, name + length: 1, name + tier: 1}
-    found = [float(row[column]) for column in columns if column in row and column != name]
-    if name + length + tier in row or len(found) == 1:
-        return found[0] if found else standard
-    if len(found) == 2:
-        return found[0] * found[1] / standard
+    prices = [float(row[column]) for column in columns if column in row and column != name]
+    if name + length + tier in row or len(prices) == 1:
+        return prices[0] if prices else standard
+    if len(prices) == 2:
+        return prices[0] * prices[1] / standard
     return standard * scale
 
 

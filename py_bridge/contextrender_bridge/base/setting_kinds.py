@@ -45,7 +45,7 @@ class Unfit(ValueError):
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Takes one of these."""
+    """Return a reader that accepts one of these names."""
 
     def read(text: str) -> str:
         if text not in names:
@@ -64,7 +64,7 @@ as_policy = one_of(POLICIES)
 
 
 def as_base_address(text: str) -> str:
-    """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
+    """Return a provider's base address, with `/v1` if it is only a host. Raise Unfit."""
     text = text.rstrip("/")
     if not _is_address(text):
         raise Unfit("must begin with http:// or https://")
@@ -72,14 +72,14 @@ def as_base_address(text: str) -> str:
 
 
 def as_whole(text: str) -> int:
-    """A whole number above 0."""
+    """Return a whole number above 0."""
     if not (text.isascii() and text.isdigit() and int(text)):
         raise Unfit("must be a whole number above 0")
     return int(text)
 
 
 def as_budget(text: str) -> int | str:
-    """A budget in tokens, or `auto`."""
+    """Return a budget in tokens, or `auto`."""
     budget = budget_of(text)
     if budget is None:
         raise Unfit(f"must be auto, or a whole number of tokens, at least {SMALLEST_BUDGET}")
@@ -87,7 +87,7 @@ def as_budget(text: str) -> int | str:
 
 
 def budget_of(text: str) -> int | str | None:
-    """A budget in tokens, or `auto`, as the service takes it; None when it is neither."""
+    """Return a budget in tokens or `auto`, as the service accepts it; else None."""
     if text == AUTO:
         return AUTO
     if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
@@ -96,7 +96,7 @@ def budget_of(text: str) -> int | str | None:
 
 
 def as_seconds(text: str) -> float:
-    """A time in seconds, below an hour."""
+    """Return a time in seconds, below an hour."""
     try:
         seconds = float(text)
     except ValueError:
@@ -107,7 +107,7 @@ def as_seconds(text: str) -> float:
 
 
 def as_switch(text: str) -> bool:
-    """Whether it is on."""
+    """Return whether a switch is on."""
     if text.lower() in ("1", "true", "yes", "on"):
         return True
     if text.lower() in ("0", "false", "no", "off"):
@@ -116,17 +116,17 @@ def as_switch(text: str) -> bool:
 
 
 def as_list(text: str) -> tuple[str, ...]:
-    """The entries of a list with commas, in their order."""
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    """Return the entries of a comma-separated list, in order."""
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
 def as_names(text: str) -> frozenset[str]:
-    """The names in a list with commas, in lower case."""
+    """Return the names in a comma-separated list, in lower case."""
     return frozenset(as_list(text.lower()))
 
 
 def as_patterns(text: str) -> frozenset[str]:
-    """The names and globs in a list with commas, as many and as long as the service takes them."""
+    """Return the names and globs in a comma-separated list, within the service's limits."""
     names = frozenset(as_list(text))
     if len(names) > MOST_NAMES or any(len(name) > LONGEST_TOOL_NAME for name in names):
         raise Unfit(f"must be at most {MOST_NAMES} names of up to {LONGEST_TOOL_NAME} characters")
@@ -136,7 +136,7 @@ def as_patterns(text: str) -> frozenset[str]:
 
 
 def as_share(text: str) -> float:
-    """A share, as `10%` or `0.1`, below all."""
+    """Return a share below 1, from `10%` or `0.1`."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -147,8 +147,11 @@ def as_share(text: str) -> float:
 
 
 def as_prices(text: str) -> dict[str, dict[str, float]]:
-    """Dollars for a million tokens by model: `MODEL:input=2,cached=0.5,output=8`, `;` between."""
-    found: dict[str, dict[str, float]] = {}
+    """Return dollars per million tokens by model.
+
+    The text has the form `MODEL:input=2,cached=0.5,output=8`, with `;` between models.
+    """
+    prices: dict[str, dict[str, float]] = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         model, _, numbers = part.rpartition(":")
         try:
@@ -156,33 +159,33 @@ def as_prices(text: str) -> dict[str, dict[str, float]]:
             values = {name.strip(): float(number) for name, number in pairs}
         except ValueError:
             values = {}
-        known = {"input", "output"} <= values.keys() <= {"input", "cached", "written", "output"}
-        if not (model and known and all(0 <= number < 1e6 for number in values.values())):
+        is_valid = {"input", "output"} <= values.keys() <= {"input", "cached", "written", "output"}
+        if not (model and is_valid and all(0 <= number < 1e6 for number in values.values())):
             raise Unfit(f"must be as {PRICE_EXAMPLE} (dollars for a million tokens)")
-        found[model] = values
-    return found
+        prices[model] = values
+    return prices
 
 
 def as_price_text(text: str) -> str:
-    """The text itself, where `as_prices` takes it."""
+    """Return the text, if `as_prices` accepts it."""
     as_prices(text)
     return text
 
 
 def as_secret(text: str) -> str:
-    """A text long enough to sign with."""
+    """Return a text that is long enough to sign with."""
     if len(text.encode()) < 32:
         raise Unfit("must have at least 32 bytes")
     return text
 
 
 def as_address(text: str) -> str:
-    """A service's address without its last slash."""
+    """Return a service's address without its last slash."""
     if not _is_address(text):
         raise Unfit(f"is {text!r:.60}: an address such as http://127.0.0.1:8000 is needed")
     return text.rstrip("/")
 
 
 def as_folder(text: str) -> Path:
-    """A path; `~` is this user's."""
+    """Return a path; `~` is this user's home."""
     return Path(text).expanduser()

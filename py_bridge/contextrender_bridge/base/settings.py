@@ -49,8 +49,8 @@ from contextrender_bridge.base.setting_kinds import (
 
 PREFIX = "CONTEXTRENDER_"
 CONFIG = f"{PREFIX}CONFIG"
-OTHERS = (f"{PREFIX}WRAP_TOKEN",)
-"""Variables of that name that are no settings."""
+NOT_SETTINGS = (f"{PREFIX}WRAP_TOKEN",)
+"""Variables with the prefix that are not settings."""
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"
 DEADLINE = 2.0
@@ -58,7 +58,7 @@ DEADLINE = 2.0
 
 
 def own_folder(kind: str) -> Path:
-    """This user's folder of the application for `kind`: data or config."""
+    """Return this user's folder of the application for `kind`: data or config."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -71,14 +71,18 @@ def own_folder(kind: str) -> Path:
 
 def _row(
     default: Any,
-    what: str,
+    description: str,
     read: Callable[[str], Any] = str,
     *,
     also: str = "",
     secret: bool = False,
 ) -> Any:
-    """A setting: its default, or what makes it; a phrase on it; how it is read from a text."""
-    row = {"what": what, "read": read, "also": also, "secret": secret}
+    """Return the field of a setting.
+
+    `default` is its value or a function that makes it, `description` a phrase for documents, and
+    `read` reads it from a text.
+    """
+    row = {"description": description, "read": read, "also": also, "secret": secret}
     if callable(default):
         return field(default_factory=default, metadata=row)
     return field(default=default, metadata=row)
@@ -86,7 +90,7 @@ def _row(
 
 @dataclass(frozen=True)
 class Settings:
-    """What is in force. Names in capitals after `CONTEXTRENDER_` are the environment's."""
+    """The settings. `CONTEXTRENDER_` and the name in capitals is the environment variable."""
 
     data: Path = _row(lambda: own_folder("data"), "data folder, as `--data`", as_folder)
     url: str = _row("", "for clients: the service's address (else the local server's)", as_address)
@@ -207,16 +211,16 @@ class InForce:
     value: Any
     source: str
     secret: bool
-    what: str
+    description: str
 
 
 def current_settings() -> Settings:
-    """The settings of this process, read once. Raises CommandError for one that is unfit."""
+    """Return the settings of this process, read once. Raise CommandError if one is invalid."""
     return _read_once()
 
 
 def read_settings() -> Settings:
-    """The settings as environment and file have them now. Raises CommandError."""
+    """Read the settings of environment and file now. Raise CommandError if one is invalid."""
     rows = in_force([] if _unfit_as_defaults else None)
     return Settings(**{row.name: row.value for row in rows})
 
@@ -228,7 +232,7 @@ _unfit_as_defaults = False
 
 @contextmanager
 def unfit_as_defaults() -> Iterator[None]:
-    """While the block runs, an unfit setting has its default instead of stopping the command."""
+    """Use defaults for invalid settings within the block, instead of stopping the command."""
     global _unfit_as_defaults
     _unfit_as_defaults = True
     read_again()
@@ -240,95 +244,97 @@ def unfit_as_defaults() -> Iterator[None]:
 
 
 def unknown_variables() -> list[str]:
-    """A sentence for each variable that is named as a setting and is none."""
-    known = {CONFIG, *OTHERS, *(f"{PREFIX}{row.name.upper()}" for row in fields(Settings))}
-    told = []
+    """Return a sentence for each variable that has the prefix but is not a setting."""
+    names = {CONFIG, *NOT_SETTINGS, *(f"{PREFIX}{row.name.upper()}" for row in fields(Settings))}
+    messages = []
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.8)
-            told.append(f"{name} is no setting" + (f": is {near[0]} meant?" if near else "."))
-    return told
+        if name.startswith(PREFIX) and name not in names:
+            near = difflib.get_close_matches(name, names, 1, 0.8)
+            messages.append(
+                f"unknown setting {name}" + (f": did you mean {near[0]}?" if near else "")
+            )
+    return messages
 
 
 def in_force(unfit: list[str] | None = None) -> list[InForce]:
-    """Every setting and where it is from. Raises CommandError for one that is unfit.
+    """Return every setting with its source. Raise CommandError if one is invalid.
 
-    With a list for sentences about what is `unfit`, the default stands in its place.
+    With a list `unfit`, add a sentence to it instead, and use the default.
     """
-    path, wrong = config_file(), unfit if unfit is not None else []
-    found, lines, usual = [], {}, Settings()
+    path, faults = config_file(), unfit if unfit is not None else []
+    settings, file_values, defaults = [], {}, Settings()
     try:
-        lines = _lines(path)
+        file_values = _file_values(path)
     except CommandError as error:
-        wrong.append(str(error))
+        faults.append(str(error))
     for row in fields(Settings):
-        value, source = getattr(usual, row.name), "default"
-        if given := _given(row.name, row.metadata["also"], lines, path):
-            text, source = given
+        value, source = getattr(defaults, row.name), "default"
+        if text_and_source := _text_of(row.name, row.metadata["also"], file_values, path):
+            text, source = text_and_source
             try:
                 value = checked(row.metadata["read"], text, source)
             except CommandError as error:
-                wrong.append(str(error))
+                faults.append(str(error))
                 source = f"default, since {source} is unfit"
-        if wrong and unfit is None:
-            raise CommandError(wrong[0])
-        what = row.metadata["what"].replace("`", "")
-        found.append(InForce(row.name, value, source, row.metadata["secret"], what))
-    return found
+        if faults and unfit is None:
+            raise CommandError(faults[0])
+        description = row.metadata["description"].replace("`", "")
+        settings.append(InForce(row.name, value, source, row.metadata["secret"], description))
+    return settings
 
 
 _OPTIONS: dict[str, str] = {}
 
 
 def set_option(name: str, text: str) -> None:
-    """What an option of a command says counts first, here and in processes forked from here on."""
+    """Set a command's option, which takes precedence here and in processes forked later."""
     _OPTIONS[name] = text
     read_again()
 
 
 def variables(name: str) -> list[str]:
-    """The environment variables that set it; the first that is there counts."""
+    """Return the environment variables of a setting; the first that is set counts."""
     also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
     return [f"CONTEXTRENDER_{name.upper()}", *([also] if also else [])]
 
 
 def config_file() -> Path:
-    """The configuration file, which need not exist unless `CONTEXTRENDER_CONFIG` names it."""
-    named = os.environ.get(CONFIG, "")
-    return as_folder(named) if named else own_folder("config") / "config.toml"
+    """Return the configuration file. It must exist only if `CONTEXTRENDER_CONFIG` names it."""
+    path = os.environ.get(CONFIG, "")
+    return as_folder(path) if path else own_folder("config") / "config.toml"
 
 
 def write_setting(name: str, text: str) -> None:
-    """Sets one in the configuration file, whose other lines stay. Raises CommandError."""
+    """Set one setting in the configuration file; keep the other lines. Raise CommandError."""
     path = config_file()
     line = f"{name} = {json.dumps(text)}"
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        kept = [old for old in lines if old.partition("=")[0].strip() != name]
+        other_lines = [old for old in lines if old.partition("=")[0].strip() != name]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join([*([line] if text else []), *kept, ""]), encoding="utf-8")
+        path.write_text("\n".join([*([line] if text else []), *other_lines, ""]), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def set_for_library(name: str, value: str) -> None:
-    """What a library of ours reads from the environment, where it is not set."""
+    """Set an environment variable for a library, unless it is set."""
     os.environ.setdefault(name, value)
 
 
 def has_windows() -> bool:
-    """Whether this process can open windows."""
-    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in named)
+    """Return whether this process can open windows."""
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in variables)
 
 
 def environment_without(*names: str) -> dict[str, str]:
-    """The environment for another process, without these variables."""
+    """Return the environment for another process, without these variables."""
     return {name: value for name, value in os.environ.items() if name not in names}
 
 
-def _given(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
-    """The text that sets it, and where that is from."""
+def _text_of(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
+    """Return the text of a setting and its source; None if it is not set."""
     if name in _OPTIONS:
         return _OPTIONS[name], f"--{name.replace('_', '-')}"
     for variable in (f"CONTEXTRENDER_{name.upper()}", also):
@@ -338,15 +344,15 @@ def _given(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[
 
 
 def checked(read: Callable[[str], Any], text: str, source: str) -> Any:
-    """What a text from that source reads as. Raises CommandError."""
+    """Return what a text from a source means. Raise CommandError if it is invalid."""
     try:
         return read(text)
     except Unfit as wrong:
         raise CommandError(f"{source} {wrong}.") from None
 
 
-def _lines(path: Path) -> dict[str, str]:
-    """The configuration file's values, as texts. Raises CommandError."""
+def _file_values(path: Path) -> dict[str, str]:
+    """Return the values of the configuration file as texts. Raise CommandError."""
     if not path.exists() and not os.environ.get(CONFIG):
         return {}
     try:
@@ -356,9 +362,9 @@ def _lines(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CommandError(f"{path} cannot be read: {reason}.") from None
-    known = {row.name for row in fields(Settings)}
+    names = {row.name for row in fields(Settings)}
     for name, value in parsed.items():
-        if name not in known:
+        if name not in names:
             raise CommandError(
                 f"{path}: there is no setting {name!r}; `contextrender config` lists them."
             )

@@ -1,4 +1,4 @@
-"""Others' data that the distribution ships (`make data` writes it): encodings and prices."""
+"""Data of others in the distribution, written by `make data`: encodings and prices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 ENCODINGS = ("cl100k_base", "o200k_base")
-"""Those of tiktoken's that are shipped."""
+"""The shipped encodings of tiktoken."""
 
 
 @dataclass(frozen=True)
 class PriceTable:
-    """LiteLLM's: dollars for a token, and the window, by model; whose it is, and of what day."""
+    """LiteLLM's table, its source and date: dollars per token and the window, by model."""
 
     source: str
     date: str
@@ -26,17 +26,17 @@ class PriceTable:
 
 @cache
 def price_table() -> PriceTable:
-    """The one that is shipped."""
+    """Return the shipped price table."""
     return PriceTable(**json.loads((DATA / "prices.json").read_text("utf-8")))
 
 
 def prices() -> Mapping[str, Mapping[str, Any]]:
-    """Its models."""
+    """Return the models of the shipped price table."""
     return price_table().models
 
 
 def encoding_of(name: str) -> tuple[str, dict[bytes, int]]:
-    """The pattern that splits texts, and each token's rank, of one of `ENCODINGS`."""
+    """Return an encoding: the pattern that splits texts, and the rank of each token."""
     import zstandard  # the thin client has neither it nor tiktoken
 
     packed = (DATA / "encodings" / f"{name}.zst").read_bytes()

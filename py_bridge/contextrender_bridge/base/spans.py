@@ -1,7 +1,7 @@
-"""OpenTelemetry's spans, where they are wanted (`otel`, with the extra of that name); else nothing.
+"""OpenTelemetry spans, if the setting `otel` is on (with the extra of that name).
 
-A span tells what was done and how it ended: names, counts and kinds of failure, never contents. An
-exception is told by its type alone, since its message may quote.
+A span has names, counts and types of failures, never contents. An exception is recorded by its type
+only, because its message may quote contents.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ from contextrender_bridge.base.installing import how_to_install
 Attributes = Mapping[str, str | int | float | bool]
 Start = Callable[[str, Attributes, str], AbstractContextManager[None]]
 
-_NOTHING = nullcontext()
+_NO_SPAN = nullcontext()
 _start: Start | None = None
 
 
 def span(
     name: str, headers: Iterable[tuple[bytes, bytes]] = (), **attributes: str | int
 ) -> AbstractContextManager[None]:
-    """A span for the block, inside the one that this is done in, or else that a request's `headers`
-    name (`traceparent`). Dots in attributes' names are written as two underscores.
+    """Return a context manager that makes a span for the block.
+
+    The span is inside the current one, or inside the one that a request's `headers` name
+    (`traceparent`). Dots in attributes' names are written as two underscores.
     """
     if _start is None:
-        return _NOTHING
+        return _NO_SPAN
     parent = next((value.decode("latin-1") for key, value in headers if key == b"traceparent"), "")
-    return _start(name, _named(attributes), parent)
+    return _start(name, _attribute_values(attributes), parent)
 
 
 def tell(**attributes: str | int | bool) -> None:
-    """Adds to the span that this is done in."""
+    """Add attributes to the current span."""
     if _start is not None:
         trace: Any = importlib.import_module("opentelemetry.trace")
-        trace.get_current_span().set_attributes(_named(attributes))
+        trace.get_current_span().set_attributes(_attribute_values(attributes))
 
 
-def _named(attributes: Attributes) -> Attributes:
-    """Without what is not known."""
+def _attribute_values(attributes: Attributes) -> Attributes:
+    """Return the attributes without empty ones, with dots in their names."""
     return {key.replace("__", "."): value for key, value in attributes.items() if value != ""}
 
 
 def use_opentelemetry(provider: Any = None) -> None:
-    """From now on spans are made: by that provider, or one that exports as `OTEL_*` variables say.
+    """Make spans from now on: with `provider`, or one that exports as `OTEL_*` variables say.
 
-    Raises CommandError where OpenTelemetry is not installed.
+    Raise CommandError if OpenTelemetry is not installed.
     """
     global _start
     try:
@@ -72,12 +74,12 @@ def _starting(provider: Any) -> Start:
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
-        ) as made:
+        ) as current_span:
             try:
                 yield
             except BaseException as failure:
-                made.set_attribute("error.type", type(failure).__name__)
-                made.set_status(trace.StatusCode.ERROR)
+                current_span.set_attribute("error.type", type(failure).__name__)
+                current_span.set_status(trace.StatusCode.ERROR)
                 raise
 
     return start
@@ -88,8 +90,10 @@ def _exporting() -> Any:
     sdk: Any = importlib.import_module("opentelemetry.sdk.trace")
     export: Any = importlib.import_module("opentelemetry.sdk.trace.export")
     otlp: Any = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    # What OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say comes before this name.
-    named = resources.Resource({"service.name": "contextrender"})
-    provider = sdk.TracerProvider(resource=named.merge(resources.OTELResourceDetector().detect()))
+    # OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME take precedence over this name.
+    resource = resources.Resource({"service.name": "contextrender"})
+    provider = sdk.TracerProvider(
+        resource=resource.merge(resources.OTELResourceDetector().detect())
+    )
     provider.add_span_processor(export.BatchSpanProcessor(otlp.OTLPSpanExporter()))
     return provider

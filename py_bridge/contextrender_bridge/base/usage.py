@@ -1,4 +1,4 @@
-"""What a model call used, and an estimate of what it would have used with its whole history."""
+"""The usage of a model call, and an estimate of its usage with the full history."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 from contextrender_bridge.base.model_table import rated, window_of
 
 LIFETIME: Final = 300.0
-"""Seconds a provider's cache keeps what is not asked for again."""
+"""Seconds after which a provider's cache drops a prompt that is not used again."""
 
 BLOCK: Final = 128
-"""Tokens that a cache without writes on the bill counts in."""
+"""The unit in tokens of caches whose writes are not billed."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Usage:
 
     @classmethod
     def of_prompt(cls, prompt: int, read: int = 0, output: int = 0, embedded: int = 0) -> Usage:
-        """Of a call with so many prompt tokens, of which the cache had `read`."""
+        """Return the usage of a call with `prompt` tokens, `read` of them from the cache."""
         return cls(fresh=prompt - read, read=read, output=output, embedded=embedded)
 
     def plus(self, other: Usage) -> Usage:
-        """The sum of both, for this one's model."""
+        """Return the sum of both, with this one's model."""
         names = [field.name for field in fields(self) if field.name != "model"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return replace(self, **sums)
 
     @property
     def prompt(self) -> int:
-        """All of the prompt."""
+        """All tokens of the prompt."""
         return self.fresh + self.read + self.written + self.written_long
 
 
@@ -53,47 +53,49 @@ NOTHING_USED: Final = Usage(calls=0)
 
 
 @dataclass(slots=True, frozen=True)
-class Billed:
-    """What the next call is told of a history's calls before it.
+class FullUsageState:
+    """The state of a history's earlier calls that the estimate of the next one needs.
 
-    `prompt` are the tokens of the last whole prompt, `away` all that was ever left out; whether the
-    provider's cache is at work here (`caches`), and bills what is put there (`writes`).
+    `prompt` is the tokens of the last full prompt, `omitted_total` all that was ever omitted.
+    `caches` tells whether the provider's cache works for this history, `writes` whether writes to
+    it are billed.
     """
 
     prompt: int = 0
-    away: int = 0
+    omitted_total: int = 0
     caches: bool = False
     writes: bool = False
 
 
-NOTHING_BILLED: Final = Billed()
+NOTHING_BILLED: Final = FullUsageState()
 
 
-def whole_bill(known: Billed, usage: Usage, left_out: int, pause: float) -> tuple[Usage, Billed]:
-    """The whole history's usage, and what the next call is told; `pause` seconds since the last.
+def estimate_full_usage(
+    previous: FullUsageState, usage: Usage, omitted_tokens: int, pause: float
+) -> tuple[Usage, FullUsageState]:
+    """Estimate the full history's usage; return it with the state for the next call.
 
-    The whole history's prompts are the provider's count plus the tokens that were left out, at most
-    the model's window, and of each, as much is taken from the cache as the whole prompt before it
-    had, where the provider's cache was at work in this history at all and the pause was shorter
-    than its lifetime.
+    The full prompt has the tokens that the provider counted plus the omitted ones, at most the
+    model's window. What the previous full prompt had is taken as read from the cache, if the cache
+    works for this history and the `pause` since then, in seconds, was shorter than its lifetime.
     """
-    left_out = max(left_out, 0)
-    full = usage.prompt + left_out
+    omitted_tokens = max(omitted_tokens, 0)
+    full = usage.prompt + omitted_tokens
     if window := window_of(usage.model):
         full = max(min(full, window), usage.prompt)
-    writes = known.writes or usage.written + usage.written_long > 0
-    caches = known.caches or writes or usage.read > 0
-    now = Billed(full, known.away + left_out, caches, writes)
+    writes = previous.writes or usage.written + usage.written_long > 0
+    caches = previous.caches or writes or usage.read > 0
+    state = FullUsageState(full, previous.omitted_total + omitted_tokens, caches, writes)
     model = rated(usage.model, full)
-    if not now.away:
-        return usage, now
-    read = min(known.prompt, full) if now.caches and pause < LIFETIME else 0
-    if not now.writes:
-        read -= read % BLOCK
-        return replace(usage, model=model, fresh=full - read, read=read), now
-    fresh = min(usage.fresh, full - read)
-    rest = full - read - fresh
-    long = rest if usage.written_long > usage.written else 0
-    written = rest - long
-    full_usage = replace(usage, model=model, fresh=fresh, read=read, written=written)
-    return replace(full_usage, written_long=long), now
+    if not state.omitted_total:
+        return usage, state
+    cache_read = min(previous.prompt, full) if state.caches and pause < LIFETIME else 0
+    if not state.writes:
+        cache_read -= cache_read % BLOCK
+        return replace(usage, model=model, fresh=full - cache_read, read=cache_read), state
+    uncached = min(usage.fresh, full - cache_read)
+    new_tokens = full - cache_read - uncached
+    cache_write_1h = new_tokens if usage.written_long > usage.written else 0
+    cache_write = new_tokens - cache_write_1h
+    full_usage = replace(usage, model=model, fresh=uncached, read=cache_read, written=cache_write)
+    return replace(full_usage, written_long=cache_write_1h), state

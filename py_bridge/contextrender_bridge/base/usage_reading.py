@@ -1,6 +1,6 @@
-"""Reads what a provider says that a model call used, in all forms of providers and gateways.
+"""The usage in the replies of providers and gateways, in all their formats.
 
-Each form names the same few counts; what cannot be read is unknown, never a call that cost nothing.
+All formats name the same few counts. A count that cannot be read is unknown, not 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextrender_bridge.base.model_table import rated
 from contextrender_bridge.base.usage import Usage
 
 NAMES = re.compile(rb'"usage"|"usageMetadata"|"usage_metadata"|"prompt_eval_count"')
-"""A reply without any of these says nothing of its usage."""
+"""A reply without any of these has no usage."""
 
 _DIGITS = re.compile(r"\d+(?:[,_ ]\d{3})*(?:\.0+)?")
 # A prompt with all of its tokens, and one without those that the cache had (Anthropic, Bedrock).
@@ -28,8 +28,8 @@ _OUTPUT = (
 )
 _THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
 _DETAILS = ("prompt_tokens_details", "input_tokens_details", "inputTokensDetails")
-_READ = ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount")
-_WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount")
+_CACHE_READ = ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount")
+_CACHE_WRITE = ("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount")
 _CACHED = (
     *("cached_tokens", "cachedTokens", "cachedInputTokens", "prompt_cache_hit_tokens"),
     *("cachedContentTokenCount", "cached_content_token_count"),
@@ -42,27 +42,27 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
 
     Of several in a stream, the later ones count, but a 0 never replaces a count.
     """
-    model, found = "", dict[str, Any]()
+    model, usage_fields = "", dict[str, Any]()
     for part in _parts(kind, body):
         for holder in _holders(part):
-            named = holder.get("model") or holder.get("modelVersion")
-            model = named if isinstance(named, str) else model
+            model_name = holder.get("model") or holder.get("modelVersion")
+            model = model_name if isinstance(model_name, str) else model
             if tier := holder.get("service_tier"):
-                found["service_tier"] = tier
+                usage_fields["service_tier"] = tier
             for name, value in _usage_in(holder).items():
-                if value is not None and (count_of(value) != 0 or name not in found):
-                    found[name] = value
-    usage = usage_of(model, found)
+                if value is not None and (count_of(value) != 0 or name not in usage_fields):
+                    usage_fields[name] = value
+    usage = usage_of(model, usage_fields)
     return usage if usage and (usage.prompt or usage.output) else None
 
 
-def usage_of(model: str, told: Mapping[str, Any]) -> Usage | None:
+def usage_of(model: str, usage_fields: Mapping[str, Any]) -> Usage | None:
     """Return a call's usage, from the `usage` of any API; None if it has no count of the prompt.
 
     The model's name gets the call's rates (base.rates).
     """
-    usage = _counts_of(model, told)
-    return usage and replace(usage, model=rated(model, usage.prompt, told))
+    usage = _counts_of(model, usage_fields)
+    return usage and replace(usage, model=rated(model, usage.prompt, usage_fields))
 
 
 def count_of(value: object) -> int | None:
@@ -74,34 +74,44 @@ def count_of(value: object) -> int | None:
     return round(value) if math.isfinite(value) and value >= 0 else None
 
 
-def _counts_of(model: str, told: Mapping[str, Any]) -> Usage | None:
+def _counts_of(model: str, usage_fields: Mapping[str, Any]) -> Usage | None:
     details: Mapping[str, Any] = next(
-        (told[n] for n in _DETAILS if isinstance(told.get(n), Mapping)), {}
+        (usage_fields[n] for n in _DETAILS if isinstance(usage_fields.get(n), Mapping)), {}
     )
-    output = (_first(told, _OUTPUT) or 0) + (_first(told, _THOUGHTS) or 0)
-    read, written = _first(told, _READ), _first(told, _WRITTEN)
-    creation = told.get("cache_creation")
-    long = _first(creation if isinstance(creation, Mapping) else {}, ("ephemeral_1h_input_tokens",))
-    prompt, apart = _first(told, _ALL), _first(told, _INPUT)
-    if prompt is None and apart is None and (total := _first(told, _TOTAL)):
+    output = (_first(usage_fields, _OUTPUT) or 0) + (_first(usage_fields, _THOUGHTS) or 0)
+    cache_read, cache_write = _first(usage_fields, _CACHE_READ), _first(usage_fields, _CACHE_WRITE)
+    creation = usage_fields.get("cache_creation")
+    cache_write_1h = _first(
+        creation if isinstance(creation, Mapping) else {}, ("ephemeral_1h_input_tokens",)
+    )
+    prompt, uncached = _first(usage_fields, _ALL), _first(usage_fields, _INPUT)
+    if prompt is None and uncached is None and (total := _first(usage_fields, _TOTAL)):
         prompt = max(total - output, 0)
-    if prompt is None and apart is not None and (read is not None or written is not None):
-        written, long = written or 0, long or 0
-        short = max(written - long, 0)
-        return Usage(model, apart, read or 0, short, long, output)
-    prompt = apart if prompt is None else prompt
+    if (
+        prompt is None
+        and uncached is not None
+        and (cache_read is not None or cache_write is not None)
+    ):
+        cache_write, cache_write_1h = cache_write or 0, cache_write_1h or 0
+        short = max(cache_write - cache_write_1h, 0)
+        return Usage(model, uncached, cache_read or 0, short, cache_write_1h, output)
+    prompt = uncached if prompt is None else prompt
     if prompt is None:
         return None
-    cached = read if read is not None else _first(details, _CACHED)
-    cached = min((_first(told, _CACHED) or 0) if cached is None else cached, prompt)
-    put = written or _first(details, ("cache_write_tokens", "cache_creation_tokens")) or 0
-    put = min(put, prompt - cached)
-    return Usage(model, prompt - cached - put, cached, put, output=output)
+    cached = cache_read if cache_read is not None else _first(details, _CACHED)
+    cached = min((_first(usage_fields, _CACHED) or 0) if cached is None else cached, prompt)
+    cache_write_tokens = (
+        cache_write or _first(details, ("cache_write_tokens", "cache_creation_tokens")) or 0
+    )
+    cache_write_tokens = min(cache_write_tokens, prompt - cached)
+    return Usage(
+        model, prompt - cached - cache_write_tokens, cached, cache_write_tokens, output=output
+    )
 
 
-def _first(told: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+def _first(usage_fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     """Return the first of these counts that can be read; one above 0 if there is any."""
-    counts = [count for name in names if (count := count_of(told.get(name))) is not None]
+    counts = [count for name in names if (count := count_of(usage_fields.get(name))) is not None]
     return next((count for count in counts if count), counts[0] if counts else None)
 
 
@@ -121,9 +131,9 @@ def _parts(kind: str, body: bytes) -> Iterator[Mapping[str, Any]]:
             value = wire.loads(text.removeprefix(b"\xef\xbb\xbf"))
         except ValueError:
             continue
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, Mapping):
-                yield one
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Mapping):
+                yield part
 
 
 def _holders(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -132,7 +142,7 @@ def _holders(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for name in ("response", "message", "metadata", "x_groq", "data"):
         if isinstance(inner := part.get(name), Mapping):
             yield inner
-    # Moonshot says it within the last choice of a stream.
+    # Moonshot puts it into the last choice of a stream.
     choices = part.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, Mapping):
@@ -141,6 +151,6 @@ def _holders(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _usage_in(holder: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in ("usage", "usageMetadata", "usage_metadata"):
-        if isinstance(found := holder.get(name), Mapping):
-            return found
+        if isinstance(usage_fields := holder.get(name), Mapping):
+            return usage_fields
     return holder if "prompt_eval_count" in holder else {}

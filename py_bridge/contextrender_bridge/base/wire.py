@@ -20,7 +20,7 @@ except ImportError:
 
 
 def loads(body: bytes | str) -> Any:
-    """The value of a JSON text. Raises ValueError."""
+    """Return the value of a JSON text. Raise ValueError."""
     if from_json is not None:
         try:
             return from_json(body)
@@ -33,12 +33,12 @@ def loads(body: bytes | str) -> Any:
 
 
 def digest_of(*values: Any) -> str:
-    """32 hexadecimal digits that tell JSON values apart."""
+    """Return 32 hexadecimal digits that identify JSON values."""
     return hashlib.sha256(dumps(values)).hexdigest()[:32]
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON. Raises TypeError or ValueError for what is not JSON."""
+    """Return compact JSON. Raise TypeError or ValueError for other values."""
     if to_json is not None:
         try:
             return to_json(value)

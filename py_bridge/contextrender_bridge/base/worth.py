@@ -20,8 +20,8 @@ RULE_NAMES: Final = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 def rule_of(models: Iterable[str]) -> str:
     """Return the rule that most of these models' calls are billed by, of those that are named."""
-    named = [is_anthropics(model) for model in models if model]
-    return "anthropic" if 2 * sum(named) > len(named) else "openai"
+    is_anthropic = [is_anthropics(model) for model in models if model]
+    return "anthropic" if 2 * sum(is_anthropic) > len(is_anthropic) else "openai"
 
 
 def is_anthropics(model: str) -> bool:

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         return 1 if unfit else 0
     for row in rows:
         print(f"{row.name:<26} {_shown(row):<34} {row.source}")
-        print(textwrap.fill(row.what, 80, initial_indent="    ", subsequent_indent="    "))
+        print(textwrap.fill(row.description, 80, initial_indent="    ", subsequent_indent="    "))
     there = "" if config_file().exists() else " (not there)"
     print(f"\nConfiguration file: {config_file()}{there}")
     for sentence in [*unfit, *unknown_variables()]:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if changes:
         _change(args.model, args.set)
     prices = Prices.of()
-    price, source = prices.of_model(args.model), prices.told(args.model)
+    price, source = prices.of_model(args.model), prices.source_of(args.model)
     if args.json:
         dollars = {name: 1e6 * value for name, value in asdict(price).items()} if price else None
         print_json({"model": args.model, "dollars_for_a_million": dollars, "source": source})

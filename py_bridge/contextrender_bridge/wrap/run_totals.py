@@ -12,7 +12,12 @@ from typing import Any
 
 from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
+from contextrender_bridge.base.usage import (
+    NOTHING_BILLED,
+    FullUsageState,
+    Usage,
+    estimate_full_usage,
+)
 from contextrender_bridge.base.worth import pays_from, rule_of
 from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.proxy.routing import OURS, first
@@ -49,7 +54,7 @@ class Tally:
     def __init__(self) -> None:
         self.totals = Totals()
         self.session = ""
-        self._lines: dict[tuple[str, ...], tuple[Billed, float]] = {}
+        self._lines: dict[tuple[str, ...], tuple[FullUsageState, float]] = {}
         self._lock = threading.Lock()
         self._prices = Prices.of()
 
@@ -79,7 +84,7 @@ class Tally:
             now = time.monotonic() if now is None else now
             known, last = self._lines.get(key, (NOTHING_BILLED, now))
             left_out = before - after - int(told.get("tokens-added", 0))
-            whole, known = whole_bill(known, usage, left_out, now - last)
+            whole, known = estimate_full_usage(known, usage, left_out, now - last)
             self._lines[key] = known, now
             totals.before += whole.prompt
             totals.longest = max(totals.longest, whole.prompt)
@@ -88,7 +93,7 @@ class Tally:
             if price is None:
                 totals.unpriced.add(usage.model)
                 return
-            if other := self._prices.stands_as(usage.model):
+            if other := self._prices.price_source_of(usage.model):
                 totals.price_source[usage.model] = other
             totals.priced += 1
             totals.cost += price.of(usage)

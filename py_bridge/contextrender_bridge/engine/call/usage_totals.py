@@ -12,7 +12,12 @@ from functools import reduce
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
+from contextrender_bridge.base.usage import (
+    NOTHING_BILLED,
+    FullUsageState,
+    Usage,
+    estimate_full_usage,
+)
 from contextrender_bridge.engine.call.call_record import CallRecord
 
 Row = list[Any]
@@ -79,7 +84,7 @@ class PreviousCall:
 
     full: int = 0
     at: int = 0
-    known: Billed = NOTHING_BILLED
+    known: FullUsageState = NOTHING_BILLED
 
     @classmethod
     def of(cls, tokens: Sequence[int], at: int, noted: Sequence[int]) -> Self:
@@ -88,7 +93,7 @@ class PreviousCall:
         known = NOTHING_BILLED
         if noted:
             prompt, away, caches, writes = noted
-            known = Billed(prompt, away, bool(caches), bool(writes))
+            known = FullUsageState(prompt, away, bool(caches), bool(writes))
         whole, _, outside, *_ = tokens
         return cls(whole + outside, at, known)
 
@@ -155,7 +160,7 @@ def bill_sums(
     fresh, read, written, long, output = record.billed
     usage = Usage(record.model, fresh, read, written, long, output)
     full, prompt = record.full, record.prompt
-    whole, known = whole_bill(
+    whole, known = estimate_full_usage(
         before.known, usage, full - prompt - record.added, record.at - before.at
     )
     capped = min(full, window or full)
@@ -266,9 +271,9 @@ def money_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         sums.billed_output,
     )
     return CostTotals(
-        price.counted(sums.prompt, sums.cached, sums.output),
-        price.counted(sums.capped, sums.capped_cached, sums.output),
+        price.cost_of_counts(sums.prompt, sums.cached, sums.output),
+        price.cost_of_counts(sums.capped, sums.capped_cached, sums.output),
         price.of(billed) if sums.billed else None,
         price.of(whole) if sums.billed else None,
-        prices.stands_as(model),
+        prices.price_source_of(model),
     )

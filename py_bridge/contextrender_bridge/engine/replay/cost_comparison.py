@@ -56,7 +56,9 @@ def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> Cos
     for step, full, name in zip(steps, fulls, models, strict=True):
         price = known[name]
         for usage, made in ((step.usage, costs), (full, full_costs)):
-            made.append(price.counted(usage.prompt, usage.read, usage.output) if price else 0.0)
+            made.append(
+                price.cost_of_counts(usage.prompt, usage.read, usage.output) if price else 0.0
+            )
     return CostCurve(
         steps,
         reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
@@ -67,7 +69,7 @@ def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> Cos
         list(accumulate(costs)),
         list(accumulate(full_costs)),
         sum(known[name] is None for name in models),
-        {name: other for name in known if (other := prices.stands_as(name))},
+        {name: other for name in known if (other := prices.price_source_of(name))},
         sum(bool(step.uses or step.misses) for step in steps),
         sum(bool(step.misses) for step in steps),
         sum(step.misses for step in steps),
