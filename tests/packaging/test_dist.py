@@ -33,7 +33,9 @@ def run(dist: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "XDG_CACHE_HOME": str(home / "cache"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "UV_PYTHON": sys.executable,
-        "UV_CACHE_DIR": subprocess.check_output(["uv", "cache", "dir"], text=True).strip(),
+        "UV_CACHE_DIR": subprocess.check_output(
+            [sys.executable, "-m", "uv", "cache", "dir"], text=True
+        ).strip(),
     }
     home.mkdir(exist_ok=True)
     command = [str(dist / "contextrender"), *words]

@@ -16,7 +16,7 @@ from tests.support.transcripts import agent_run
 pytestmark = pytest.mark.slow
 
 TEXT = (REPOSITORY / "docs" / "inspection.md").read_text()
-COMMANDS = re.findall(r"^CONTEXTRENDER_DATA=DATA jac enter .*$", TEXT, re.M)
+COMMANDS = re.findall(r"^CONTEXTRENDER_DATA=DATA contextrender jac enter .*$", TEXT, re.M)
 WALKERS = re.findall(r"^```jac\n(.*?)^```$", TEXT, re.M | re.S)
 RUN = agent_run(12)
 
@@ -131,3 +131,33 @@ def test_what_cannot_be_run_is_a_sentence(service: Server, tmp_path: Path) -> No
     ):
         done = contextrender(service, tmp_path, *words)
         assert done.returncode == 1 and sentence in done.stderr
+
+
+BROKEN = {
+    "walker w {\n    can go with Root entry {\n        print(1 ;\n    }\n}\n": "line 3: Missing",
+    "walker w {\n    can go with Root entry {\n        x = 1 / 0;\n    }\n}\n": (
+        "line 3: ZeroDivisionError: division by zero."
+    ),
+    "import from nowhere { x }\nwalker w { }\n": "line 1: ModuleNotFoundError: No module named",
+    "walker w {\n    has n: int = [].pop();\n}\n": "IndexError: pop from empty list.",
+}
+
+
+@pytest.mark.parametrize("source", BROKEN)
+def test_an_error_in_ones_own_walker_has_its_line_and_reason(
+    source: str, service: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.jac").write_text(source)
+    command = ["jac", "run", "--data", str(service.data), str(tmp_path / "mine.jac")]
+    done = subprocess.run([BIN / "contextrender", *command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"contextrender: {tmp_path / 'mine.jac'}")
+    assert BROKEN[source] in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_jacs_own_commands_need_no_jac_on_the_path(service: Server, api: Api) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "CONTEXTRENDER_DATA": str(service.data)}
+    command = [str(BIN / "contextrender"), "jac", "db", "inspect"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ToolResult" in done.stdout

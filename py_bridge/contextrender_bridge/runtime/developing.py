@@ -1,5 +1,8 @@
 """What a Jac developer does with the stored graph: own walkers, and a picture of a session."""
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +11,7 @@ from jaclang.jac0core.runtime import JacRuntime
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.builtin import printgraph
 
+from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.runtime.memory import owned_node
 from contextrender_bridge.sessions.ids import session_id
 
@@ -15,8 +19,42 @@ MOST_NODES: Final = 10_000
 MOST_EDGES: Final = 100_000
 
 
+def check_source(file: Path) -> None:
+    """Compile a file of Jac. Raise CommandError with the line and reason of its first error."""
+    program = JacRuntime.get_program()
+    try:
+        JacRuntime.get_compiler().get_bytecode(str(file.resolve()), program)
+    except ModuleNotFoundError as missing:
+        if missing.name != "llvmlite":
+            raise
+        raise CommandError(
+            f"to compile {file} needs llvmlite, which a release leaves out: pip installs it."
+        ) from None
+    errors = [error for error in program.errors_had if error.loc.mod_path == str(file.resolve())]
+    if errors:
+        place = errors[0].loc
+        more = f"; errors after it: {len(errors) - 1}" if len(errors) > 1 else ""
+        message = str(errors[0].msg).rstrip(".")
+        raise CommandError(f"{file}, line {place.first_line}: {message}{more}.")
+
+
+@contextmanager
+def naming_lines(file: Path) -> Iterator[None]:
+    """Raise CommandError with the line of `file` and the reason if its code fails."""
+    try:
+        yield
+    except (CommandError, ContextRenderError):
+        raise
+    except Exception as failure:
+        frames = traceback.extract_tb(failure.__traceback__)
+        lines = [f.lineno for f in frames if Path(f.filename).resolve() == file.resolve()]
+        place = f"{file}, line {lines[-1]}" if lines else f"{file}"
+        raise CommandError(f"{place}: {type(failure).__name__}: {failure}.") from None
+
+
 def walkers_of(file: Path) -> dict[str, type[Any]]:
-    """The walkers that a file of Jac declares, by name; it is imported."""
+    """Return the walkers that a file of Jac declares, by name; it is imported."""
+    check_source(file)
     JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
     module = JacRuntime.loaded_modules[file.stem]
     return {
