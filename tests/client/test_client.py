@@ -16,6 +16,7 @@ from contextrender_bridge.base.errors import (
     Unauthorized,
     Unreachable,
 )
+from contextrender_bridge.base.settings import read_again
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import apply_plan
 from contextrender_bridge.dialects import DIALECTS
@@ -114,6 +115,32 @@ def test_each_refusal_has_its_error(client: ContextRender, credentials: Credenti
     with ContextRender("http://127.0.0.1:9", "t") as nowhere, pytest.raises(Unreachable) as lost:
         nowhere.list_sessions()
     assert lost.value.status == 0
+
+
+@pytest.mark.parametrize("source", ["CONTEXTRENDER_TOKEN", "given to the client"])
+def test_a_bad_token_is_named_with_the_command_that_makes_one(
+    source: str,
+    credentials: Credentials,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = None if source == "CONTEXTRENDER_TOKEN" else "wrong"
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "" if given else "wrong")
+    read_again()
+    try:
+        with ContextRender(credentials.url, given) as stranger:
+            with pytest.raises(Unauthorized, match=source) as refused:
+                stranger.list_sessions()
+            assert "`contextrender user token NAME`" in refused.value.message
+            messages = [{"role": "user", "content": "hi"}]
+            with caplog.at_level("WARNING", "contextrender"):
+                for number in range(5):
+                    assert stranger.fit(f"s{number}", messages).failure == "unauthorized"
+    finally:
+        monkeypatch.undo()
+        read_again()
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "contextrender"]
+    assert "history sent unchanged (unauthorized)" in line and source in line
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,30 @@ def test_an_agent_that_dies_of_a_signal(environment: dict[str, str], tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
+CALL = """
+import json, os, urllib.error, urllib.request
+body = json.dumps({"model": "m", "messages": []}).encode()
+try:
+    urllib.request.urlopen(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, timeout=30)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+@pytest.mark.slow
+def test_a_provider_that_is_down_is_named_at_once_and_at_the_end(
+    environment: dict[str, str],
+) -> None:
+    command = [*WRAP, sys.executable, "-c", CALL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    first, *_, last = [one for one in done.stderr.splitlines() if "service" not in one]
+    address = "the provider's address http://127.0.0.1:9/v1 does not answer (connection refused)."
+    assert first == f"contextrender: {address}"
+    assert "502" in done.stdout and "127.0.0.1:9" in done.stdout
+    assert "no model call came through: The provider gave no answer (" in last
+    assert "127.0.0.1:9" in last
+
+
 def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: Path) -> None:
     environment["PATH"] = str(tmp_path)
     command: list[str | Path] = [BIN / "contextrender", "wrap", "claude"]

@@ -189,8 +189,10 @@ class Connection:
         try:
             answer = yield from self._post(path, fields, current_token, stop_at)
         except Unauthorized:
-            if token is not None or not self._refresh(current_token):
+            if token is not None:
                 raise
+            if not self._refresh(current_token):
+                raise Unauthorized(self._about_token(current_token)) from None
             answer = yield from self._post(path, fields, self.token, stop_at)
         if not answer.get("reports"):
             raise error_of(200, answer)
@@ -217,6 +219,17 @@ class Connection:
             except NoCredentials:
                 return False
         return self.token != refused_token
+
+    def _about_token(self, token: str) -> str:
+        """Return a sentence on a token that the service refused: where it is from, and the next."""
+        if self._own_token:
+            source = "The token given to the client"
+        elif token == current_settings().token:
+            source = "The token in CONTEXTRENDER_TOKEN"
+        else:
+            return f"The local server's token is not valid at {self.url}: restart the server."
+        command = "`contextrender user token NAME`"
+        return f"{source} is not valid at {self.url}: {command}, at the server, makes another."
 
     def _post(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
         """Return the object in the answer. Raise a ContextRenderError."""

@@ -19,6 +19,7 @@ from contextrender_bridge.base.errors import (
     ContextRenderError,
     InvalidRequest,
     NoCredentials,
+    Unauthorized,
     Unreachable,
 )
 from contextrender_bridge.base.wire import Json
@@ -207,8 +208,8 @@ def reason_of(failure: BaseException) -> str:
 
 
 def remedy_of(failure: BaseException) -> str:
-    """Return what a person can do if there is no service; empty for other failures."""
-    if isinstance(failure, NoCredentials):
+    """Return what a person can do if no service is there or refuses; empty for other failures."""
+    if isinstance(failure, (NoCredentials, Unauthorized)):
         return failure.message
     if isinstance(failure, Unreachable) and failure.code == Unreachable.code:
         return f"{failure.message} Start one: `contextrender serve`."

@@ -19,6 +19,7 @@ from contextrender_bridge.base.contents import decoded
 from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.body_limits import BodyLimits, too_large
 from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.routing import first, without
 from contextrender_bridge.wrap.provider_routes import LINK, PREFIX, ProviderRoutes
 from contextrender_bridge.wrap.run_totals import Listening, Tally
@@ -127,6 +128,9 @@ class ProxyListener:
         listening = Listening(self._tally, headers, send)
         try:
             await proxy({**scope, "headers": headers}, _again(body, receive), listening)
+        except Unavailable as failure:
+            self._tally.failure = failure.message.rstrip(".")
+            raise
         finally:
             listening.end()
 

@@ -54,6 +54,8 @@ class Tally:
     def __init__(self) -> None:
         self.totals = Totals()
         self.session = ""
+        self.failure = ""
+        """What the proxy said of the last call that no provider answered."""
         self._lines: dict[tuple[str, ...], tuple[FullUsageState, float]] = {}
         self._lock = threading.Lock()
         self._prices = Prices.of()
@@ -128,10 +130,10 @@ class Listening(UsageCapture):
             self._tally.add(key, self._told, self.usage())
 
 
-def closing_line(totals: Totals, link: str, *, observing: bool) -> str:
-    """One line for the person at the terminal."""
+def closing_line(totals: Totals, link: str, *, observing: bool, failure: str = "") -> str:
+    """Return one line for the person at the terminal; `failure` says why no call was answered."""
     if not totals.calls:
-        return f"no model call came through; {link}"
+        return f"no model call came through{failure and f': {failure}'}; {link}"
     said = [
         f"{totals.calls} {'call' if totals.calls == 1 else 'calls'}",
         _tokens(totals, observing),

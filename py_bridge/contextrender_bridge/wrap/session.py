@@ -9,13 +9,15 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
@@ -24,7 +26,7 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
-from contextrender_bridge.client.credentials import Credentials
+from contextrender_bridge.client.credentials import LOOPBACK, Credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
@@ -42,6 +44,7 @@ from contextrender_bridge.wrap.run_totals import (
 
 HEALTHY_SECONDS = 20.0
 REVIVE_SECONDS = 5.0
+CONNECT_SECONDS = 2.0
 LOG = "wrap.log"
 LOG_BYTES = 2**20
 
@@ -57,7 +60,7 @@ def run_between(
         with listen("127.0.0.1", 0) as listener:
             doors = ProviderRoutes(address(listener), recalls=_can_recall())
             made = agent.redirect(replace(given, folder=folder), doors)
-            for note in made.notes:
+            for note in (*made.notes, *silent_providers(doors.upstreams.values())):
                 say(note)
             if sys.stderr.isatty():
                 say(_between(agent, doors, settings))
@@ -75,6 +78,23 @@ def run_between(
         say(f"{log.warnings} warnings of this run are in {data / LOG}")
     _close(tally, known, observing=settings.mode == "observe", as_json=as_json)
     return status
+
+
+def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
+    """Return a sentence for each provider's address that surely nobody answers at.
+
+    Through a network proxy only its own connection would show it.
+    """
+    for upstream in dict.fromkeys(upstreams):
+        parts = urlsplit(upstream)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        if getproxies() and host not in LOOPBACK:
+            continue
+        try:
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+        except OSError as error:
+            reason = error.strerror or str(error) or type(error).__name__
+            yield f"the provider's address {upstream} does not answer ({reason.lower()})."
 
 
 def say(text: str) -> None:
@@ -211,7 +231,7 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
     if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
         with suppress(ContextRenderError):  # where the service has gone
             link += f"#code={sign_in_code(known.url)}"
-    say(closing_line(tally.totals, link, observing=observing))
+    say(closing_line(tally.totals, link, observing=observing, failure=tally.failure))
 
 
 def _between(agent: Agent, doors: ProviderRoutes, settings: Settings) -> str:

@@ -55,6 +55,11 @@ def test_a_taken_port_is_an_error(data: Path) -> None:
         for command in ("contextrender", "jac"):
             second = run(command, "serve", "--port", port, "--data", data)
             assert second.returncode == 1
+            assert (
+                f"runs already at {server.url}: `contextrender console` opens it" in second.stderr
+            )
+            second = run(command, "serve", "--port", port, "--data", data.with_name("other"))
+            assert second.returncode == 1
             assert f"port {port} of 127.0.0.1 is in use" in second.stderr
             assert "--port" in second.stderr
         assert httpx.get(server.url + "/healthz").status_code == 200

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from contextrender_bridge.base.errors import CommandError, NotWritable
+from contextrender_bridge.base.errors import CommandError, NoCredentials, NotWritable
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.setting_kinds import as_whole
 from contextrender_bridge.base.settings import (
@@ -18,8 +19,9 @@ from contextrender_bridge.base.settings import (
     set_for_library,
     set_option,
 )
+from contextrender_bridge.client.credentials import LOOPBACK, stored_credentials
 from contextrender_bridge.listening import address, listen
-from contextrender_bridge.local_service import sign_in_code, telling_why_it_is_slow
+from contextrender_bridge.local_service import answers, sign_in_code, telling_why_it_is_slow
 from contextrender_bridge.process_memory import keep_little
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
@@ -77,6 +79,7 @@ def serve(
     with suppress(NotWritable):  # which may pass: the server waits for it
         make_data_private(data)
     keep_little()
+    _check_no_other(host, port, data)
     listener = listen(host, port)
     os.umask(0o077)
     url, folder = address(listener, host), app or app_dir()
@@ -92,6 +95,19 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
         gone = _load_for_all(folder, figures)
         return Supervisor(workers, work, ready=ready, on_end=gone).run()
+
+
+def _check_no_other(host: str, port: int, data: Path) -> None:
+    """Raise CommandError if this folder's own server has the address already."""
+    with suppress(NoCredentials):
+        other = stored_credentials(data)
+        parts = urlsplit(other.url)
+        same = port == parts.port and host in (*LOOPBACK, "0.0.0.0", "::", parts.hostname)
+        if same and answers(other.url):
+            raise CommandError(
+                f"the server of {data} runs already at {other.url}: `contextrender console` opens "
+                "it; with --port another one serves the same data."
+            )
 
 
 def _say_ready(url: str, data: Path) -> None:
