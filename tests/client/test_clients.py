@@ -156,7 +156,8 @@ from contextrender_bridge import embedded, embedded_async
 
 messages = [{"role": "user", "content": "hello"}]
 with embedded(sys.argv[1]) as credentials, credentials.client() as client:
-    client.fit("s", messages, deadline=0.000_1)  # given up: nobody waits for its task
+    large = [{"role": "user", "content": "hello " * 200_000}]
+    client.fit("large", large, deadline=0.000_1)  # given up: nobody waits for the answer
     print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
 
 async def main():

@@ -224,8 +224,7 @@ def is_callers_mistake(failure: Exception) -> bool:
 def name_of(messages: Sequence[Body], caller: str = "") -> str:
     """Make a session name from the beginning of a history.
 
-    All calls of one history get the same name. `caller` separates the histories of different
-    callers.
+    All calls of one history get the same name. Histories of different `caller`s get others.
     """
     return f"auto-{wire.digest_of(caller, _opening(messages))}"
 
