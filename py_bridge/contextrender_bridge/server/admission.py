@@ -32,45 +32,48 @@ class Admission:
         settings: Settings,
         begin: Callable[[], None],
     ) -> None:
-        """Each thread that asks the database whose a token is calls `begin` first."""
+        """Call `begin` first in each thread that asks the database whose a token is."""
         self._accounts, self._quotas = accounts, quotas
         self.bodies = BodyLimits(settings, SMALL, user=_known_user)
         self._threads = ThreadPoolExecutor(THREADS, "token", initializer=begin)
         self.sign_in = SignIn(accounts, self.known)
 
     def close(self) -> None:
-        """Answers the questions that were asked."""
+        """Answer the questions that were asked."""
         self._threads.shutdown(wait=True)
         self.sign_in.close()
 
     def question(self, request: Request) -> Question:
-        """Whose token, read-only link or cookie a walker's request brings."""
+        """Return the question whose token, read-only link or cookie a walker's request brings."""
         token, accounts = bearer_of(request), self._accounts
         if token or "cookie" not in request.headers:
             return lambda: accounts.caller(token) or accounts.visitor(token)
         return self.sign_in.question(request)
 
     def admit(self, question: Question) -> Caller:
-        """Counted as a call, in this thread. Raises Unauthorized, or InvalidRequest (429)."""
+        """Return the caller and count a call, in this thread.
+
+        Raise Unauthorized, or InvalidRequest (429).
+        """
         caller = _known(question)
         if self._quotas.on:
             self._quotas.check_call(caller)
         return caller
 
     async def admitted(self, question: Question) -> Caller:
-        """The same, from the loop."""
+        """Do what `admit` does, from the event loop."""
         return await self._ask(lambda: self.admit(question))
 
     async def of_token(self, token: str) -> Caller:
-        """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
+        """Return a token's user and count a call. Raise Unauthorized, or InvalidRequest (429)."""
         return await self.admitted(lambda: self._accounts.caller(token))
 
     async def known(self, question: Question) -> Caller:
-        """Not counted. Raises Unauthorized."""
+        """Return the caller without counting a call. Raise Unauthorized."""
         return await self._ask(lambda: _known(question))
 
     async def is_local_users(self, request: Request) -> bool:
-        """Whether it brings the local user's token."""
+        """Return whether a request brings the local user's token."""
         token = bearer_of(request)
         try:
             caller = await self._ask(lambda: self._accounts.caller(token))
@@ -90,7 +93,7 @@ def _known_user() -> str:
 
 
 def _known(question: Question) -> Caller:
-    """Whose the request is, for the log, too. Raises Unauthorized."""
+    """Return the caller, and note the name for the log. Raise Unauthorized."""
     if (caller := question()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
     if (asked := ASKED.get()) is not None:

@@ -50,14 +50,14 @@ from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness
 
 SMALL_BYTES: Final = 65_536
-"""A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
+"""An agent's call brings only new messages, which are smaller. A stranger may send as much."""
 
 
 class Service:
-    """Walkers over HTTP, and what the other routes stand on."""
+    """Walkers over HTTP, with what the other routes use."""
 
     def __init__(self, app: Path, data: Path, settings: Settings, *, alone: bool) -> None:
-        """Loads the Jac app over the store in `data`; `alone`: no other process serves it here."""
+        """Load the Jac app over the store in `data`; `alone`: no other process serves it here."""
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
@@ -82,13 +82,13 @@ class Service:
         self._threads = Threads(settings, self.processor)
 
     def routes(self) -> list[BaseRoute]:
-        """All but the page's and the proxy's."""
+        """Return all routes but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
         others = (*self._readiness.routes(), *self.admission.sign_in.routes())
         return [walkers, *graph_routes(self._get_node), *others]
 
     async def call_walker(self, request: Request) -> Response:
-        """`POST /walker/{name}`: run it for the bearer of the token."""
+        """Answer `POST /walker/{name}`: run the walker for the bearer of the token."""
         question, name = self.admission.question(request), request.path_params["name"]
         caller = None if _is_small(request) else await self.admission.admitted(question)
         body = await request.body()
@@ -101,7 +101,7 @@ class Service:
         return await self._run_walker("get_node", fields, admit)
 
     async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        """A walker's reply to the mounted proxy, which has counted the call already."""
+        """Return a walker's reply to the mounted proxy, which has counted the call already."""
         made = await self._run_walker(name, fields, lambda: caller)
         if isinstance(made, ContextRenderError):
             return Answer(made.status, json_value(error_fields(made)))
@@ -154,13 +154,16 @@ class Service:
 
 
 def _is_small(request: Request) -> bool:
-    """Whether its body may be read before its token is, which then takes no thread of its own."""
+    """Return whether the body may be read before the token, which then needs no extra thread."""
     length = request.headers.get("content-length", "")
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
 def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Starlette:
-    """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
+    """Return the service over the store in `data`, for any ASGI server.
+
+    Its core is `state.service`.
+    """
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()

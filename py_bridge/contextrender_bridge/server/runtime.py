@@ -96,7 +96,7 @@ class Runtime:
     """Walkers over one store."""
 
     def __init__(self, app: Path, data: Path) -> None:
-        """Loads the app over the store of `data`, or the one that the environment names."""
+        """Load the app over the store of `data`, or the one that the environment names."""
         self.walkers = load_app(app)
         self.replies = {name: Reply(walker) for name, walker in self.walkers.items()}
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
@@ -109,8 +109,9 @@ class Runtime:
         self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
-        """The reports as JSON; models and embedders are waited for in this thread, without the
-        session.
+        """Return the reports as JSON.
+
+        This thread waits for models and embedders, without locking the session.
         """
         walk = Walk(name, fields, root, self.replies[name].encode)
         while isinstance(made := self.run(walk), PendingProviderCall):
@@ -118,10 +119,10 @@ class Runtime:
         return bytes(made)
 
     def run(self, walk: Walk) -> Any:
-        """The walker's reports, once its changes are on disk; nothing if it told them before.
+        """Return the walker's reports, once its changes are on disk; None if it told them before.
 
-        Or what it waits for: run it again with that among the `answers`. Raises whatever the walker
-        raises; then nothing is written.
+        Return a PendingProviderCall if the walker waits for one: run it again with the answer
+        among the `answers`. Raise whatever the walker raises; then nothing is written.
         """
         try:
             return self._run(walk)

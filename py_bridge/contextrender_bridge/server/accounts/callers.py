@@ -1,7 +1,8 @@
-"""Whose a token is: signed, so that a stranger's is refused without a look at the store, and of a
-generation, so that all of a user's can be revoked at once.
+"""Tokens and their users.
 
-Every look-up reads the user's row: what a command in another process changed counts at once.
+A token is signed, so a stranger's is refused without reading the store. It has a generation, so all
+tokens of a user can be revoked at once. Every request reads the user's row, so a change by another
+process counts at once.
 """
 
 import hashlib
@@ -40,7 +41,7 @@ LEEWAY_SECONDS = 60
 
 @dataclass(frozen=True)
 class Claims:
-    """What a token with a good signature says. Times are seconds since 1970."""
+    """The claims of a token with a valid signature. Times are seconds since 1970."""
 
     user: str
     generation: str
@@ -59,15 +60,15 @@ class Claims:
 
 
 class Tokens:
-    """Makes and reads them with the secret of one data folder."""
+    """Tokens that are signed with the secret of one data folder."""
 
     def __init__(self, data: Path) -> None:
-        """Makes the secret at first use, unless `CONTEXTRENDER_JWT_SECRET` is set."""
+        """Read the secret, or make it at first use, unless `CONTEXTRENDER_JWT_SECRET` is set."""
         configured = current_settings().jwt_secret
         self._secret = str(configured or secret_in(data / "jwt_secret"))
 
     def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
-        """A token of the user with that id; with an `audience`, valid there alone."""
+        """Return a token of the user with that id; with an `audience`, it is valid there alone."""
         now = int(time.time())
         claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
         if audience is not None:
@@ -75,21 +76,21 @@ class Tokens:
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
     def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
-        """What opens one session for reading until then, while its link is there."""
+        """Return a link that opens one session for reading until it ends or its node is deleted."""
         named = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
         return jwt.encode({**named, "exp": ends}, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
-        """What signs in to the console, once and soon, as the bearer of a good token."""
+        """Return a code that signs the bearer of a valid token in to the console, once and soon."""
         claims = self.read(token)
         return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
 
     def proof(self, token: str) -> str:
-        """What only the maker of the token can tell of it."""
+        """Return a proof that only the maker of the token can compute."""
         return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
 
     def read(self, token: str, audience: str | None = None) -> Claims | None:
-        """What it says, if the signature is ours, it is for that audience and it has not ended."""
+        """Return a token's claims if its signature is ours, its audience fits and it is valid."""
         try:
             found = jwt.decode(
                 token,
@@ -127,27 +128,28 @@ class Caller:
 
 
 class Callers:
-    """Who calls, by token, code, cookie or read-only link."""
+    """The users that tokens, codes, cookies and read-only links belong to."""
 
     def __init__(self, store: Store, data: Path) -> None:
-        """Users are in the store, the secret of their tokens and what is counted in `data`."""
+        """Read users from the store, the secret of their tokens and the counts from `data`."""
         self._store = store
         self.tokens = Tokens(data)
         self.counts = Counts(data)
         self.audit = Audit(data)
 
     def caller(self, token: str) -> Caller | None:
-        """The user of a token, if the token is valid."""
+        """Return the user of a token, if the token is valid."""
         return self._bearer(self.tokens.read(token))
 
     def signer(self, user: Caller) -> Signer:
-        """What makes the user's read-only links."""
+        """Return what makes the user's read-only links."""
         return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
-        """The user and session of a valid read-only link; it opens nothing else.
+        """Return the user and session of a valid read-only link, which opens nothing else.
 
-        It is valid while its node is there: revoked, or deleted with its session, it opens nothing.
+        A link is valid while its node is stored. Without the node, because the link was revoked or
+        its session deleted, it opens nothing.
         """
         claims = self.tokens.read(token, LINK)
         user = self._bearer(claims)
@@ -161,7 +163,7 @@ class Callers:
         return replace(user, user=f"{user.user} link", name=name, only=claims.session)
 
     def take_code(self, code: str) -> Caller | None:
-        """Whose code it is, at its first use."""
+        """Return whose code it is, at its first use."""
         claims = self.tokens.read(code, CODE)
         if claims is None or not self._is_first_use(claims):
             return None
@@ -170,12 +172,12 @@ class Callers:
         return user
 
     def console_sign_in(self, user: Caller) -> tuple[str, str]:
-        """A cookie for the console, and the proof without which it is refused."""
+        """Return a cookie for the console, and the proof without which it is refused."""
         cookie = self.tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
         return cookie, self.tokens.proof(cookie)
 
     def console_caller(self, cookie: str, proof: str) -> Caller | None:
-        """Whose cookie it is, if its proof came with it."""
+        """Return whose cookie it is, if its proof came with it."""
         if not hmac.compare_digest(self.tokens.proof(cookie).encode(), proof.encode()):
             return None
         return self._bearer(self.tokens.read(cookie, CONSOLE))

@@ -37,20 +37,20 @@ from starlette.routing import BaseRoute, Route
 LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"
 SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), 4096)
-"""Bytes of bodies that are read before anybody's token is."""
+"""The largest bodies, in bytes, of requests whose body is read before a token is checked."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
 OWN = ("same-origin", "none")
 """What a browser's Sec-Fetch-Site says of a server's own pages and of its user."""
 
 type Question = Callable[[], Caller | None]
-"""Of the database, so not for the loop."""
+"""Asks the database whose a request is, so it must not run on the event loop."""
 type Ask = Callable[[Question], Awaitable[Caller]]
-"""Asks in a thread. Raises Unauthorized where there is no caller."""
+"""Answers a question in a thread. Raises Unauthorized if there is no caller."""
 
 
 class SignIn:
-    """The routes, and whose cookie a request brings."""
+    """The routes of signing in, and the cookies that requests bring."""
 
     def __init__(self, accounts: Accounts, ask: Ask) -> None:
         self._accounts = accounts
@@ -61,11 +61,11 @@ class SignIn:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="login")
 
     def close(self) -> None:
-        """Answers those who are logging in."""
+        """Answer the logins that have begun."""
         self._threads.shutdown(wait=True)
 
     def routes(self) -> list[BaseRoute]:
-        """Before the page's own, which has the rest of `/console/`."""
+        """Return the routes; the page's own, which has the rest of `/console/`, comes after them."""
         return [
             Route(LOGIN, self.log_in, methods=["POST"]),
             Route(ENTER, self.enter, methods=["POST"]),
@@ -74,7 +74,7 @@ class SignIn:
         ]
 
     async def log_in(self, request: Request) -> Response:
-        """A token, or 401, or 429 after too many failures."""
+        """Answer a login with a token, or 401, or 429 after too many failures."""
         body = await request.body()
         address = request.client.host if request.client else ""
 
@@ -85,13 +85,13 @@ class SignIn:
         return response_of(await in_thread(self._threads, "login", check))
 
     async def link(self, request: Request) -> Response:
-        """A code for the bearer of a token; it follows `/console/#code=` in a link."""
+        """Answer the bearer of a token with a code, which follows `/console/#code=` in a link."""
         await self._bearer(request)
         code = self._accounts.tokens.code(bearer_of(request))
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
 
     async def enter(self, request: Request) -> Response:
-        """A cookie, and the proof that goes with it, for a `code` or for the bearer of a token."""
+        """Answer a `code`, or the bearer of a token, with a cookie and its proof."""
         _check_origin(request)
         given = parse_json(await request.body())
         if bearer_of(request):
@@ -104,14 +104,14 @@ class SignIn:
         return self._signed_in(request, caller)
 
     async def leave(self, request: Request) -> Response:
-        """Takes the cookie out of the browser."""
+        """Delete the cookie in the browser."""
         _check_origin(request)
         reply = json_response(encode({}))
         reply.delete_cookie(_cookie(request), path=COOKIE_PATH)
         return reply
 
     def question(self, request: Request) -> Question:
-        """Whose cookie a walker's request brings."""
+        """Return the question whose cookie a walker's request brings."""
         if not (cookie := request.cookies.get(_cookie(request))):
             return lambda: None
         _check_origin(request)
@@ -154,12 +154,12 @@ class SignIn:
 
 
 def _cookie(request: Request) -> str:
-    """Two servers on one host, at different ports, sign in beside each other."""
+    """Return the cookie's name, which has the port: two servers on one host each have their own."""
     return f"contextrender-{request.url.port or request.url.scheme}"
 
 
 def _check_origin(request: Request) -> None:
-    """A browser says whose page asks: what it holds is for this server's own."""
+    """Raise InvalidRequest (403) if another site's page asks, as its browser says."""
     origin = urlsplit(request.headers.get("origin", "")).netloc.lower()
     known = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
     if origin not in known or request.headers.get("sec-fetch-site", "none") not in OWN:
@@ -168,7 +168,7 @@ def _check_origin(request: Request) -> None:
 
 
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
-    """Raises InvalidRequest (403), whether or not there is what is asked for."""
+    """Raise InvalidRequest (403) if a link does not open this, whether or not it exists."""
     if not getattr(walker, "is_open", False) or fields.get("session") != session:
         sentence = "This link opens one session for reading, and nothing else."
         raise InvalidRequest(sentence, code="read_only_link", status=403)

@@ -28,7 +28,7 @@ class Accounts(Callers):
     """Users and tokens. Nobody can register: users are added by whoever runs the server."""
 
     def __init__(self, runtime: Runtime, data: Path) -> None:
-        """Keeps users in the runtime's store, the secret of their tokens in `data`."""
+        """Store users in the runtime's store, the secret of their tokens in `data`."""
         super().__init__(runtime.store, data)
         self._runtime = runtime
         self._users = Identities(runtime.store)
@@ -55,25 +55,25 @@ class Accounts(Callers):
         return str(made["user_id"])
 
     def find(self, name: str) -> str | None:
-        """The id of the user of that name."""
+        """Return the id of the user of that name."""
         user = self._users.find_user_by_identity(name)
         return str(user["user_id"]) if user else None
 
     def named(self, name: str) -> Caller:
-        """The user of that name, one who is being removed too. Raises CommandError."""
+        """Return the user of that name, also one who is being removed. Raise CommandError."""
         found = [user for user in self.all() if user.name.lower() == name.lower()]
         if not found:
             raise CommandError(f"there is no user '{name}'.")
         return found[0]
 
     def all(self) -> list[Caller]:
-        """Every user, by name."""
+        """Return every user, by name."""
         rows = self._store.read("SELECT user_id FROM identity_users")
         users = [user for (id,) in rows if (user := self._user(id)) is not None]
         return sorted(users, key=lambda user: user.name)
 
     def set_password(self, name: str, password: str) -> None:
-        """Another password; tokens got with the old one are no longer good."""
+        """Set another password, and revoke the tokens that were made with the old one."""
         _check_password(password)
         user = self.named(name)
         self._users.reset_password(user.user, password)
@@ -81,21 +81,21 @@ class Accounts(Callers):
         self.revoke(user)
 
     def revoke(self, user: Caller) -> None:
-        """Revokes all tokens of the user, everywhere."""
+        """Revoke all tokens of the user, everywhere."""
         self._users.update_user_fields(
             user.user, {"profile": {GENERATION: secrets.token_urlsafe(9)}}
         )
         self.audit.note("tokens_revoked", user.name)
 
     def lock_out(self, user: Caller) -> None:
-        """Neither tokens nor password let the user in any more."""
+        """Refuse the user's tokens and password from now on."""
         self._users.update_user_fields(user.user, {"status": "disabled"})
         self.revoke(user)
 
     def remove(self, name: str) -> int:
-        """Removes the account with its sessions; how many there were. Raises CommandError.
+        """Remove the account with its sessions; return how many sessions. Raise CommandError.
 
-        The lock comes first and the account goes last, so it can be run again.
+        The user is locked out first and the account removed last, so it can be run again.
         """
         user = self.named(name)
         if user.name == LOCAL_USER:
@@ -111,7 +111,10 @@ class Accounts(Callers):
         return len(keys)
 
     def local_token(self, known: str = "", days: int | None = None) -> str:
-        """A token of the local user, who is created at first use: `known`, while it will do."""
+        """Return a token of the local user, who is created at first use.
+
+        `known` is returned again while it is valid and fresh enough.
+        """
         if self.find(LOCAL_USER) is None:
             # Of two servers started at once on a new folder, one is the faster.
             with suppress(CommandError):
@@ -123,11 +126,11 @@ class Accounts(Callers):
         return self.token(user, days)
 
     def token(self, user: str, days: int | None = None) -> str:
-        """A new token of the user with that id, valid for `days` or as long as is set."""
+        """Return a new token of the user with that id, valid for `days` or as long as is set."""
         return self._token(user, (days or current_settings().token_days) * DAY)
 
     def login(self, name: str, password: str) -> str | None:
-        """A token for the right password; a wrong name takes as long as a wrong password."""
+        """Return a token for the right password. A wrong name takes as long as a wrong password."""
         if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None
         if self.find(name) is None:

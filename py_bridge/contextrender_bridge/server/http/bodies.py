@@ -45,14 +45,14 @@ LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 Given = bytes | Mapping[str, Any]
-"""What is sent to a walker: JSON, or within this process what JSON would say."""
+"""The fields that are sent to a walker: JSON, or within this process its values."""
 
 
 class Fields:
     """The fields a client may set on one walker."""
 
     def __init__(self, walker: type) -> None:
-        """Reads the walker's `has` fields; those `by postinit` are not for clients."""
+        """Read the walker's `has` fields; those `by postinit` are not for clients."""
         hints = get_type_hints(walker)
         declared = {field.name: field for field in dataclasses.fields(walker) if field.init}
         shape = cast(Any, TypedDict)(
@@ -68,7 +68,7 @@ class Fields:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
 
     def parse(self, sent: Given) -> Mapping[str, Any]:
-        """The fields, as a copy. Raises InvalidRequest: its sentence names the first wrong one."""
+        """Return a validated copy of the fields. Raise InvalidRequest naming the first wrong one."""
         given = parse_json(sent) if isinstance(sent, bytes) else json_value(sent)
         if isinstance(given, dict):
             self._check_counts(given)
@@ -80,7 +80,7 @@ class Fields:
         return fields
 
     def _check_counts(self, given: Mapping[str, Any]) -> None:
-        """A million of anything is refused before each of them is looked at."""
+        """Refuse a million of anything before each of them is validated."""
         if len(given) > len(self._names):
             raise InvalidRequest(self._unknown(next(n for n in given if n not in self._names)))
         messages = given.get("messages")
@@ -112,7 +112,7 @@ class Reply:
     value what it is."""
 
     def __init__(self, walker: type) -> None:
-        """Reads the type of the walker's `reports`, when there is the first."""
+        """Read the type of the walker's `reports`, when the first is written."""
         self._walker = walker
 
     @cached_property
@@ -123,11 +123,11 @@ class Reply:
         return TypeAdapter(cast(Any, TypedDict)("reply", {"reports": declared}))
 
     def encode(self, reply: Json) -> bytes:
-        """JSON of `{"reports": [...]}`."""
+        """Return JSON of `{"reports": [...]}`."""
         return self._adapter.dump_json(reply, warnings=False, fallback=plain)
 
     def value(self, reply: Json) -> Any:
-        """What JSON of it would say, none of its lists and objects another's."""
+        """Return the values of the reply's JSON, with lists and objects of their own."""
         return self._adapter.dump_python(reply, mode="json", warnings=False, fallback=plain)
 
 
@@ -157,13 +157,13 @@ def _finite(text: str) -> float:
 
 
 def bearer_of(request: Request) -> str:
-    """The token that a request brings, or nothing."""
+    """Return the token that a request brings; empty if there is none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars and arrays as Python's own."""
+    """Return NumPy scalars and arrays as Python's own."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be part of a reply")
@@ -173,13 +173,13 @@ encode: Final = partial(to_json, fallback=plain)
 """JSON of plain values and Jac objs (their fields alone)."""
 
 json_value: Final = partial(to_jsonable_python, fallback=plain)
-"""What JSON of it would say, none of its lists and objects another's: texts are not copied."""
+"""The values of its JSON, with lists and objects of their own; texts are not copied."""
 
 
 def json_response(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A reply whose body is JSON already."""
+    """Return a reply whose body is JSON already."""
     return Response(body, status, headers, media_type="application/json")
 
 
@@ -191,7 +191,7 @@ def response_of(made: bytes | ContextRenderError) -> Response:
 
 
 def refusal(failure: BaseException, where: str) -> ContextRenderError:
-    """What a client learns of `failure`: the app's own errors as they are, of others no detail."""
+    """Return what a client learns of `failure`: the app's own errors, of others no detail."""
     if isinstance(failure, ContextRenderError):
         if failure.__cause__ is not None:
             log_failure(where, failure.__cause__)

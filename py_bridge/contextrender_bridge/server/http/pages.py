@@ -87,7 +87,7 @@ def graph_routes(look: Look) -> list[BaseRoute]:
 
 
 def _drawn(node: dict[str, Any]) -> dict[str, Any]:
-    """A node and those next to it, as `nodes` and `edges`; `next` is the page's next start."""
+    """Return a node and its neighbours as `nodes` and `edges`; `next` is the page's next start."""
     labels, edges = {node["id"]: node["label"]}, []
     for edge in node["edges"]:
         if edge["end"]:

@@ -29,7 +29,7 @@ FILE = "counts.db"
 MOST = 10
 SECONDS = 300.0
 FULL_SECONDS = 60
-"""When to try again where something must be deleted first."""
+"""Seconds after which to try again if something must be deleted first."""
 MEASURED_SECONDS = 10.0
 """How long a measure of stored bytes counts; what came since is added as it was sent."""
 REMEMBERED = 10_000
@@ -54,7 +54,7 @@ class Counts:
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Nobody else counts until the block ends. Raises ServerError where it cannot be kept."""
+        """Lock the counts until the block ends. Raise ServerError if they cannot be written."""
         with self._lock:
             try:
                 connection = self._connection = self._connection or self._open()
@@ -65,7 +65,7 @@ class Counts:
                 raise ServerError("Calls cannot be counted now; try again.") from failure
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -88,7 +88,7 @@ class Attempts:
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
-        """0, and the attempt counts as failed until it is forgiven; or the seconds to wait."""
+        """Count an attempt as failed until it is forgiven; return 0, or the seconds to wait."""
         now = time.time()
         with self._counts.changing() as file:
             file.execute("DELETE FROM failures WHERE at <= ?", (now - SECONDS,))
@@ -104,7 +104,7 @@ class Attempts:
         return 0
 
     def forgive(self, *keys: str) -> None:
-        """It went well: one failure less."""
+        """Remove the newest failure of each key, because the attempt succeeded."""
         with self._counts.changing() as file:
             for key in keys:
                 file.execute(
@@ -120,7 +120,7 @@ class Attempts:
 
 
 def network_of(address: str) -> str:
-    """The address; of IPv6 its network, whose 2^64 addresses are one caller's."""
+    """Return the address; of IPv6 its network, whose 2^64 addresses belong to one caller."""
     try:
         known = ipaddress.IPv6Address(address)
     except ValueError:
@@ -151,7 +151,7 @@ class Quotas:
         self._bytes: dict[str, tuple[float, int]] = {}
 
     def check_call(self, caller: "Caller") -> None:
-        """Counts a call. Raises InvalidRequest (429) above the limit.
+        """Count a call. Raise InvalidRequest (429) above the limit.
 
         A full bucket holds a minute's calls and is filled again as time goes on.
         """
@@ -169,8 +169,9 @@ class Quotas:
             raise _refusal("too_many_calls", f"A minute has up to {most} calls.", wait)
 
     def check_write(self, caller: "Caller", fields: Mapping[str, Any], given: Given) -> None:
-        """Before a call that brings messages, in `given`, the request's body. Raises InvalidRequest
-        (429) where there is no room.
+        """Check the room for a call that brings messages; `body` is the request's.
+
+        Raise InvalidRequest (429) if there is none.
         """
         data = fields.get("data")
         if "messages" not in fields and data is None:

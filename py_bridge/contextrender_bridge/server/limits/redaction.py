@@ -44,19 +44,19 @@ class Redaction:
     """Rules in their order. None changes nothing."""
 
     def __init__(self, rules: Mapping[str, str]) -> None:
-        """Patterns by name. Raises CommandError for one that RE2 does not take."""
+        """Compile patterns by name. Raise CommandError for one that RE2 does not take."""
         self._rules = [_compiled(*rule) for rule in rules.items()]
 
     @classmethod
     def of(cls, chosen: Iterable[str]) -> "Redaction":
-        """Names of `RULES`, and files with a `NAME PATTERN` a line. Raises CommandError."""
+        """Read names of `RULES`, and files with a `NAME PATTERN` per line. Raise CommandError."""
         rules: dict[str, str] = {}
         for one in chosen:
             rules |= {one: RULES[one]} if one in RULES else read_rules(Path(one).expanduser())
         return cls(rules)
 
     def applied(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A walker's fields with what the rules find in messages replaced, in an export, too."""
+        """Return a walker's fields, with what the rules find in messages or an export replaced."""
         changed = dict(fields)
         if isinstance(messages := fields.get("messages"), list):
             changed["messages"] = [self._message(message) for message in messages]
@@ -65,7 +65,7 @@ class Redaction:
         return changed
 
     def text(self, text: str) -> str:
-        """A text with its marks."""
+        """Return a text with marks in place of what the rules find."""
         data = text.encode("utf-8", "surrogatepass")
         for pattern, mark in self._rules:
             data = pattern.sub(mark, data)
@@ -97,7 +97,7 @@ class Redaction:
         return self._message(value)
 
     def _arguments(self, text: str) -> str:
-        """Read decoded, however they write their characters; what is JSON stays JSON."""
+        """Redact arguments decoded, however they write their characters; JSON stays JSON."""
         try:
             given = json.loads(text)
         except (ValueError, RecursionError):
@@ -116,7 +116,10 @@ class Redaction:
 
 
 def read_rules(path: Path) -> dict[str, str]:
-    """A file's rules: a name and a pattern a line, `#` before a remark. Raises CommandError."""
+    """Read a file's rules: a name and a pattern per line, `#` before a remark.
+
+    Raise CommandError.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as failure:
@@ -145,7 +148,7 @@ def _dumped(value: Any) -> str:
 
 
 def _compiled(name: str, pattern: str) -> tuple[Any, bytes]:
-    """The pattern, and what takes the place of what it finds."""
+    """Return the compiled pattern, and what replaces its matches."""
     try:
         re2: Any = importlib.import_module("re2")
     except ImportError:

@@ -48,15 +48,15 @@ class Retention:
         self.on_collected: Callable[[str], None] = lambda why: None
 
     def due(self) -> Iterator[Due]:
-        """What is not kept, of every user."""
+        """Return the sessions beyond the limits, of every user."""
         now = time.time()
         for user in self._accounts.all():
             yield from list(self._due_of(user, now))
 
     def collect(self) -> list[Due]:
-        """Deletes what is not kept, and what earlier deletes left; what went.
+        """Delete the sessions beyond the limits and what earlier deletions left; return them.
 
-        Each has a line in the audit log. Raises StoreUnavailable.
+        Each has a line in the audit log. Raise StoreUnavailable.
         """
         for user in self._accounts.all():
             for key in unfinished_removals(self._runtime.store, UUID(user.root)):
@@ -69,8 +69,10 @@ class Retention:
         return gone
 
     def collect_in_turn(self) -> list[Due]:
-        """Collects, unless another process of this store has in this interval, or is at it. Other
-        limits do not wait for the next one. Raises StoreUnavailable."""
+        """Collect, unless another process of this store does, or did in this interval.
+
+        Other limits do not wait for the next interval. Raise StoreUnavailable.
+        """
         limits = self._settings
         work = (
             f"collected/{limits.retention_days}/{limits.retention_sessions}/{limits.retention_mb}"
@@ -118,7 +120,7 @@ class Retention:
         return True
 
     def _delete(self, user: Caller, key: str, updated_at: float | None) -> bool:
-        """Whether it is gone: not where it was written meanwhile, or somebody else deleted it."""
+        """Delete a session; return False if it was written meanwhile, or is gone already."""
         fields = {"session": key, "updated_at": updated_at}
         try:
             self._runtime.call("delete_session", lambda: dict(fields), user.root)

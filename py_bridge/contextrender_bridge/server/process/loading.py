@@ -28,10 +28,9 @@ def has_compiled() -> bool:
 
 
 def load_ahead() -> None:
-    """What walks share, the tokenizer, the embedder and what asks a model; its name is checked, and
-    nobody asked.
+    """Load what walks share: the tokenizer, the embedder and what asks a model.
 
-    After `build_app`.
+    The model's name is checked, and no provider is asked. Call it after `build_app`.
     """
     from contextrender_bridge.engine.models.embeddings import load_embedder
     from contextrender_bridge.engine.models.providers import check_model, load_writers

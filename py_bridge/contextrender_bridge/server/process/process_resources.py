@@ -33,7 +33,7 @@ WORTH_BYTES: Final = 24 * 2**20
 
 
 def resident_bytes() -> int:
-    """What the process holds; 0 where the system does not say."""
+    """Return the bytes that the process holds; 0 if the system does not say."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -69,7 +69,7 @@ class OneProcessor:
     """Some threads of this process, and where they run."""
 
     def __init__(self, on: bool = True) -> None:
-        """No thread is one of them yet. Switched off, or without Linux, it does nothing."""
+        """Begin without threads. Switched off, or without Linux, it does nothing."""
         self._guard = threading.Lock()
         self._threads: list[int] = []
         known = on and hasattr(os, "sched_getaffinity")
@@ -77,19 +77,19 @@ class OneProcessor:
         self._place = self._allowed
 
     def join(self) -> None:
-        """The calling thread is one of them from now on."""
+        """Add the calling thread."""
         with self._guard:
             thread = threading.get_native_id()
             self._threads.append(thread)
             _put([thread], self._place)
 
     def leave(self) -> None:
-        """The calling thread is none of them, whoever started it."""
+        """Let the calling thread run anywhere, whoever started it."""
         _put([threading.get_native_id()], self._allowed)
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """The calling thread is one for the block, and `choose` asks where it is."""
+        """Add the calling thread for the block; `choose` asks where it runs."""
         self.join()
         try:
             yield
@@ -100,7 +100,7 @@ class OneProcessor:
                 self._threads.clear()
 
     def choose(self) -> None:
-        """Lets the system move them for a moment; they stay where the first one then is."""
+        """Let the system move the threads for a moment, then hold them where the first one runs."""
         if len(self._allowed) < 2 or not self._threads:
             return
         with self._guard:
@@ -114,7 +114,7 @@ class OneProcessor:
 
 
 def _processors(thread: int) -> frozenset[int]:
-    """The one that a thread of this process ran on last; none where the system does not say."""
+    """Return the processor that a thread ran on last; none if the system does not say."""
     try:
         fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
         return frozenset({int(fields[36])})
@@ -132,8 +132,10 @@ def _put(threads: Collection[int], place: Collection[int]) -> None:
 def now_and_then(
     what: str, work: Callable[[], object], seconds: float
 ) -> AbstractContextManager[None]:
-    """Does `work` at once and after every so many seconds, for the block. A failure is logged, and
-    the next turn may do."""
+    """Do `work` at once and after every so many seconds, for the block.
+
+    A failure is logged, and the next turn tries again.
+    """
 
     def tried() -> None:
         try:

@@ -36,20 +36,20 @@ class Recovering:
         self._try()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Passes everything on to whichever app there is."""
+        """Pass everything on to the app, or to its substitute while there is none."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
             await (self.app or self._waiting)(scope, receive, send)
 
     def token(self, known: str) -> str:
-        """The local user's token. Raises NotReady while there is no store."""
+        """Return the local user's token. Raise NotReady while there is no store."""
         if self.app is None:
             raise NotReady(self._says)
         return str(self.app.state.service.accounts.local_token(known))
 
     async def _live(self, receive: Any, send: Any) -> None:
-        """Until shutdown tries on in a thread, then does what the app does by itself."""
+        """Try to open the app in a thread until shutdown, then run what the app does by itself."""
         await receive()
         ended = asyncio.Event()
         living = asyncio.create_task(self._live_until(ended))

@@ -30,7 +30,7 @@ MOST_WORKERS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender serve`."""
+    """Add the options of `contextrender serve`."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"data folder ({data_dir()})")
@@ -119,7 +119,7 @@ def _say_ready(url: str, data: Path) -> None:
 
 
 def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
-    """Loads the app once, for all workers to share; what is to be called when one has ended."""
+    """Load the app once, for all workers to share; return what to call when one has ended."""
     # Threads of a library's own would not be there after a fork.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
     # Its library chooses how it counts when it is imported.

@@ -42,21 +42,21 @@ RECENT_SECONDS: Final = 0.05
 
 
 type Work = Callable[[Caller, ProviderAnswers, Tell], Any]
-"""A reply, or Waiting: what it waits for: it is done again with that among the answers."""
+"""Makes a reply, or returns what it waits for and is run again with that among the answers."""
 
 
 class Threads:
-    """Those of one service."""
+    """The thread pools of one service."""
 
     def __init__(self, settings: Settings, processor: OneProcessor) -> None:
-        """Agents' calls share one processor; what waits, or looks back, may be anywhere."""
+        """Run agents' calls on one processor, and what waits or looks back on any."""
         self._calls = ThreadPoolExecutor(settings.threads, "walker", initializer=processor.join)
         self._looks = ThreadPoolExecutor(LOOKING_THREADS, "look", initializer=processor.leave)
         self._providers = Providers(settings.provider_threads, processor.leave)
         self._pace = Pace()
 
     def close(self) -> None:
-        """Finishes what is under way."""
+        """Finish what is under way."""
         self._providers.close()
         self._calls.shutdown(wait=True)
         self._looks.shutdown(wait=True)
@@ -64,8 +64,9 @@ class Threads:
     async def answer(
         self, what: str, admit: Callable[[], Caller], work: Work, *, looks: bool
     ) -> Any:
-        """What `work` makes for whom `admit` lets in, once; answers to its questions are kept for
-        others until it has made use of them.
+        """Return the result of `work` for the caller whom `admit` lets in once.
+
+        Answers of providers are shared with other requests until `work` has used them.
         """
         answers, callers = ProviderAnswers(), list[Caller]()
         keys: list[Hashable] = []
@@ -101,7 +102,7 @@ class Pace:
 
     @contextmanager
     def agent(self) -> Iterator[None]:
-        """An agent's call, for as long as the block takes."""
+        """Count an agent's call for as long as the block takes."""
         with self._guard:
             self._under_way += 1
         try:
@@ -113,7 +114,7 @@ class Pace:
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """A look, which rests at its start and wherever it may pause."""
+        """Run a look back, which rests at its start and wherever it may pause."""
         self._rest()
         self._mine.begun = time.thread_time()
         try:
@@ -123,7 +124,7 @@ class Pace:
             self._owe(time.thread_time() - self._mine.begun)
 
     def pause(self) -> None:
-        """Rests, where this thread's look has worked for a while and agents are at work."""
+        """Rest if this thread's look has worked for a while and agents are at work."""
         worked = time.thread_time() - self._mine.begun
         if worked >= WORK_SECONDS:
             self._owe(worked)
@@ -150,18 +151,18 @@ class Providers:
     """
 
     def __init__(self, most: int, begin: Callable[[], None]) -> None:
-        """Nothing is asked; each thread calls `begin` first."""
+        """Begin without questions; each thread calls `begin` first."""
         self._threads = ThreadPoolExecutor(most, "provider", initializer=begin)
         self._guard = threading.Lock()
         self._asked: dict[Hashable, Future[Answer]] = {}
         self._needed: Counter[Hashable] = Counter()
 
     def close(self) -> None:
-        """Waits for the questions that were asked."""
+        """Wait for the questions that were asked."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def need(self, key: Hashable, waiting: PendingProviderCall) -> Future[Answer]:
-        """The answer to come; it is kept until everyone who needs it said so by `leave`."""
+        """Return the answer to come; it is kept until everyone who needs it calls `leave`."""
         with self._guard:
             self._needed[key] += 1
             known = self._asked.get(key)
@@ -172,7 +173,7 @@ class Providers:
             return asked
 
     def leave(self, key: Hashable) -> None:
-        """One fewer needs the answer."""
+        """Say that one request fewer needs the answer."""
         with self._guard:
             self._needed[key] -= 1
             if not self._needed[key]:
@@ -184,7 +185,7 @@ def _failed(asked: Future[Answer]) -> bool:
 
 
 async def in_thread(threads: Executor, what: str, work: Callable[[Tell], Any]) -> Any:
-    """What `work` gives, or tells before it ends; the error that refuses it where it fails."""
+    """Return what `work` returns, or tells before it ends; the refusing error if it fails."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 

@@ -29,17 +29,17 @@ ANNOUNCED_SECONDS = 2.0
 
 
 class Idle:
-    """An ASGI app, and for how long nobody has used it."""
+    """An ASGI app, with the time for which nobody has used it."""
 
     def __init__(self, app: Any, data: Path) -> None:
-        """Whoever holds a lease in `data` uses it, too."""
+        """Take a lease in `data` as use, too."""
         self._app = app
         self._data = data
         self._running = 0
         self._last = time.monotonic()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Passes everything on."""
+        """Pass everything on."""
         if scope["type"] != "http" or scope["path"].startswith("/healthz"):  # to look is not to use
             await self._app(scope, receive, send)
             return
@@ -51,7 +51,7 @@ class Idle:
             self._last = time.monotonic()
 
     def seconds(self) -> float:
-        """Since the last request ended or the last lease was seen."""
+        """Return the seconds since the last request ended or the last lease was seen."""
         if self._running or any_alive(self._data):
             self._last = time.monotonic()
         return time.monotonic() - self._last
@@ -60,7 +60,7 @@ class Idle:
 def work(
     worker: Worker, listener: socket.socket, url: str, data: Path, app: Path, idle: float | None
 ) -> int:
-    """What one worker does, until a signal ends it, or it was not used for `idle` seconds."""
+    """Serve as one worker, until a signal ends it, or it was not used for `idle` seconds."""
     read_again()
     configure_logging()
     with telling_why_it_is_slow():
@@ -97,8 +97,9 @@ def work(
 
 @contextmanager
 def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
-    """While the block runs, the file by which clients find the service names a server that answers:
-    this one, unless another does, so that nobody's clients go over to a second one.
+    """Keep the file by which clients find the service naming a server that answers.
+
+    It names this server unless another one answers, so that no client moves to a second one.
 
     It also keeps the file's token valid: once half its time is over, or it was revoked, the file
     has another, which clients read when theirs is refused. `token_for` is given the file's

@@ -25,8 +25,7 @@ ABOUT_A_REQUEST: Final = ("route", "status", "ms")
 
 @dataclass
 class Asked:
-    """The request that is answered: its id, and once they are known, whose it is and the policy by
-    which it was rendered."""
+    """The request that is being answered, with its user and its policy once they are known."""
 
     id: str
     user: str = ""
@@ -46,7 +45,7 @@ class ContentFreeFormatter(logging.Formatter):
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and below it a traceback where what was sent may be quoted."""
+        """Return the line, and below it a traceback if debugging allows to quote what was sent."""
         held, more = said(record), ""
         if record.exc_info and current_settings().debug:
             more = self.formatException(record.exc_info)
@@ -59,7 +58,7 @@ class ContentFreeFormatter(logging.Formatter):
 
 
 def said(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line says. Withheld is what may quote contents."""
+    """Return the fields of a line, without anything that may quote contents."""
     ours = record.name == log.name or current_settings().debug
     when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     held: dict[str, Any] = {
@@ -80,7 +79,7 @@ def said(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def configure_logging() -> None:
-    """To stderr, content-free, from `CONTEXTRENDER_LOG_LEVEL` on."""
+    """Log to stderr without contents, from `CONTEXTRENDER_LOG_LEVEL` on."""
     settings = current_settings()
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     handler = logging.StreamHandler()
@@ -97,7 +96,7 @@ def log_failure(where: str, failure: BaseException) -> None:
 
 
 def describe(failure: BaseException) -> str:
-    """The exception's types and frames, outermost cause last."""
+    """Return the exception's types and frames, outermost cause last."""
     frames = " < ".join(
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in reversed(traceback.extract_tb(failure.__traceback__))
@@ -120,7 +119,7 @@ class Audit:
         self._path = data / AUDIT_FILE
 
     def note(self, event: str, user: str, **more: object) -> None:
-        """Adds a line. What was done stays done where that fails."""
+        """Add a line. If that fails, what was done stays done."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "event": event, "user": user, **more})
         try:

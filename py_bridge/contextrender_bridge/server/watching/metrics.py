@@ -37,7 +37,7 @@ class Counted(Collector):
         self._known: tuple[float, dict[tuple[str, str, str], CallTotals]] = (-COUNTED_SECONDS, {})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Calls and prompt tokens, less where sessions are deleted; read at most once a minute."""
+        """Return calls and prompt tokens of stored sessions, read at most once a minute."""
         names = ["model", "policy", "delivery"]
         calls = GaugeMetricFamily("contextrender_stored_calls", "Answered calls", labels=names)
         tokens = GaugeMetricFamily(
@@ -52,7 +52,7 @@ class Counted(Collector):
         yield from (calls, tokens)
 
     def _sums(self) -> dict[tuple[str, str, str], CallTotals]:
-        """As last read, while the store does not answer."""
+        """Return the sums, as last read while the store does not answer."""
         now = time.monotonic()
         if now - self._known[0] >= COUNTED_SECONDS:
             with suppress(StoreUnavailable):
@@ -75,11 +75,11 @@ class StoredBytes(Collector):
         self._store, self._data = store, data
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Its name: registering must not ask the store."""
+        """Return the figure's name, because registering must not ask the store."""
         yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The one figure."""
+        """Return the size of the store, if it answers."""
         (found,) = self.describe()
         with suppress(StoreUnavailable, OSError):
             size = self._store.size()
@@ -96,7 +96,7 @@ class Metrics:
     """The figures of one service."""
 
     def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
-        """Stored bytes are those of the store, which is in `data` or elsewhere."""
+        """Count the requests of `walkers`, and the bytes of the store in `data` or elsewhere."""
         self._registry = CollectorRegistry()
         self.requests = Requests(self._registry, walkers)
         self._stored = [StoredBytes(store, data), Counted(store)]
@@ -121,13 +121,13 @@ class Metrics:
         )
 
     def tell_caches(self) -> None:
-        """Notes what this process's caches hold: each worker its own, now and then."""
+        """Note what this process's caches hold; each worker notes its own, now and then."""
         for name, caches in CACHES.items():
             self.caches.labels(name, "used").set(sum(cache.nbytes for cache in caches))
             self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
 
     def page(self) -> bytes:
-        """All figures as Prometheus reads them; of several workers, those of all."""
+        """Return all figures as Prometheus reads them; of several workers, those of all."""
         self.tell_caches()
         if ValueClass is MutexValue:
             return generate_latest(self._registry)

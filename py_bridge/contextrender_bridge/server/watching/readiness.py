@@ -49,7 +49,7 @@ class Readiness:
         self._written = float("-inf")
 
     def routes(self) -> list[BaseRoute]:
-        """Read-only ones."""
+        """Return the routes, which only read."""
         return [
             Route("/healthz", self.live, methods=["GET"]),
             Route("/healthz/live", self.live, methods=["GET"]),
@@ -58,7 +58,7 @@ class Readiness:
         ]
 
     async def look(self) -> dict[str, Any]:
-        """What is there. Raises NotReady with a sentence where something is not."""
+        """Return the state of the parts. Raise NotReady with a sentence if one is not ready."""
         free = self._check_disk()
         await self._check_store()
         embedder = load_embedder(self._settings.embed_model)
@@ -70,15 +70,15 @@ class Readiness:
         }
 
     def close(self) -> None:
-        """No more questions."""
+        """Ask no more questions."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def live(self, _: Request) -> Response:
-        """The process answers."""
+        """Answer that the process lives."""
         return json_response(b'{"status":"ok"}')
 
     async def ready(self, request: Request) -> Response:
-        """503 with a sentence while requests cannot be served."""
+        """Answer 503 with a sentence while requests cannot be served."""
         try:
             found = await self.look()
         except NotReady as trouble:
@@ -87,7 +87,7 @@ class Readiness:
         return json_response(encode(found))
 
     async def figures(self, request: Request) -> Response:
-        """For Prometheus."""
+        """Answer Prometheus."""
         if not await self._may_know(request):
             raise Unauthorized("From elsewhere, send the local user's token.")
         page = await asyncio.to_thread(self._metrics.page)

@@ -18,7 +18,7 @@ FIT_FOR_AN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 ROUTES: Final = frozenset({"user", "healthz", "metrics", "console", "v1", "s"})
 QUIET: Final = frozenset({"healthz", "metrics"})
-"""Those that look whether we live: lines for debuggers."""
+"""The routes of health checks, whose log lines are for debuggers."""
 
 
 class Requests:
@@ -53,7 +53,7 @@ class Requests:
         )
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """The app, watched."""
+        """Return the app with an id, a span, figures and a log line for every request."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -86,9 +86,7 @@ class Requests:
         return watched
 
     def rendered(self, walker: str, reports: list[Any]) -> None:
-        """Counts the tokens of what a walker reports, where it rendered; notes by which policy, for
-        when its request is answered.
-        """
+        """Count the tokens of what `render` reports, and note its policy for the request's line."""
         for view in reports if walker == "render" else ():
             if (asked := ASKED.get()) is not None:
                 asked.policy = view.policy
@@ -96,7 +94,7 @@ class Requests:
             self._tokens.labels(view.policy, "after").inc(view.tokens_after)
 
     def _route_of(self, path: str) -> str:
-        """A path's name among the figures: few, whatever callers make up."""
+        """Return a path's name among the figures, which are few whatever callers make up."""
         first, _, rest = path.strip("/").partition("/")
         if first == "walker":
             return rest if rest in self._walkers else "unknown"
@@ -104,6 +102,6 @@ class Requests:
 
 
 def _id_of(scope: Scope) -> str:
-    """The id that the caller gave the request, if it can be written anywhere; else a new one."""
+    """Return the id that the caller gave the request, if it is fit; otherwise a new one."""
     given = Headers(scope=scope).get(REQUEST_ID, "")
     return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex
