@@ -75,7 +75,7 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
     data = make_data_private(folder or data_dir())
     with (
         closing(Runtime(app_dir(), data)) as runtime,
-        runtime.unit_of_work(Accounts(runtime, data).named(name).root),
+        runtime.unit_of_work(Accounts(runtime, data).user_named(name).root),
     ):
         yield
 

@@ -94,7 +94,7 @@ class Collect:
         for one in found:
             used = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.session.updated_at))
             size = f"{one.bytes / 2**20:.1f} MB"
-            print(f"{one.user.name}  {one.session.key}  {one.why}  {size}  last used {used} UTC")
+            print(f"{one.user.name}  {one.session.key}  {one.reason}  {size}  last used {used} UTC")
         total = sum(one.bytes for one in found) / 2**20
         done = "would go" if args.dry_run else "deleted"
         print(f"Sessions {done}: {len(found)}, {total:.1f} MB.")

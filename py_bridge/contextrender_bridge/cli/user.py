@@ -46,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
             password = _line() if args.password_stdin else None
             print(accounts.token(accounts.add(args.name, password), _days(args.days)))
         elif args.action == "token" and args.revoke:
-            accounts.revoke(accounts.named(args.name))
+            accounts.revoke(accounts.user_named(args.name))
         elif args.action == "token":
-            print(accounts.token(accounts.named(args.name).user, _days(args.days)))
+            print(accounts.token(accounts.user_named(args.name).user, _days(args.days)))
         elif args.action == "root":
-            print(accounts.named(args.name).root)
+            print(accounts.user_named(args.name).root)
         elif args.action == "password":
             accounts.set_password(args.name, _line())
         elif args.action == "remove":

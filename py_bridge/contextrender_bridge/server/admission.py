@@ -16,7 +16,7 @@ from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
 from contextrender_bridge.server.http.bodies import bearer_of
 from contextrender_bridge.server.limits.counting import Quotas
-from contextrender_bridge.server.watching.logs import ASKED
+from contextrender_bridge.server.watching.logs import REQUEST
 from contextrender_bridge.store.writes import StoreUnavailable
 
 THREADS: Final = 4
@@ -36,7 +36,7 @@ class Admission:
         self._accounts, self._quotas = accounts, quotas
         self.bodies = BodyLimits(settings, SMALL, user=_known_user)
         self._threads = ThreadPoolExecutor(THREADS, "token", initializer=begin)
-        self.sign_in = SignIn(accounts, self.known)
+        self.sign_in = SignIn(accounts, self.identify)
 
     def close(self) -> None:
         """Answer the questions that were asked."""
@@ -55,7 +55,7 @@ class Admission:
 
         Raise Unauthorized, or InvalidRequest (429).
         """
-        caller = _known(question)
+        caller = _identify(question)
         if self._quotas.on:
             self._quotas.check_call(caller)
         return caller
@@ -68,9 +68,9 @@ class Admission:
         """Return a token's user and count a call. Raise Unauthorized, or InvalidRequest (429)."""
         return await self.admitted(lambda: self._accounts.caller(token))
 
-    async def known(self, question: Question) -> Caller:
+    async def identify(self, question: Question) -> Caller:
         """Return the caller without counting a call. Raise Unauthorized."""
-        return await self._ask(lambda: _known(question))
+        return await self._ask(lambda: _identify(question))
 
     async def is_local_users(self, request: Request) -> bool:
         """Return whether a request brings the local user's token."""
@@ -88,14 +88,14 @@ class Admission:
 
 def _known_user() -> str:
     """Return the user whose request this is; empty until a token was read."""
-    asked = ASKED.get()
-    return asked.user if asked else ""
+    about = REQUEST.get()
+    return about.user if about else ""
 
 
-def _known(question: Question) -> Caller:
+def _identify(question: Question) -> Caller:
     """Return the caller, and note the name for the log. Raise Unauthorized."""
     if (caller := question()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
-    if (asked := ASKED.get()) is not None:
-        asked.user = caller.name
+    if (about := REQUEST.get()) is not None:
+        about.user = caller.name
     return caller

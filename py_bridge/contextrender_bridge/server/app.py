@@ -29,7 +29,7 @@ from contextrender_bridge.server.admission import Admission
 from contextrender_bridge.server.http.bodies import (
     REFUSALS,
     Fields,
-    Given,
+    WalkerInput,
     json_value,
     response_of,
 )
@@ -84,16 +84,16 @@ class Service:
     def routes(self) -> list[BaseRoute]:
         """Return all routes but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
-        others = (*self._readiness.routes(), *self.admission.sign_in.routes())
-        return [walkers, *graph_routes(self._get_node), *others]
+        other_routes = (*self._readiness.routes(), *self.admission.sign_in.routes())
+        return [walkers, *graph_routes(self._get_node), *other_routes]
 
     async def call_walker(self, request: Request) -> Response:
         """Answer `POST /walker/{name}`: run the walker for the bearer of the token."""
         question, name = self.admission.question(request), request.path_params["name"]
         caller = None if _is_small(request) else await self.admission.admitted(question)
         body = await request.body()
-        made = await self._run_walker(name, body, lambda: caller or self.admission.admit(question))
-        return response_of(made)
+        reply = await self._run_walker(name, body, lambda: caller or self.admission.admit(question))
+        return response_of(reply)
 
     async def _get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
         question = self.admission.question(request)
@@ -102,10 +102,10 @@ class Service:
 
     async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
         """Return a walker's reply to the mounted proxy, which has counted the call already."""
-        made = await self._run_walker(name, fields, lambda: caller)
-        if isinstance(made, ContextRenderError):
-            return Answer(made.status, json_value(error_fields(made)))
-        return Answer(200, made)
+        reply = await self._run_walker(name, fields, lambda: caller)
+        if isinstance(reply, ContextRenderError):
+            return Answer(reply.status, json_value(error_fields(reply)))
+        return Answer(200, reply)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
@@ -115,39 +115,39 @@ class Service:
         self.accounts.counts.close()
         self.runtime.close()
 
-    async def _run_walker(self, name: str, given: Given, admit: Callable[[], Caller]) -> Any:
-        work = partial(self._work, name, given)
+    async def _run_walker(self, name: str, body: WalkerInput, admit: Callable[[], Caller]) -> Any:
+        work = partial(self._work, name, body)
         looks = getattr(self.runtime.walkers.get(name), "looks", False)
         return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
     def _work(
-        self, name: str, given: Given, caller: Caller, answers: ProviderAnswers, tell: Tell
+        self, name: str, body: WalkerInput, caller: Caller, answers: ProviderAnswers, tell: Tell
     ) -> Any:
-        if (fields := self._fields.get(name)) is None:
+        if (reader := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_endpoint")
 
         walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
-        form = reply.encode if isinstance(given, bytes) else reply.value
-        sent = fields.parse(given)
+        form = reply.encode if isinstance(body, bytes) else reply.value
+        fields = reader.parse(body)
         if caller.only is not None:
-            check_shared(walker, sent, caller.only)
-        first = self._redacted(sent)
+            check_shared(walker, fields, caller.only)
+        first = self._redacted(fields)
         if self._quotas.on:
-            self._quotas.check_write(caller, first, given)
+            self._quotas.check_write(caller, first, body)
         parsed = [first]
 
-        def anew() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else self._redacted(fields.parse(given))
+        def read_fields() -> Mapping[str, Any]:
+            return parsed.pop() if parsed else self._redacted(reader.parse(body))
 
-        def told(report: object) -> None:
+        def tell_report(report: object) -> None:
             tell(form({"reports": [report]}))
 
         SIGNER.set(self.accounts.signer(caller))
-        walk = Walk(name, anew, caller.root, form, answers, told, caller.only is None)
-        made = self.runtime.run(walk)
+        walk = Walk(name, read_fields, caller.root, form, answers, tell_report, caller.only is None)
+        result = self.runtime.run(walk)
         if event := getattr(walker, "logged", ""):
             self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
-        return made
+        return result
 
     def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._redaction.applied(fields) if self._redaction else fields

@@ -21,8 +21,8 @@ log = logging.getLogger("contextrender")
 
 def first_damage(store: Store, owner: UUID, key: str) -> Finding | None:
     """Return the first finding about a session, None if its rows are intact or absent."""
-    found = check_session(store, owner, session_id_of(owner, key), unreadable)
-    return next((one for one in found if one.kind != "set aside"), None)
+    findings = check_session(store, owner, session_id_of(owner, key), unreadable)
+    return next((finding for finding in findings if finding.kind != "set aside"), None)
 
 
 def set_damaged_aside(store: Store, owner: UUID, key: str, finding: Finding) -> None:

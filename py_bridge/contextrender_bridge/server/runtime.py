@@ -64,7 +64,7 @@ class Walk:
     answers: ProviderAnswers = field(default_factory=ProviderAnswers)
     tell: Tell | None = None
     keep: bool = True
-    told: list[object] = field(default_factory=list)
+    early_reports: list[object] = field(default_factory=list)
 
 
 class _RunAgain(Exception):
@@ -114,9 +114,9 @@ class Runtime:
         This thread waits for models and embedders, without locking the session.
         """
         walk = Walk(name, fields, root, self.replies[name].encode)
-        while isinstance(made := self.run(walk), PendingProviderCall):
-            walk.answers.put(made, made.answer())
-        return bytes(made)
+        while isinstance(result := self.run(walk), PendingProviderCall):
+            walk.answers.put(result, result.answer())
+        return bytes(result)
 
     def run(self, walk: Walk) -> Any:
         """Return the walker's reports, once its changes are on disk; None if it told them before.
@@ -131,31 +131,31 @@ class Runtime:
             if not isinstance(key, str):
                 raise
             with self._locks.hold(walk.root, key):
-                if found := first_damage(self.store, owner, key):
+                if finding := first_damage(self.store, owner, key):
                     if not getattr(self.walkers[walk.name], "brings_history", False):
                         raise
-                    set_damaged_aside(self.store, owner, key, found)
+                    set_damaged_aside(self.store, owner, key, finding)
             return self._run(walk)
 
     def _run(self, walk: Walk) -> Any:
-        def attempt(given: Mapping[str, Any]) -> Any:
+        def attempt(fields: Mapping[str, Any]) -> Any:
             try:
-                return contextvars.copy_context().run(self._attempt, walk, given)
+                return contextvars.copy_context().run(self._attempt, walk, fields)
             except PendingProviderCall as waiting:
                 return waiting
 
-        given = walk.fields()
-        turnstile = self._turnstiles[hash((walk.root, given.get("session"))) % TURNSTILES]
+        fields = walk.fields()
+        turnstile = self._turnstiles[hash((walk.root, fields.get("session"))) % TURNSTILES]
         with turnstile:
             pass
         with suppress(_RunAgain):
-            return attempt(given)
+            return attempt(fields)
         with turnstile:
-            for again in range(MORE_ATTEMPTS):
+            for attempt_number in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
                     return attempt(walk.fields())
                 # The other one may be in another process, where the turnstile is not seen.
-                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**again)))
+                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**attempt_number)))
         raise _lost_race()
 
     @contextmanager
@@ -190,21 +190,21 @@ class Runtime:
 
         Raises PendingProviderCall, with nothing written, where a provider's answer is missing.
         """
-        name, answers, made = walk.name, walk.answers, self.walkers[walk.name]
+        name, answers, walker_class = walk.name, walk.answers, self.walkers[walk.name]
 
         def tell(report: object) -> None:
-            if not walk.told and walk.tell:
-                walk.told.append(report)
-                self.on_reports(name, walk.told)
+            if not walk.early_reports and walk.tell:
+                walk.early_reports.append(report)
+                self.on_reports(name, walk.early_reports)
                 walk.tell(report)
 
         TELL.set(walk.tell and tell)
         ANSWERS.set(answers)
         answers.used = False
         with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
-            memory.read_only = not walk.keep or not getattr(made, "stores", True)
+            memory.read_only = not walk.keep or not getattr(walker_class, "stores", True)
             try:
-                walker = made(**fields)
+                walker = walker_class(**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.
                 memory.held.callback(vars(walker).clear)
                 try:
@@ -215,10 +215,10 @@ class Runtime:
                         raise
                     memory.flush()
                     return waiting
-                reply = None if walk.told else walk.form({"reports": walker.reports})
+                reply = None if walk.early_reports else walk.form({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()
-                if not walk.told:
+                if not walk.early_reports:
                     self.on_reports(name, walker.reports)
                 return reply
             except WriteConflict:
@@ -235,10 +235,10 @@ class Runtime:
         """Raise Damaged if a session's rows explain what went wrong."""
         if not isinstance(session, str):
             return
-        found = first_damage(self.store, UUID(root), session)
-        if found is not None and found.edge is None:
+        finding = first_damage(self.store, UUID(root), session)
+        if finding is not None and finding.edge is None:
             raise Damaged(
-                f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "
+                f"session {session!r} is damaged ({finding.kind}: see `contextrender check`); "
                 "export what is whole, or delete it"
             ) from failure
 

@@ -49,7 +49,7 @@ def later(kit: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
 def test_age(later: Local) -> None:
     assert retention_of(later, retention_days=11).collect() == []
     gone = retention_of(later, retention_days=9).collect()
-    assert [(one.session.key, one.why) for one in gone] == [(n, "age") for n in "abc"]
+    assert [(one.session.key, one.reason) for one in gone] == [(n, "age") for n in "abc"]
     assert names(later) == set()
 
 
@@ -60,7 +60,7 @@ def test_number_of_sessions_longest_unused_first(later: Local) -> None:
     retention.on_collected = lambda why: metrics.deletions.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
     assert names(later) == {"a", "b", "c"}  # only looked
-    assert [one.why for one in retention.collect()] == ["sessions"]
+    assert [one.reason for one in retention.collect()] == ["sessions"]
     assert names(later) == {"a", "c"}
     assert 'deleted_sessions_total{reason="sessions"} 1.0' in metrics.page().decode()
     lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]
@@ -81,7 +81,7 @@ def test_bytes_and_the_space_is_given_back(kit: Local, monkeypatch: pytest.Monke
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
     gone = retention_of(kit, retention_mb=1).collect()
-    assert [(one.session.key, one.why) for one in gone] == [("a", "bytes"), ("b", "bytes")]
+    assert [(one.session.key, one.reason) for one in gone] == [("a", "bytes"), ("b", "bytes")]
     assert all(500_000 < one.bytes < 800_000 for one in gone)
     assert sum(file.stat().st_size for file in kit.data.glob("store.db*")) < 1_000_000
 

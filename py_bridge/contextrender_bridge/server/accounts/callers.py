@@ -45,7 +45,7 @@ class Claims:
 
     user: str
     generation: str
-    made: int
+    made_at: int
     expires: int
     id: str = ""
     session: str = ""
@@ -56,7 +56,7 @@ class Claims:
 
         Who renews it now never holds one that has ended.
         """
-        return not self.made - LEEWAY_SECONDS <= time.time() <= (self.made + self.expires) / 2
+        return not self.made_at - LEEWAY_SECONDS <= time.time() <= (self.made_at + self.expires) / 2
 
 
 class Tokens:
@@ -77,8 +77,8 @@ class Tokens:
 
     def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
         """Return a link that opens one session for reading until it ends or its node is deleted."""
-        named = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
-        return jwt.encode({**named, "exp": ends}, self._secret, algorithm="HS256")
+        claims = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
+        return jwt.encode({**claims, "exp": ends}, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
         """Return a code that signs the bearer of a valid token in to the console, once and soon."""
@@ -92,7 +92,7 @@ class Tokens:
     def read(self, token: str, audience: str | None = None) -> Claims | None:
         """Return a token's claims if its signature is ours, its audience fits and it is valid."""
         try:
-            found = jwt.decode(
+            claims = jwt.decode(
                 token,
                 self._secret,
                 algorithms=["HS256"],
@@ -103,14 +103,14 @@ class Tokens:
             )
         except (jwt.PyJWTError, ValueError):
             return None
-        expires = int(found["exp"])
+        expires = int(claims["exp"])
         return Claims(
-            str(found["sub"]),
-            str(found.get("gen", "")),
-            int(found.get("iat", expires)),
+            str(claims["sub"]),
+            str(claims.get("gen", "")),
+            int(claims.get("iat", expires)),
             expires,
-            str(found.get("jti", "")),
-            str(found.get("ses", "")),
+            str(claims.get("jti", "")),
+            str(claims.get("ses", "")),
         )
 
 
@@ -201,11 +201,15 @@ class Callers:
         if not rows or not rows[0][0]:
             return None
         root, status, identities, profile = rows[0]
-        name = next(one["value_raw"] for one in _json(identities) if one["type"] == "username")
+        name = next(
+            identity["value_raw"]
+            for identity in _json(identities)
+            if identity["type"] == "username"
+        )
         generation = (_json(profile) or {}).get(GENERATION, "")
         return Caller(id, str(root), name, generation, status != "disabled")
 
 
 def _json(value: Any) -> Any:
-    """A JSON column: one database gives its text, another what it says."""
+    """Return the value of a JSON column: one database returns its text, another the value."""
     return json.loads(value) if isinstance(value, str) else value

@@ -40,7 +40,7 @@ SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), 4096)
 """The largest bodies, in bytes, of requests whose body is read before a token is checked."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
-OWN = ("same-origin", "none")
+OWN_SITES = ("same-origin", "none")
 """What a browser's Sec-Fetch-Site says of a server's own pages and of its user."""
 
 type Question = Callable[[], Caller | None]
@@ -65,7 +65,7 @@ class SignIn:
         self._threads.shutdown(wait=True)
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes; the page's own, which has the rest of `/console/`, comes after them."""
+        """Return the routes; the page's own, with the rest of `/console/`, comes after them."""
         return [
             Route(LOGIN, self.log_in, methods=["POST"]),
             Route(ENTER, self.enter, methods=["POST"]),
@@ -79,8 +79,8 @@ class SignIn:
         address = request.client.host if request.client else ""
 
         def check(_: Tell) -> bytes:
-            given = self._fields.parse(body)
-            return encode({"token": self._token(given["username"], given["password"], address)})
+            fields = self._fields.parse(body)
+            return encode({"token": self._token(fields["username"], fields["password"], address)})
 
         return response_of(await in_thread(self._threads, "login", check))
 
@@ -93,11 +93,11 @@ class SignIn:
     async def enter(self, request: Request) -> Response:
         """Answer a `code`, or the bearer of a token, with a cookie and its proof."""
         _check_origin(request)
-        given = parse_json(await request.body())
+        fields = parse_json(await request.body())
         if bearer_of(request):
             caller = await self._bearer(request)
         else:
-            code = given.get("code") if isinstance(given, dict) else None
+            code = fields.get("code") if isinstance(fields, dict) else None
             if not isinstance(code, str):
                 raise InvalidRequest("Send `code`, or the token of a user as the bearer.")
             caller = await self._ask(lambda: self._accounts.take_code(code))
@@ -121,16 +121,16 @@ class SignIn:
     def _token(self, name: str, password: str, address: str) -> str:
         keys = (f"name {name.lower().strip()}", f"address {network_of(address)}")
         note = self._accounts.audit.note
-        known = name if self._accounts.find(name) else ""  # else it may be a mistyped password
+        known_name = name if self._accounts.find(name) else ""  # else it may be a mistyped password
         if wait := self._attempts.begin(*keys):
-            note("login_refused", known, address=address)
+            note("login_refused", known_name, address=address)
             sentence = f"Too many logins failed. Try again in {wait} seconds."
             raise InvalidRequest(sentence, code="too_many_logins", status=429, retry_after=wait)
         if (token := self._accounts.login(name, password)) is None:
-            note("login_failed", known, address=address)
+            note("login_failed", known_name, address=address)
             raise Unauthorized("The name or the password is wrong.")
         self._attempts.forgive(*keys)
-        note("login", known, address=address)
+        note("login", known_name, address=address)
         return token
 
     async def _bearer(self, request: Request) -> Caller:
@@ -161,8 +161,11 @@ def _cookie(request: Request) -> str:
 def _check_origin(request: Request) -> None:
     """Raise InvalidRequest (403) if another site's page asks, as its browser says."""
     origin = urlsplit(request.headers.get("origin", "")).netloc.lower()
-    known = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
-    if origin not in known or request.headers.get("sec-fetch-site", "none") not in OWN:
+    allowed_hosts = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
+    if (
+        origin not in allowed_hosts
+        or request.headers.get("sec-fetch-site", "none") not in OWN_SITES
+    ):
         sentence = f"Another site's page asks; {SETTING} lists those it may."
         raise InvalidRequest(sentence, code="origin_not_allowed", status=403)
 

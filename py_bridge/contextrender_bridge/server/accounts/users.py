@@ -42,29 +42,29 @@ class Accounts(Callers):
             _check_password(password)
         with self._runtime.unit_of_work() as memory:
             try:
-                made = self._users.create_user(
+                result = self._users.create_user(
                     [{"type": "username", "value": name}],
                     {"type": "password", "password": password or secrets.token_urlsafe(32)},
                 )
             except NameTaken:  # somebody was faster
-                made = {"error": name}
+                result = {"error": name}
             memory.flush()
-        if "error" in made:
+        if "error" in result:
             raise CommandError(f"there is a user '{name}' already.")
         self.audit.note("user_added", name)
-        return str(made["user_id"])
+        return str(result["user_id"])
 
     def find(self, name: str) -> str | None:
         """Return the id of the user of that name."""
         user = self._users.find_user_by_identity(name)
         return str(user["user_id"]) if user else None
 
-    def named(self, name: str) -> Caller:
+    def user_named(self, name: str) -> Caller:
         """Return the user of that name, also one who is being removed. Raise CommandError."""
-        found = [user for user in self.all() if user.name.lower() == name.lower()]
-        if not found:
+        users = [user for user in self.all() if user.name.lower() == name.lower()]
+        if not users:
             raise CommandError(f"there is no user '{name}'.")
-        return found[0]
+        return users[0]
 
     def all(self) -> list[Caller]:
         """Return every user, by name."""
@@ -75,7 +75,7 @@ class Accounts(Callers):
     def set_password(self, name: str, password: str) -> None:
         """Set another password, and revoke the tokens that were made with the old one."""
         _check_password(password)
-        user = self.named(name)
+        user = self.user_named(name)
         self._users.reset_password(user.user, password)
         self.audit.note("password_changed", user.name)
         self.revoke(user)
@@ -97,12 +97,12 @@ class Accounts(Callers):
 
         The user is locked out first and the account removed last, so it can be run again.
         """
-        user = self.named(name)
+        user = self.user_named(name)
         if user.name == LOCAL_USER:
             raise CommandError("the local user cannot be removed.")
         self.lock_out(user)
         owner = UUID(user.root)
-        keys = [one.key for one in kept_sessions(self._store, owner)]
+        keys = [session.key for session in kept_sessions(self._store, owner)]
         remove_owner(self._store, owner)
         for key in keys:
             self.audit.note("session_deleted", user.name, session=key)
@@ -110,7 +110,7 @@ class Accounts(Callers):
         self.audit.note("user_removed", user.name)
         return len(keys)
 
-    def local_token(self, known: str = "", days: int | None = None) -> str:
+    def local_token(self, current_token: str = "", days: int | None = None) -> str:
         """Return a token of the local user, who is created at first use.
 
         `known` is returned again while it is valid and fresh enough.
@@ -120,9 +120,9 @@ class Accounts(Callers):
             with suppress(CommandError):
                 self.add(LOCAL_USER)
         user = str(self.find(LOCAL_USER))
-        claims = self.tokens.read(known) if known else None
+        claims = self.tokens.read(current_token) if current_token else None
         if claims and not claims.is_due and self._bearer(claims) and claims.user == user:
-            return known
+            return current_token
         return self.token(user, days)
 
     def token(self, user: str, days: int | None = None) -> str:

@@ -44,7 +44,7 @@ from starlette.responses import Response
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
-Given = bytes | Mapping[str, Any]
+WalkerInput = bytes | Mapping[str, Any]
 """The fields that are sent to a walker: JSON, or within this process its values."""
 
 
@@ -64,29 +64,29 @@ class Fields:
         )
         shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
         self._names = sorted(declared)
-        self._most = current_settings().max_messages
+        self._max_messages = current_settings().max_messages
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
 
-    def parse(self, sent: Given) -> Mapping[str, Any]:
-        """Return a validated copy of the fields. Raise InvalidRequest naming the first wrong one."""
-        given = parse_json(sent) if isinstance(sent, bytes) else json_value(sent)
-        if isinstance(given, dict):
-            self._check_counts(given)
+    def parse(self, body: WalkerInput) -> Mapping[str, Any]:
+        """Return a validated copy of the fields. Raise InvalidRequest naming a wrong one."""
+        value = parse_json(body) if isinstance(body, bytes) else json_value(body)
+        if isinstance(value, dict):
+            self._check_counts(value)
         try:
-            fields = self._adapter.validate_python(given)
+            fields = self._adapter.validate_python(value)
         except ValidationError as invalid:
             first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
             raise InvalidRequest(self._sentence(first)) from None
         return fields
 
-    def _check_counts(self, given: Mapping[str, Any]) -> None:
+    def _check_counts(self, fields: Mapping[str, Any]) -> None:
         """Refuse a million of anything before each of them is validated."""
-        if len(given) > len(self._names):
-            raise InvalidRequest(self._unknown(next(n for n in given if n not in self._names)))
-        messages = given.get("messages")
-        if isinstance(messages, list) and len(messages) > self._most:
+        if len(fields) > len(self._names):
+            raise InvalidRequest(self._unknown(next(n for n in fields if n not in self._names)))
+        messages = fields.get("messages")
+        if isinstance(messages, list) and len(messages) > self._max_messages:
             sentence = (
-                f"A request may bring up to {self._most} messages. "
+                f"A request may bring up to {self._max_messages} messages. "
                 "Send a longer history in parts, with `offset` and `prefix`."
             )
             raise InvalidRequest(sentence, code="too_many_messages", status=413)
@@ -103,8 +103,8 @@ class Fields:
         return f"Field '{field}': {error['msg'][0].lower()}{error['msg'][1:]}."
 
     def _unknown(self, field: str) -> str:
-        known = ", ".join(self._names) or "none"
-        return f"There is no field '{field[:100]}'; the fields are: {known}."
+        known_fields = ", ".join(self._names) or "none"
+        return f"There is no field '{field[:100]}'; the fields are: {known_fields}."
 
 
 class Reply:
@@ -183,20 +183,20 @@ def json_response(
     return Response(body, status, headers, media_type="application/json")
 
 
-def response_of(made: bytes | ContextRenderError) -> Response:
+def response_of(result: bytes | ContextRenderError) -> Response:
     """Return the reply with this JSON. Raise the error."""
-    if isinstance(made, ContextRenderError):
-        raise made
-    return json_response(made)
+    if isinstance(result, ContextRenderError):
+        raise result
+    return json_response(result)
 
 
-def refusal(failure: BaseException, where: str) -> ContextRenderError:
+def refusal(failure: BaseException, place: str) -> ContextRenderError:
     """Return what a client learns of `failure`: the app's own errors, of others no detail."""
     if isinstance(failure, ContextRenderError):
         if failure.__cause__ is not None:
-            log_failure(where, failure.__cause__)
+            log_failure(place, failure.__cause__)
         return failure
-    log_failure(where, failure)
+    log_failure(place, failure)
     if isinstance(failure, sqlite3.Error):
         return StoreUnavailable("The store does not answer; try again.")
     return ServerError("The server failed on this request; nothing was written.")
@@ -209,8 +209,8 @@ async def _raise_logged(_: Request, error: Exception) -> Response:
 async def _refuse_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "POST")
-        raise InvalidRequest(f"Use {allowed} here.", code="wrong_method", status=405)
+        allowed_method = (error.headers or {}).get("Allow", "POST")
+        raise InvalidRequest(f"Use {allowed_method} here.", code="wrong_method", status=405)
     raise NotFound("Nothing is here; walkers are at /walker/NAME.")
 
 

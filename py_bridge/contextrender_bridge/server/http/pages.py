@@ -30,7 +30,7 @@ HEADERS = {
 
 
 def console_routes() -> list[BaseRoute]:
-    """The page and its assets. Only files there at the start are served."""
+    """Return the page and its assets. Only files there at the start are served."""
     files = {
         path.relative_to(BUILT).as_posix(): path
         for path in BUILT.rglob("*")
@@ -74,11 +74,11 @@ def graph_routes(look: Look) -> list[BaseRoute]:
             raise InvalidRequest("start must be a whole number of at least 0.")
         node = request.query_params.get("node", "")
         (prefix, _, name) = node.partition(":")
-        named = {"session": name} if prefix == "session" and name else {"id": node}
-        made = await look(request, {**named, "start": int(start)})
-        if isinstance(made, ContextRenderError):
-            raise made
-        return JSONResponse(_drawn(made["reports"][0]))
+        fields = {"session": name} if prefix == "session" and name else {"id": node}
+        result = await look(request, {**fields, "start": int(start)})
+        if isinstance(result, ContextRenderError):
+            raise result
+        return JSONResponse(_graph_of(result["reports"][0]))
 
     return [
         Route("/graph", page, methods=["GET"]),
@@ -86,7 +86,7 @@ def graph_routes(look: Look) -> list[BaseRoute]:
     ]
 
 
-def _drawn(node: dict[str, Any]) -> dict[str, Any]:
+def _graph_of(node: dict[str, Any]) -> dict[str, Any]:
     """Return a node and its neighbours as `nodes` and `edges`; `next` is the page's next start."""
     labels, edges = {node["id"]: node["label"]}, []
     for edge in node["edges"]:

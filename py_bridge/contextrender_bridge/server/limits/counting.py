@@ -18,7 +18,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import InvalidRequest, ServerError
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.http.bodies import Given, encode
+from contextrender_bridge.server.http.bodies import WalkerInput, encode
 from contextrender_bridge.sessions.user_rows import count_sessions, has_session, stored_bytes
 from contextrender_bridge.store.base import Store
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextrender_bridge.server.accounts.callers import Caller
 
 FILE = "counts.db"
-MOST = 10
+MAX_FAILURES = 10
 SECONDS = 300.0
 FULL_SECONDS = 60
 """Seconds after which to try again if something must be deleted first."""
@@ -116,16 +116,16 @@ class Attempts:
     def _wait(self, file: sqlite3.Connection, key: str, now: float) -> float:
         query = "SELECT COUNT(*), MIN(at) FROM failures WHERE key = ?"
         count, oldest = file.execute(query, (key,)).fetchone()
-        return 0.0 if count < MOST else oldest + SECONDS - now
+        return 0.0 if count < MAX_FAILURES else oldest + SECONDS - now
 
 
 def network_of(address: str) -> str:
     """Return the address; of IPv6 its network, whose 2^64 addresses belong to one caller."""
     try:
-        known = ipaddress.IPv6Address(address)
+        parsed = ipaddress.IPv6Address(address)
     except ValueError:
         return address
-    return str(known.ipv4_mapped or ipaddress.IPv6Network((int(known) >> 64 << 64, 64)))
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
 class Quotas:
@@ -155,20 +155,20 @@ class Quotas:
 
         A full bucket holds a minute's calls and is filled again as time goes on.
         """
-        if (most := self._settings.user_max_calls_per_minute) is None:
+        if (max_calls := self._settings.user_max_calls_per_minute) is None:
             return
         now = self._clock()
         with self._counts.changing() as file:
             query = "SELECT left, since FROM calls WHERE user = ?"
-            left, since = file.execute(query, (caller.user,)).fetchone() or (most, now)
-            left = min(float(most), left + max(now - since, 0) * most / 60)
-            row = (caller.user, left - 1 if left >= 1 else left, now)
+            calls_left, since = file.execute(query, (caller.user,)).fetchone() or (max_calls, now)
+            calls_left = min(float(max_calls), calls_left + max(now - since, 0) * max_calls / 60)
+            row = (caller.user, calls_left - 1 if calls_left >= 1 else calls_left, now)
             file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
-        if left < 1:
-            wait = ceil((1 - left) * 60 / most)
-            raise _refusal("too_many_calls", f"A minute has up to {most} calls.", wait)
+        if calls_left < 1:
+            wait = ceil((1 - calls_left) * 60 / max_calls)
+            raise _refusal("too_many_calls", f"A minute has up to {max_calls} calls.", wait)
 
-    def check_write(self, caller: "Caller", fields: Mapping[str, Any], given: Given) -> None:
+    def check_write(self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput) -> None:
         """Check the room for a call that brings messages; `body` is the request's.
 
         Raise InvalidRequest (429) if there is none.
@@ -176,26 +176,26 @@ class Quotas:
         data = fields.get("data")
         if "messages" not in fields and data is None:
             return
-        if (most := self._settings.user_max_mb) is not None:
-            size = len(given if isinstance(given, bytes) else encode(given))
-            self._check_bytes(caller, most, size)
-        if (most := self._settings.user_max_sessions) is not None:
+        if (limit := self._settings.user_max_mb) is not None:
+            size = len(body if isinstance(body, bytes) else encode(body))
+            self._check_bytes(caller, limit, size)
+        if (limit := self._settings.user_max_sessions) is not None:
             owner = UUID(caller.root)
             key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
-            if count_sessions(self._store, owner) >= most and not (
+            if count_sessions(self._store, owner) >= limit and not (
                 isinstance(key, str) and has_session(self._store, owner, key)
             ):
-                sentence = f"You may have up to {most} sessions: delete some."
+                sentence = f"You may have up to {limit} sessions: delete some."
                 raise _refusal("too_many_sessions", sentence, FULL_SECONDS)
 
-    def _check_bytes(self, caller: "Caller", most: int, size: int) -> None:
-        now, room = self._clock(), most * 2**20
-        measured, known = self._bytes.get(caller.user, (float("-inf"), 0))
-        if now - measured > MEASURED_SECONDS or known + size > room:
-            measured, known = now, stored_bytes(self._store, UUID(caller.root))
-        self._bytes[caller.user] = (measured, known + size)
-        if known >= room:
-            sentence = f"You may store up to {most} MB: delete some sessions."
+    def _check_bytes(self, caller: "Caller", max_mb: int, size: int) -> None:
+        now, room = self._clock(), max_mb * 2**20
+        measured, size_then = self._bytes.get(caller.user, (float("-inf"), 0))
+        if now - measured > MEASURED_SECONDS or size_then + size > room:
+            measured, size_then = now, stored_bytes(self._store, UUID(caller.root))
+        self._bytes[caller.user] = (measured, size_then + size)
+        if size_then >= room:
+            sentence = f"You may store up to {max_mb} MB: delete some sessions."
             raise _refusal("too_much_stored", sentence, FULL_SECONDS)
 
 

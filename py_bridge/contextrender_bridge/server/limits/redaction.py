@@ -36,7 +36,7 @@ RULES: Final = {
 """Rules of ours, by name. Of what one finds, groups `before...` and `after...` stay."""
 MARK: Final = "[redacted:{}]"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
-KEPT: Final = frozenset({"role", "type", "id", "tool_call_id"})
+KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
 """Fields of a message that tell what it is and what it answers."""
 
 
@@ -48,11 +48,11 @@ class Redaction:
         self._rules = [_compiled(*rule) for rule in rules.items()]
 
     @classmethod
-    def of(cls, chosen: Iterable[str]) -> "Redaction":
+    def of(cls, names: Iterable[str]) -> "Redaction":
         """Read names of `RULES`, and files with a `NAME PATTERN` per line. Raise CommandError."""
         rules: dict[str, str] = {}
-        for one in chosen:
-            rules |= {one: RULES[one]} if one in RULES else read_rules(Path(one).expanduser())
+        for name in names:
+            rules |= {name: RULES[name]} if name in RULES else read_rules(Path(name).expanduser())
         return cls(rules)
 
     def applied(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -73,24 +73,24 @@ class Redaction:
 
     def _export(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._export(one) for one in value]
+            return [self._export(item) for item in value]
         if not isinstance(value, dict):
             return value
         if isinstance(value.get("role"), str):
             return self._message(value)
-        return {key: self._export(one) for key, one in value.items()}
+        return {key: self._export(item) for key, item in value.items()}
 
     def _message(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Sequence):
-            return [self._message(one) for one in value]
+            return [self._message(item) for item in value]
         if not isinstance(value, Mapping):
             return value
-        return {key: self._field(key, one) for key, one in value.items()}
+        return {key: self._field(key, item) for key, item in value.items()}
 
     def _field(self, key: str, value: Any) -> Any:
-        if key in KEPT and isinstance(value, str):
+        if key in KEPT_FIELDS and isinstance(value, str):
             return value
         if key == "arguments" and isinstance(value, str):
             return self._arguments(value)
@@ -99,15 +99,15 @@ class Redaction:
     def _arguments(self, text: str) -> str:
         """Redact arguments decoded, however they write their characters; JSON stays JSON."""
         try:
-            given = json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
             return self.text(text)
-        changed = self._message(given)
+        changed = self._message(value)
         # A rule may need the name before a value, which only the whole text has.
-        plain = _dumped(changed) if changed != given or "\\u" in text else text
+        plain = _dumped(changed) if changed != value or "\\u" in text else text
         marked = self.text(plain)
         if marked == plain:
-            return text if changed == given else plain
+            return text if changed == value else plain
         try:
             json.loads(marked)
         except (ValueError, RecursionError):
@@ -123,9 +123,9 @@ def read_rules(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as failure:
-        ours = ", ".join(RULES)
+        known_rules = ", ".join(RULES)
         raise CommandError(
-            f"redact: {str(path)!r} is neither a rule ({ours}) nor a file that can be read."
+            f"redact: {str(path)!r} is neither a rule ({known_rules}) nor a file that can be read."
         ) from failure
     rules = {}
     for number, line in enumerate(lines, 1):
@@ -158,13 +158,13 @@ def _compiled(name: str, pattern: str) -> tuple[Any, bytes]:
     try:
         compiled = re2.compile(pattern.encode(), options)
     except re2.error as wrong:
-        said = wrong.args[0].decode() if wrong.args else ""
-        raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {said}.") from None
+        reason = wrong.args[0].decode() if wrong.args else ""
+        raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {reason}.") from None
     if compiled.search(b"") is not None:
         raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
     groups = compiled.groupindex
     before, after = (
-        "".join(f"\\{groups[one]}" for one in groups if one.startswith(side))
+        "".join(f"\\{groups[group]}" for group in groups if group.startswith(side))
         for side in (b"before", b"after")
     )
     return compiled, f"{before}{MARK.format(name)}{after}".encode()

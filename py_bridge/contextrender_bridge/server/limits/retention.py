@@ -32,11 +32,11 @@ SOONER: Final = 0.9
 
 @dataclass(frozen=True)
 class Due:
-    """A session to delete; `why` names the limit. `bytes` are those of its events."""
+    """A session to delete; `reason` names the limit. `bytes` are those of its events."""
 
     user: Caller
     session: StoredSession
-    why: str
+    reason: str
     bytes: int
 
 
@@ -61,12 +61,14 @@ class Retention:
         for user in self._accounts.all():
             for key in unfinished_removals(self._runtime.store, UUID(user.root)):
                 self._delete(user, key, None)
-        gone = [one for one in self.due() if self._collect(one)]
-        if gone:
+        deleted = [session for session in self.due() if self._collect(session)]
+        if deleted:
             log.warning(
-                "retention: %d sessions deleted, %d bytes", len(gone), sum(g.bytes for g in gone)
+                "retention: %d sessions deleted, %d bytes",
+                len(deleted),
+                sum(g.bytes for g in deleted),
             )
-        return gone
+        return deleted
 
     def collect_in_turn(self) -> list[Due]:
         """Collect, unless another process of this store does, or did in this interval.
@@ -89,33 +91,40 @@ class Retention:
             None,
         ):
             return
-        left = kept_sessions(store, owner)
+        sessions = kept_sessions(store, owner)
         room = None if settings.retention_mb is None else settings.retention_mb * 2**20
-        held = 0 if room is None else stored_bytes(store, owner)
+        stored_size = 0 if room is None else stored_bytes(store, owner)
         oldest = 0.0 if settings.retention_days is None else now - settings.retention_days * DAY
-        most = len(left) if settings.retention_sessions is None else settings.retention_sessions
-        count = len(left)
-        for one in left:
-            why = (
-                ("age" if one.updated_at < oldest else "")
-                or ("sessions" if count > most else "")
-                or ("bytes" if room is not None and held > room else "")
+        max_sessions = (
+            len(sessions) if settings.retention_sessions is None else settings.retention_sessions
+        )
+        count = len(sessions)
+        for session in sessions:
+            reason = (
+                ("age" if session.updated_at < oldest else "")
+                or ("sessions" if count > max_sessions else "")
+                or ("bytes" if room is not None and stored_size > room else "")
             )
-            if not why:
+            if not reason:
                 return
-            if one.updated_at > now - LIVE_SECONDS:
-                log.warning("retention: a user is above the limit by %s with sessions in use", why)
+            if session.updated_at > now - LIVE_SECONDS:
+                log.warning(
+                    "retention: a user is above the limit by %s with sessions in use", reason
+                )
                 return
-            size = session_bytes(store, owner, one)
-            count, held = count - 1, held - size
-            yield Due(user, one, why, size)
+            size = session_bytes(store, owner, session)
+            count, stored_size = count - 1, stored_size - size
+            yield Due(user, session, reason, size)
 
-    def _collect(self, one: Due) -> bool:
-        if not self._delete(one.user, one.session.key, one.session.updated_at):
+    def _collect(self, due: Due) -> bool:
+        if not self._delete(due.user, due.session.key, due.session.updated_at):
             return False
-        self.on_collected(one.why)
+        self.on_collected(due.reason)
         self._accounts.audit.note(
-            "session_deleted_by_retention", one.user.name, session=one.session.key, reason=one.why
+            "session_deleted_by_retention",
+            due.user.name,
+            session=due.session.key,
+            reason=due.reason,
         )
         return True
 

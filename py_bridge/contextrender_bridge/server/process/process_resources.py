@@ -44,22 +44,22 @@ class MemoryTrimmer:
     """Gives memory back after requests that took much: at once, and when they must be over."""
 
     def __init__(self) -> None:
-        self._least = resident_bytes()
+        self._least_bytes = resident_bytes()
         self._looks = 0
         """Looks until memory is given back once more, because a request held it at the first."""
 
     def look(self) -> None:
         """Call it now and then."""
-        has_grown = resident_bytes() >= self._least + WORTH_BYTES
+        has_grown = resident_bytes() >= self._least_bytes + WORTH_BYTES
         dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
         self._looks = LOOKS if has_grown else max(self._looks - 1, 0)
         if has_grown or dropped or self._looks == 1:
             # What refers to itself goes first: with little to do, the collector might not run soon.
             gc.collect()
             give_back()
-            self._least = resident_bytes()
+            self._least_bytes = resident_bytes()
         else:
-            self._least = min(self._least, resident_bytes())
+            self._least_bytes = min(self._least_bytes, resident_bytes())
 
 
 FREE_SECONDS: Final = 0.02
@@ -72,9 +72,9 @@ class OneProcessor:
         """Begin without threads. Switched off, or without Linux, it does nothing."""
         self._guard = threading.Lock()
         self._threads: list[int] = []
-        known = on and hasattr(os, "sched_getaffinity")
-        self._allowed = frozenset(os.sched_getaffinity(0) if known else ())
-        self._place = self._allowed
+        is_supported = on and hasattr(os, "sched_getaffinity")
+        self._allowed_processors = frozenset(os.sched_getaffinity(0) if is_supported else ())
+        self._place = self._allowed_processors
 
     def join(self) -> None:
         """Add the calling thread."""
@@ -85,7 +85,7 @@ class OneProcessor:
 
     def leave(self) -> None:
         """Let the calling thread run anywhere, whoever started it."""
-        _put([threading.get_native_id()], self._allowed)
+        _put([threading.get_native_id()], self._allowed_processors)
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -95,21 +95,24 @@ class OneProcessor:
             yield
         finally:
             with self._guard:
-                self._place = self._allowed
-                _put(self._threads, self._allowed)
+                self._place = self._allowed_processors
+                _put(self._threads, self._allowed_processors)
                 self._threads.clear()
 
     def choose(self) -> None:
         """Let the system move the threads for a moment, then hold them where the first one runs."""
-        if len(self._allowed) < 2 or not self._threads:
+        if len(self._allowed_processors) < 2 or not self._threads:
             return
         with self._guard:
-            self._place = self._allowed
-            _put(self._threads, self._allowed)
+            self._place = self._allowed_processors
+            _put(self._threads, self._allowed_processors)
         time.sleep(FREE_SECONDS)
         with self._guard:
             if self._threads:
-                self._place = _processors(self._threads[0]) & self._allowed or self._allowed
+                self._place = (
+                    _processors(self._threads[0]) & self._allowed_processors
+                    or self._allowed_processors
+                )
                 _put(self._threads, self._place)
 
 
@@ -130,17 +133,17 @@ def _put(threads: Collection[int], place: Collection[int]) -> None:
 
 
 def now_and_then(
-    what: str, work: Callable[[], object], seconds: float
+    task: str, work: Callable[[], object], seconds: float
 ) -> AbstractContextManager[None]:
     """Do `work` at once and after every so many seconds, for the block.
 
     A failure is logged, and the next turn tries again.
     """
 
-    def tried() -> None:
+    def run_once() -> None:
         try:
             work()
         except Exception as failure:
-            log_failure(what, failure)
+            log_failure(task, failure)
 
-    return meanwhile(tried, 0.0, seconds)
+    return meanwhile(run_once, 0.0, seconds)

@@ -32,7 +32,7 @@ class Recovering:
         self._ended = threading.Event()
         self._says = ""
         self.app: Starlette | None = None
-        self._waiting = _waiting_app(lambda: self._says)
+        self._waiting_app = _waiting_app(lambda: self._says)
         self._try()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -40,13 +40,13 @@ class Recovering:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
-            await (self.app or self._waiting)(scope, receive, send)
+            await (self.app or self._waiting_app)(scope, receive, send)
 
-    def token(self, known: str) -> str:
+    def token(self, current_token: str) -> str:
         """Return the local user's token. Raise NotReady while there is no store."""
         if self.app is None:
             raise NotReady(self._says)
-        return str(self.app.state.service.accounts.local_token(known))
+        return str(self.app.state.service.accounts.local_token(current_token))
 
     async def _live(self, receive: Any, send: Any) -> None:
         """Try to open the app in a thread until shutdown, then run what the app does by itself."""
@@ -81,10 +81,12 @@ class Recovering:
         try:
             self.app = self._build()
         except STORE_TROUBLE as trouble:
-            said = _sentence(trouble)
-            if said != self._says:
-                print(f"contextrender: not ready, trying on: {said}", file=sys.stderr, flush=True)
-            self._says = said
+            sentence = _sentence(trouble)
+            if sentence != self._says:
+                print(
+                    f"contextrender: not ready, trying on: {sentence}", file=sys.stderr, flush=True
+                )
+            self._says = sentence
 
 
 def _sentence(trouble: BaseException) -> str:

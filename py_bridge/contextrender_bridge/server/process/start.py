@@ -93,8 +93,8 @@ def serve(
     if workers == 1:
         return Supervisor(1, work, ready=ready).run()
     with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
-        gone = _load_for_all(folder, figures)
-        return Supervisor(workers, work, ready=ready, on_end=gone).run()
+        on_end = _load_for_all(folder, figures)
+        return Supervisor(workers, work, ready=ready, on_end=on_end).run()
 
 
 def _check_no_other(host: str, port: int, data: Path) -> None:

@@ -62,7 +62,7 @@ class Threads:
         self._looks.shutdown(wait=True)
 
     async def answer(
-        self, what: str, admit: Callable[[], Caller], work: Work, *, looks: bool
+        self, task: str, admit: Callable[[], Caller], work: Work, *, looks: bool
     ) -> Any:
         """Return the result of `work` for the caller whom `admit` lets in once.
 
@@ -79,15 +79,15 @@ class Threads:
 
         threads = self._looks if looks else self._calls
         try:
-            while isinstance(made := await in_thread(threads, what, paced), PendingProviderCall):
-                keys.append((callers[0].root, made.key))
-                asked = asyncio.wrap_future(self._providers.need(keys[-1], made))
+            while isinstance(result := await in_thread(threads, task, paced), PendingProviderCall):
+                keys.append((callers[0].root, result.key))
+                answer = asyncio.wrap_future(self._providers.need(keys[-1], result))
                 # Who leaves does not end it for others.
-                answers.put(made, await asyncio.shield(asked))
+                answers.put(result, await asyncio.shield(answer))
         finally:
             for key in keys:
                 self._providers.leave(key)
-        return made
+        return result
 
 
 class Pace:
@@ -115,7 +115,7 @@ class Pace:
     @contextmanager
     def look(self) -> Iterator[None]:
         """Run a look back, which rests at its start and wherever it may pause."""
-        self._rest()
+        self._rest_now()
         self._mine.begun = time.thread_time()
         try:
             with pausing(self.pause):
@@ -128,18 +128,18 @@ class Pace:
         worked = time.thread_time() - self._mine.begun
         if worked >= WORK_SECONDS:
             self._owe(worked)
-            self._rest()
+            self._rest_now()
             self._mine.begun = time.thread_time()
 
     def _owe(self, worked: float) -> None:
         with self._guard:
             now = time.monotonic()
-            until = max(now, self._rest_until) + RESTS * worked
-            self._rest_until = min(until, now + LONGEST_REST)
+            rest_until = max(now, self._rest_until) + RESTS * worked
+            self._rest_until = min(rest_until, now + LONGEST_REST)
 
-    def _rest(self) -> None:
-        while (left := self._rest_until - time.monotonic()) > 0 and self._agents_work():
-            time.sleep(min(left, RECENT_SECONDS))
+    def _rest_now(self) -> None:
+        while (seconds := self._rest_until - time.monotonic()) > 0 and self._agents_work():
+            time.sleep(min(seconds, RECENT_SECONDS))
 
     def _agents_work(self) -> bool:
         return self._under_way > 0 or time.monotonic() - self._latest < RECENT_SECONDS
@@ -150,41 +150,41 @@ class Providers:
     the same one of a user's is asked once while anyone needs it.
     """
 
-    def __init__(self, most: int, begin: Callable[[], None]) -> None:
+    def __init__(self, max_threads: int, begin: Callable[[], None]) -> None:
         """Begin without questions; each thread calls `begin` first."""
-        self._threads = ThreadPoolExecutor(most, "provider", initializer=begin)
+        self._threads = ThreadPoolExecutor(max_threads, "provider", initializer=begin)
         self._guard = threading.Lock()
-        self._asked: dict[Hashable, Future[Answer]] = {}
+        self._answers: dict[Hashable, Future[Answer]] = {}
         self._needed: Counter[Hashable] = Counter()
 
     def close(self) -> None:
         """Wait for the questions that were asked."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def need(self, key: Hashable, waiting: PendingProviderCall) -> Future[Answer]:
+    def need(self, key: Hashable, question: PendingProviderCall) -> Future[Answer]:
         """Return the answer to come; it is kept until everyone who needs it calls `leave`."""
         with self._guard:
             self._needed[key] += 1
-            known = self._asked.get(key)
-            if known is not None and not _failed(known):
-                return known
+            current = self._answers.get(key)
+            if current is not None and not _failed(current):
+                return current
             here = contextvars.copy_context()
-            asked = self._asked[key] = self._threads.submit(here.run, waiting.answer)
-            return asked
+            answer = self._answers[key] = self._threads.submit(here.run, question.answer)
+            return answer
 
     def leave(self, key: Hashable) -> None:
         """Say that one request fewer needs the answer."""
         with self._guard:
             self._needed[key] -= 1
             if not self._needed[key]:
-                del self._needed[key], self._asked[key]
+                del self._needed[key], self._answers[key]
 
 
-def _failed(asked: Future[Answer]) -> bool:
-    return asked.done() and (asked.cancelled() or asked.result().failure is not None)
+def _failed(answer: Future[Answer]) -> bool:
+    return answer.done() and (answer.cancelled() or answer.result().failure is not None)
 
 
-async def in_thread(threads: Executor, what: str, work: Callable[[Tell], Any]) -> Any:
+async def in_thread(threads: Executor, task: str, work: Callable[[Tell], Any]) -> Any:
     """Return what `work` returns, or tells before it ends; the refusing error if it fails."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
@@ -192,12 +192,12 @@ async def in_thread(threads: Executor, what: str, work: Callable[[Tell], Any]) -
     def tell(reply: object) -> None:
         loop.call_soon_threadsafe(_settle, answer, reply)
 
-    def end(done: asyncio.Future[Any]) -> None:
-        failure = done.exception()
+    def end(future: asyncio.Future[Any]) -> None:
+        failure = future.exception()
         if failure is None:
-            _settle(answer, done.result())
+            _settle(answer, future.result())
         elif answer.done():
-            refusal(failure, f"{what}, after its answer,")
+            refusal(failure, f"{task}, after its answer,")
         else:
             answer.set_exception(failure)
 
@@ -206,12 +206,12 @@ async def in_thread(threads: Executor, what: str, work: Callable[[Tell], Any]) -
     try:
         return await answer
     except Exception as failure:
-        refused = refusal(failure, what)
+        refused = refusal(failure, task)
         # Else what was parsed stays until the collector finds the circle of frame and exception.
         traceback.clear_frames(failure.__traceback__)
         return refused
 
 
-def _settle(answer: asyncio.Future[Any], made: object) -> None:
+def _settle(answer: asyncio.Future[Any], result: object) -> None:
     if not answer.done():
-        answer.set_result(made)
+        answer.set_result(result)

@@ -72,10 +72,10 @@ def work(
         warm_up()
     if has_compiled() and worker.may_renew:
         return RENEW
-    used = Idle(asgi, data)
+    idle_app = Idle(asgi, data)
     connections = ceil(settings.max_connections / worker.count)
     guard = guarded(connections, settings.header_timeout)
-    config = http_config(used, http=guard, ws="auto", date_header=True)
+    config = http_config(idle_app, http=guard, ws="auto", date_header=True)
     # uvicorn raises a signal again once it has shut down; by then it has done its work, and a
     # stopped server exits with 0: neither a traceback nor death by signal.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,7 +83,7 @@ def work(
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
 
     def stop_when_idle() -> None:
-        if idle is not None and used.seconds() >= idle:
+        if idle is not None and idle_app.seconds() >= idle:
             server.should_exit = True
 
     with ExitStack() as beside:
@@ -107,14 +107,14 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     """
 
     def claim() -> None:
-        known = Credentials("", "")
+        current = Credentials("", "")
         try:
             with suppress(NoCredentials):
-                known = stored_credentials(data)
-            if known.url in ("", url) or not answers(known.url):
-                wanted = Credentials(url, token_for(known.token))
-                if wanted != known:
-                    wanted.save(data)
+                current = stored_credentials(data)
+            if current.url in ("", url) or not answers(current.url):
+                renewed = Credentials(url, token_for(current.token))
+                if renewed != current:
+                    renewed.save(data)
         except NotReady:
             pass  # the server says so itself, and why
         except (ContextRenderError, OSError) as failure:  # the next look may do

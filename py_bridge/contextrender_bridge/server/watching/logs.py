@@ -24,7 +24,7 @@ ABOUT_A_REQUEST: Final = ("route", "status", "ms")
 
 
 @dataclass
-class Asked:
+class RequestInfo:
     """The request that is being answered, with its user and its policy once they are known."""
 
     id: str
@@ -32,7 +32,7 @@ class Asked:
     policy: str = ""
 
 
-ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+REQUEST: ContextVar[RequestInfo | None] = ContextVar("asked", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):
@@ -46,36 +46,36 @@ class ContentFreeFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and below it a traceback if debugging allows to quote what was sent."""
-        held, more = said(record), ""
+        fields, more = fields_of(record), ""
         if record.exc_info and current_settings().debug:
             more = self.formatException(record.exc_info)
         if self._as_json:
-            return json.dumps(held | ({"traceback": more} if more else {}))
-        first = [held.pop(name) for name in ("time", "level", "logger", "at", "message")]
-        failure = [held.pop("failure")] if "failure" in held else []
-        line = " ".join([*first, *failure, *(f"{name}={value}" for name, value in held.items())])
+            return json.dumps(fields | ({"traceback": more} if more else {}))
+        first = [fields.pop(name) for name in ("time", "level", "logger", "at", "message")]
+        failure = [fields.pop("failure")] if "failure" in fields else []
+        line = " ".join([*first, *failure, *(f"{name}={value}" for name, value in fields.items())])
         return "\n".join(filter(None, (line, more)))
 
 
-def said(record: logging.LogRecord) -> dict[str, Any]:
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a line, without anything that may quote contents."""
-    ours = record.name == log.name or current_settings().debug
+    is_ours = record.name == log.name or current_settings().debug
     when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    held: dict[str, Any] = {
+    line: dict[str, Any] = {
         "time": when,
         "level": record.levelname,
         "logger": record.name,
         "at": f"{record.filename}:{record.lineno}",
-        "message": record.getMessage() if ours else "(message withheld)",
+        "message": record.getMessage() if is_ours else "(message withheld)",
     }
     if record.exc_info and record.exc_info[1]:
-        held["failure"] = describe(record.exc_info[1])
-    if (asked := ASKED.get()) is not None:
-        held["request"] = asked.id
-        if asked.user:
-            held["user"] = asked.user
+        line["failure"] = describe(record.exc_info[1])
+    if (request := REQUEST.get()) is not None:
+        line["request"] = request.id
+        if request.user:
+            line["user"] = request.user
     fields = {name: getattr(record, name) for name in ABOUT_A_REQUEST if hasattr(record, name)}
-    return held | fields
+    return line | fields
 
 
 def configure_logging() -> None:
@@ -85,14 +85,14 @@ def configure_logging() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(ContentFreeFormatter(as_json=settings.log_format == "json"))
     # Others' records say little here: only a debugger wants those below a warning.
-    others = level if level == logging.DEBUG else max(level, logging.WARNING)
-    logging.basicConfig(level=others, handlers=[handler], force=True)
+    other_level = level if level == logging.DEBUG else max(level, logging.WARNING)
+    logging.basicConfig(level=other_level, handlers=[handler], force=True)
     log.setLevel(level)
 
 
-def log_failure(where: str, failure: BaseException) -> None:
+def log_failure(place: str, failure: BaseException) -> None:
     """Log an unexpected exception."""
-    log.error("%s failed: %s", where, describe(failure), stacklevel=2)
+    log.error("%s failed: %s", place, describe(failure), stacklevel=2)
 
 
 def describe(failure: BaseException) -> str:

@@ -29,12 +29,15 @@ COUNTED_SECONDS = 60.0
 """How long the sums are kept."""
 
 
-class Counted(Collector):
+class StoredCalls(Collector):
     """Sums over the stored calls of all users, by model, policy and what was sent."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: tuple[float, dict[tuple[str, str, str], CallTotals]] = (-COUNTED_SECONDS, {})
+        self._last_sums: tuple[float, dict[tuple[str, str, str], CallTotals]] = (
+            -COUNTED_SECONDS,
+            {},
+        )
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return calls and prompt tokens of stored sessions, read at most once a minute."""
@@ -54,18 +57,18 @@ class Counted(Collector):
     def _sums(self) -> dict[tuple[str, str, str], CallTotals]:
         """Return the sums, as last read while the store does not answer."""
         now = time.monotonic()
-        if now - self._known[0] >= COUNTED_SECONDS:
+        if now - self._last_sums[0] >= COUNTED_SECONDS:
             with suppress(StoreUnavailable):
-                self._known = (now, self._read())
-        return self._known[1]
+                self._last_sums = (now, self._read())
+        return self._last_sums[1]
 
     def _read(self) -> dict[tuple[str, str, str], CallTotals]:
-        found = defaultdict[tuple[str, str, str], CallTotals](CallTotals)
+        sums_by_key = defaultdict[tuple[str, str, str], CallTotals](CallTotals)
         for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
-            model, policy, sent = key
-            named = (model if model_row(model) else OTHER, policy, sent)
-            found[named] = found[named].plus(sums)
-        return found
+            model, policy, delivery = key
+            labels = (model if model_row(model) else OTHER, policy, delivery)
+            sums_by_key[labels] = sums_by_key[labels].plus(sums)
+        return sums_by_key
 
 
 class StoredBytes(Collector):
@@ -80,13 +83,13 @@ class StoredBytes(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the size of the store, if it answers."""
-        (found,) = self.describe()
+        (figure,) = self.describe()
         with suppress(StoreUnavailable, OSError):
             size = self._store.size()
             if size is None:
-                size = sum(one.stat().st_size for one in self._data.glob("store.db*"))
-            found.add_metric([], size)
-        yield found
+                size = sum(file.stat().st_size for file in self._data.glob("store.db*"))
+            figure.add_metric([], size)
+        yield figure
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -99,19 +102,19 @@ class Metrics:
         """Count the requests of `walkers`, and the bytes of the store in `data` or elsewhere."""
         self._registry = CollectorRegistry()
         self.requests = Requests(self._registry, walkers)
-        self._stored = [StoredBytes(store, data), Counted(store)]
-        for collector in self._stored:
+        self._store_collectors = [StoredBytes(store, data), StoredCalls(store)]
+        for collector in self._store_collectors:
             self._registry.register(collector)
         counter = partial(Counter, registry=self._registry)
         self.deletions = counter(
             "contextrender_deleted_sessions", "Sessions that retention deleted", ["reason"]
         )
-        told = "Model calls whose history the mounted proxy sent unchanged"
-        self.fail_open = counter("contextrender_fail_open", told, ["reason"])
-        told = "Attempts that another request overtook: they are made again"
-        self.conflicts = counter("contextrender_conflicts", told)
-        told = "Writes that the store did not take"
-        self.refused_writes = counter("contextrender_commit_failures", told)
+        text = "Model calls whose history the mounted proxy sent unchanged"
+        self.fail_open = counter("contextrender_fail_open", text, ["reason"])
+        text = "Attempts that another request overtook: they are made again"
+        self.conflicts = counter("contextrender_conflicts", text)
+        text = "Writes that the store did not take"
+        self.refused_writes = counter("contextrender_commit_failures", text)
         self.caches = Gauge(
             "contextrender_cache_bytes",
             "Caches of sessions and texts in process: what they hold, and their limit",
@@ -132,7 +135,7 @@ class Metrics:
         if ValueClass is MutexValue:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        for collector in self._stored:
+        for collector in self._store_collectors:
             registry.register(collector)
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)

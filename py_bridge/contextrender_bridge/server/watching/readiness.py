@@ -46,7 +46,7 @@ class Readiness:
         # One thread: a store that hangs must not take a second one with every question.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ready")
         self._writing: Future[None] | None = None
-        self._written = float("-inf")
+        self._written_at = float("-inf")
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes, which only read."""
@@ -80,11 +80,11 @@ class Readiness:
     async def ready(self, request: Request) -> Response:
         """Answer 503 with a sentence while requests cannot be served."""
         try:
-            found = await self.look()
+            state = await self.look()
         except NotReady as trouble:
-            known = await self._may_know(request)
-            raise trouble if known else NotReady("The server is not ready.") from None
-        return json_response(encode(found))
+            may_know = await self._may_know(request)
+            raise trouble if may_know else NotReady("The server is not ready.") from None
+        return json_response(encode(state))
 
     async def figures(self, request: Request) -> Response:
         """Answer Prometheus."""
@@ -106,7 +106,7 @@ class Readiness:
         return free
 
     async def _check_store(self) -> None:
-        if time.monotonic() - self._written < WRITE_SECONDS:
+        if time.monotonic() - self._written_at < WRITE_SECONDS:
             return
         if self._writing is None:
             self._writing = self._thread.submit(self._store.probe)
@@ -122,7 +122,7 @@ class Readiness:
             self._writing = None
             raise NotReady(refusal(failure, "ready").message) from None
         self._writing = None
-        self._written = time.monotonic()
+        self._written_at = time.monotonic()
 
     async def _may_know(self, request: Request) -> bool:
         host = request.client.host if request.client else ""

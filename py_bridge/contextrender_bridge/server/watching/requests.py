@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.server.watching.logs import ASKED, Asked, log
+from contextrender_bridge.server.watching.logs import REQUEST, RequestInfo, log
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,15 +59,15 @@ class Requests:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            route, asked = self._route_of(scope["path"]), Asked(_id_of(scope))
-            ASKED.set(asked)
+            route, request = self._route_of(scope["path"]), RequestInfo(_id_of(scope))
+            REQUEST.set(request)
             status, started = 500, time.perf_counter()
 
             async def noting(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
-                    MutableHeaders(scope=message).setdefault(REQUEST_ID, asked.id)
+                    MutableHeaders(scope=message).setdefault(REQUEST_ID, request.id)
                 await send(message)
 
             self._in_flight.inc()
@@ -77,8 +77,8 @@ class Requests:
             finally:
                 self._in_flight.dec()
                 seconds = time.perf_counter() - started
-                self._calls.labels(route, asked.policy, str(status)).inc()
-                self._seconds.labels(route, asked.policy).observe(seconds)
+                self._calls.labels(route, request.policy, str(status)).inc()
+                self._seconds.labels(route, request.policy).observe(seconds)
                 about = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
                 level = logging.DEBUG if route in QUIET else logging.INFO
                 log.log(level, "request answered", extra=about)
@@ -88,20 +88,20 @@ class Requests:
     def rendered(self, walker: str, reports: list[Any]) -> None:
         """Count the tokens of what `render` reports, and note its policy for the request's line."""
         for view in reports if walker == "render" else ():
-            if (asked := ASKED.get()) is not None:
-                asked.policy = view.policy
+            if (request := REQUEST.get()) is not None:
+                request.policy = view.policy
             self._tokens.labels(view.policy, "before").inc(view.tokens_before)
             self._tokens.labels(view.policy, "after").inc(view.tokens_after)
 
     def _route_of(self, path: str) -> str:
         """Return a path's name among the figures, which are few whatever callers make up."""
-        first, _, rest = path.strip("/").partition("/")
+        first, _, name = path.strip("/").partition("/")
         if first == "walker":
-            return rest if rest in self._walkers else "unknown"
+            return name if name in self._walkers else "unknown"
         return first if first in ROUTES else "unknown"
 
 
 def _id_of(scope: Scope) -> str:
     """Return the id that the caller gave the request, if it is fit; otherwise a new one."""
-    given = Headers(scope=scope).get(REQUEST_ID, "")
-    return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex
+    request_id = Headers(scope=scope).get(REQUEST_ID, "")
+    return request_id if FIT_FOR_AN_ID.fullmatch(request_id) else uuid4().hex
