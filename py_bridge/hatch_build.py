@@ -36,7 +36,7 @@ class CustomMetadataHook(MetadataHookInterface):
     """The distribution's description is the repository's README."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Reads it."""
+        """Read the README."""
         text = (_source(Path(self.root)) / README).read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
@@ -97,5 +97,5 @@ def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
 
 
 def _source(here: Path) -> Path:
-    """The repository, or what an sdist has of it."""
+    """Return the repository, or what an sdist has of it."""
     return here / "app" if (here / "app").is_dir() else here.parent

@@ -41,7 +41,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `__all__`, from the module that has it."""
+    """Return a name of `__all__`, from the module that has it."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_MODULES[name]}")

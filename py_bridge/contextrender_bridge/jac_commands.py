@@ -18,7 +18,7 @@ class JacCommands:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def get_persistent_memory(config: dict[str, Any]) -> Any:
-        """The service's store, for `jac db`, `jac dot` and `jac enter` on this app or its data.
+        """Return the service's store, for `jac db`, `dot` and `enter` on this app or its data.
 
         Every other app keeps its own: this one is meant in the app's folder, or where
         `CONTEXTRENDER_DATA` or `CONTEXTRENDER_DATABASE` says which.

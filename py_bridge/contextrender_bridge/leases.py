@@ -28,7 +28,7 @@ def started_at(pid: int) -> str:
 
 @contextmanager
 def held(data: Path, pid: int) -> Iterator[Path]:
-    """A lease for that process; its folder is the process's own and goes with it."""
+    """Hold a lease for that process, with a folder of its own that is removed afterwards."""
     lease = data / FOLDER / f"{pid}-{started_at(pid)}"
     lease.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:

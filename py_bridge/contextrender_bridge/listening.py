@@ -18,7 +18,7 @@ STATUS_PATH = "/contextrender/status"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket on that address; port 0 takes a free one. Raises CommandError."""
+    """Open a socket on that address; port 0 takes a free one. Raise CommandError."""
     if not 0 <= port < 2**16:
         raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:

@@ -66,7 +66,7 @@ def begun(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A server over `data`, on a free port of loopback, that writes to `log`."""
+    """Start a server over `data`, on a free port of loopback, that writes to `log`."""
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         return subprocess.Popen(
             [sys.executable, "-c", _SERVE, "serve", "--port", "0", "--data", str(data), *options],
@@ -80,7 +80,7 @@ def begun(
 
 
 def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
-    """The credentials, once the server answers. Raises CommandError."""
+    """Return the credentials, once the server answers. Raise CommandError."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(NoCredentials):
@@ -93,9 +93,9 @@ def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials
 
 
 def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
-    """The service that all of a user's wrapped agents share.
+    """Return the service that all of a user's wrapped agents share.
 
-    The environment names it, it runs over `data`, or it is started now. Raises CommandError.
+    The environment names it, it runs over `data`, or it is started now. Raise CommandError.
     """
     try:
         known = load_credentials(data)
@@ -165,10 +165,10 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
 
 @contextmanager
 def temporary_service() -> Iterator[Credentials]:
-    """A service over an empty data folder; it is stopped and the folder removed afterwards.
+    """Start a service over an empty data folder; stop it and remove the folder afterwards.
 
-    It compacts nothing, whatever model is set: oversized results stand in as excerpts, which needs
-    no API key and gives the same every time.
+    It asks no model, whatever is set, so that oversized results are shown as excerpts. This needs
+    no API key and has the same result every time.
     """
     environment = environment_without(*_NOT_ITS)
     with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
@@ -187,8 +187,10 @@ def temporary_service() -> Iterator[Credentials]:
 
 @contextmanager
 def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
-    """Does `work` after so many seconds each, of which the last repeat, in a thread of its own,
-    while the block runs."""
+    """Do `work` in a thread while the block runs.
+
+    `seconds` are the pauses before each time; the last one is repeated.
+    """
     ended = threading.Event()
 
     def go_on() -> None:
@@ -209,8 +211,7 @@ def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
 def telling(
     what: str, say: Callable[[str], None], first: float = FIRST_SECONDS
 ) -> AbstractContextManager[None]:
-    """Tells that the block waits for a start (`what`) if it takes over `first` seconds, again and
-    again."""
+    """Report that the block waits for a start (`what`) after `first` seconds, again and again."""
     since = time.monotonic()
     lines = chain(
         [f"{what} ({STARTING}) ..."],

@@ -6,7 +6,7 @@ It needs the `[mcp]` extra.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -14,15 +14,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.asgi import App, Scope, send_error
+from contextrender_bridge.base.errors import ContextRenderError, Unauthorized
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
-
-Message = MutableMapping[str, Any]
-App = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
-    Awaitable[None],
-]
 
 INSTRUCTIONS = (
     "ContextRender records agent sessions. `sessions` lists them, `recall` gives back complete "
@@ -37,7 +32,7 @@ SessionName = Annotated[str, Field(description="The session's name.")]
 
 
 def build_mcp(client: AsyncContextRender) -> MCPServer:
-    """The server, for the user of `client`."""
+    """Return the server, for the user of `client`."""
     server = MCPServer("contextrender", instructions=INSTRUCTIONS, log_level="WARNING")
 
     @server.tool(annotations=READS)
@@ -49,7 +44,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
     ) -> Json:
         """Complete results of earlier tool calls, by `query` or by position (`results`)."""
         wanted = limit if query else None
-        return await told(client.recall(session, query=query, results=results, limit=wanted))
+        return await reply_of(client.recall(session, query=query, results=results, limit=wanted))
 
     @server.tool(annotations=READS)
     async def explain(
@@ -59,21 +54,21 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         policy: Annotated[str | None, Field(description="As if this were it.")] = None,
     ) -> Json:
         """Why each tool result is shown or not before a model call, with what drew on it."""
-        return await told(client.explain(session, turn=turn, budget=budget, policy=policy))
+        return await reply_of(client.explain(session, turn=turn, budget=budget, policy=policy))
 
     @server.tool(annotations=READS)
     async def sessions(
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
         cursor: Annotated[str | None, Field(description="`next` of the page before.")] = None,
     ) -> Json:
-        """The recorded sessions, newest first, a page at a time."""
-        return await told(client.list_sessions(limit=limit, cursor=cursor))
+        """List the recorded sessions, newest first, a page at a time."""
+        return await reply_of(client.list_sessions(limit=limit, cursor=cursor))
 
     return server
 
 
 def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
-    """An ASGI app with `recall` alone, at `/mcp`, for a wrapped agent.
+    """Return an ASGI app with `recall` alone, at `/mcp`, for a wrapped agent.
 
     `session` says which session its caller is in.
     """
@@ -92,29 +87,27 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
             raise ToolError("Nothing has left this session's view.")
         wanted = limit if query and not results else None
         words = None if results else query or ""
-        return await told(client.recall(session(), query=words, results=results, limit=wanted))
+        return await reply_of(client.recall(session(), query=words, results=results, limit=wanted))
 
     return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
 
 
 def guarded(app: App, token: Callable[[], str]) -> App:
-    """An ASGI app for the bearer of the token of the moment alone."""
+    """Return an ASGI app for the bearer of the current token alone."""
 
-    async def admit(scope: Message, receive: Any, send: Any) -> None:
+    async def admit(scope: Scope, receive: Any, send: Any) -> None:
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
         expected = b"Bearer " + token().encode()
         if scope["type"] != "http" or secrets.compare_digest(given, expected):
             await app(scope, receive, send)
             return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await send_error(send, Unauthorized("Send the token of this run."))
 
     return admit
 
 
-async def told(call: Awaitable[Mapping[str, Any]]) -> Json:
-    """The reply, or its error as a tool's."""
+async def reply_of(call: Awaitable[Mapping[str, Any]]) -> Json:
+    """Return a reply. Raise its error as a tool's."""
     try:
         return dict(await call)
     except ContextRenderError as error:

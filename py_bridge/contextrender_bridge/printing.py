@@ -8,7 +8,7 @@ import sys
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """The option for programs."""
+    """Add the option for programs."""
     parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
@@ -25,6 +25,6 @@ def as_json_text(value: object, indent: int | None = None) -> str:
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """One line of a text without characters that a terminal would act on."""
+    """Return one line of a text, without characters that a terminal would act on."""
     line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"

@@ -26,6 +26,6 @@ def keep_little() -> None:
 
 
 def give_back() -> None:
-    """Returns to the system what is free, as after a start; without glibc it does nothing."""
+    """Return free memory to the system, as after a start; without glibc do nothing."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,6 +1,6 @@
-"""What is turned away before any route: too many connections, heads that are large or slow, and
-other sites' pages.
+"""Guards before any route.
 
+They refuse too many connections, headers that are large or slow, and other sites' pages.
 A page from anywhere can send requests to loopback, and by a name of its own that it makes point
 there (DNS rebinding) also read the answers. What it cannot do is choose the `Host` and `Origin`
 that its browser sends.
@@ -116,7 +116,7 @@ class Guard:
 
 
 def is_loopback(address: object) -> bool:
-    """Whether that is an IP address of this machine alone."""
+    """Return whether that is an IP address of this machine alone."""
     with suppress(ValueError):
         found = ip_address(str(address))
         if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
@@ -126,7 +126,7 @@ def is_loopback(address: object) -> bool:
 
 
 def _is_visit(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
-    """Whether a person follows a link: the site it was on sees nothing of the answer."""
+    """Return whether a person follows a link; the site it was on sees nothing of the answer."""
     shown = headers.get(b"sec-fetch-dest") == b"document"
     return shown and scope.get("method") in ("GET", "HEAD")
 
@@ -222,5 +222,5 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 def guarded(most: int, header_timeout: float) -> type[Any]:
-    """The protocol under these limits, for uvicorn's `http`."""
+    """Return the protocol under these limits, for uvicorn's `http`."""
     return type("Guarded", (GuardedProtocol,), {"most": most, "header_timeout": header_timeout})

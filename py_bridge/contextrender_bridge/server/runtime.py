@@ -244,5 +244,5 @@ class Runtime:
 
 
 def _lost_race() -> Conflict:
-    """Running again did not help, or something was written already."""
+    """Return the error of a request that running again did not help, or that wrote already."""
     return Conflict("Other requests keep changing the same data. Try again.")

@@ -1,5 +1,7 @@
-"""Signing in: a name and a password buy a token, with a limit on how often that may fail; a code
-that works once buys the console a cookie that no script can read.
+"""Signing in to the API and to the console.
+
+A name and a password get a token, with a limit on how often that may fail. A code that works once
+gets the console a cookie that no script can read.
 
 Cookies do not know ports, so another server of this machine may be sent this one's. It is therefore
 valid for the walkers alone, and only beside a proof that the page keeps in its origin's storage

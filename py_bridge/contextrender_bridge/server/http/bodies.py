@@ -1,5 +1,6 @@
-"""What a request's body may hold, strictly what the walker declares, and every reply's shape:
-`{"reports": [...]}` or `{"error": {"code", "message", ...}}`.
+"""Bodies of requests, strictly as the walker declares them, and of replies.
+
+A reply is `{"reports": [...]}`, or an error as `asgi` writes it.
 
 The runtime would turn any JSON object with a `__type__` key into an archetype. Nothing here does.
 """
@@ -108,8 +109,10 @@ class Fields:
 
 
 class Reply:
-    """What one walker answers: written by the types it declares, a fifth of the time of asking each
-    value what it is."""
+    """The replies of one walker, written by the types that it declares.
+
+    This takes a fifth of the time of looking at the type of each value.
+    """
 
     def __init__(self, walker: type) -> None:
         """Read the type of the walker's `reports`, when the first is written."""

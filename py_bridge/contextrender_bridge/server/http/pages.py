@@ -1,5 +1,7 @@
-"""`/console`: the built page, from files beside this package, under a strict policy; and `/graph`,
-as Jac's own viewer is asked: the caller's nodes and edges in pages.
+"""The console's built page at `/console`, and the caller's nodes and edges at `/graph`.
+
+The page comes from files beside this package, under a strict policy. `/graph` answers as Jac's own
+viewer does.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,8 +1,8 @@
-"""What the processes on one data folder count together: failed logins, used codes and what one user
-takes, which is calls in a minute, stored bytes and sessions. Users have limits where they are set.
+"""Counts that all processes on one data folder share, and the limits of users.
 
-A small SQLite file that is never synced: after a power cut its counts begin anew. Sessions and
-bytes are looked up before a call is done, so calls at the same time may go over by what they bring.
+They count failed logins, used codes and each user's calls per minute, in a small SQLite file that
+is never synced: after a power cut they begin at zero. Stored bytes and sessions are read before a
+call, so calls at the same time may exceed a limit by what they bring.
 """
 
 import ipaddress

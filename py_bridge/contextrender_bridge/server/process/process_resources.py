@@ -1,11 +1,10 @@
-"""What the process takes of its machine: memory that is given back, and one processor; and what a
-running server does by itself from time to time.
+"""Memory and processors of a server, and what it does by itself from time to time.
 
-The threads that take turns at Python's interpreter stay on one processor. Only one of them computes
-at a time. On two processors, whoever waits for a moment (a read, a compression, a socket) wakes
-another one elsewhere and then waits for it in turn; on one processor it goes on before the other
-has come up. Which processor, the system chooses, anew every few seconds: for a moment it may move
-them, as it does for any program. Of several workers none is held.
+The threads that take turns at Python's interpreter are kept on one processor, because only one of
+them computes at a time. On two processors, a thread that waits for a moment (a read, a compression)
+wakes another one elsewhere and then waits for it in turn. On one processor it continues before the
+other one runs. The system chooses the processor again every few seconds. Threads of several workers
+are not kept on one.
 """
 
 import gc

@@ -146,8 +146,9 @@ class Pace:
 
 
 class Providers:
-    """Threads that wait for models and embedders, and for nothing else: so many questions at once;
-    the same one of a user's is asked once while anyone needs it.
+    """Threads that wait for models and embedders, and for nothing else.
+
+    A user's question is asked once while any request needs its answer.
     """
 
     def __init__(self, max_threads: int, begin: Callable[[], None]) -> None:

@@ -36,8 +36,10 @@ REQUEST: ContextVar[RequestInfo | None] = ContextVar("asked", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):
-    """One line a record: time, level, name and place, then what may be said, as words and as
-    `name=value`; or an object of JSON with the same names.
+    """One line per record, without contents.
+
+    It has time, level, name and place, then the message and `name=value`, or it is a JSON object
+    with the same names.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:

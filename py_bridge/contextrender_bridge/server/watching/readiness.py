@@ -1,8 +1,7 @@
-"""Routes for monitoring: alive, ready, metrics. `GET /healthz/ready` tells whether requests can be
-served now.
+"""Routes for monitoring: `/healthz`, `/healthz/ready` and `/metrics`.
 
-Not ready is a store that takes no write, and a disk with too little left. An embedder that fails is
-told, but renders go on without relevance: a provider's outage must not take every server away.
+A server is not ready if its store takes no write or its disk is nearly full. A failing embedder is
+reported, but requests are served without relevance: a provider's outage must not stop every server.
 """
 
 import asyncio
@@ -29,8 +28,9 @@ ANSWER_SECONDS: Final = 5.0
 
 
 class Readiness:
-    """Looks at one server's store, disk and embedder. Figures, and why it is not ready, are for
-    this machine's programs and the local user.
+    """The state of one server's store, disk and embedder.
+
+    Only programs of this machine and the local user see the figures and why it is not ready.
     """
 
     def __init__(
