@@ -157,8 +157,8 @@ def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
 def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
     """Return whether findings name one lost row, and no other but edges that lack this end."""
     if isinstance(key, UUID):
-        own = [one for one in found if one.kind != "loose"]
-        assert all(one.edge and key in one.edge for one in found if one.kind == "loose")
+        own = [one for one in found if one.kind != "dangling"]
+        assert all(one.edge and key in one.edge for one in found if one.kind == "dangling")
         branch, number, _ = place_of_id(key)
         sentences = {
             "Session": "the node of session",
@@ -169,7 +169,7 @@ def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
         sentence = sentences.get(name, f"event {number} of branch {branch}")
         if not sentence:
             return not own
-        return len(own) == 1 and own[0].kind == "lost" and own[0].told.startswith(sentence)
+        return len(own) == 1 and own[0].kind == "missing" and own[0].told.startswith(sentence)
     if len(found) != 1:
         return False
     (one,) = found

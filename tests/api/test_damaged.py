@@ -293,10 +293,10 @@ def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
     told = contextrender("check", "--data", alice.data)
     assert told.returncode == 1, told.stderr
-    assert all(kind in told.stdout for kind in ("unreadable", "lost", "loose"))
+    assert all(kind in told.stdout for kind in ("unreadable", "missing", "dangling"))
     mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
-    assert {one.kind for one in wrong(alice)} <= {"lost", "changed"}
+    assert {one.kind for one in wrong(alice)} <= {"missing", "corrupted"}
 
 
 def test_reading_moves_no_row(alice: User, service: Service) -> None:
@@ -328,7 +328,7 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
         damage(alice, row, "deleted")
     found = wrong(alice)
     assert len(found) == len(lost)
-    assert all(one.kind == "lost" and one.session == "s" and name in one.told for one in found)
+    assert all(one.kind == "missing" and one.session == "s" and name in one.told for one in found)
     repair_all(alice)
     assert not wrong(alice)
     assert rows_of(alice)[name] == lost
@@ -350,7 +350,9 @@ def test_lost_edges_of_what_a_call_showed_are_told_and_nothing_goes_on_from_it(
         damage(alice, row, "deleted")
     found = wrong(alice)
     assert found
-    assert all(one.kind == "lost" and "edges of what the model call" in one.told for one in found)
+    assert all(
+        one.kind == "missing" and "edges of what the model call" in one.told for one in found
+    )
     WORKING_SET.clear()
     goes_on(alice.api)
 
@@ -365,12 +367,12 @@ def test_lost_model_calls_are_told(alice: User, edges: tuple[str, ...], sentence
     calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
-    told = [one for one in wrong(alice) if one.kind == "lost" and "model call" in one.told]
+    told = [one for one in wrong(alice) if one.kind == "missing" and "model call" in one.told]
     assert all(one.session == "s" for one in told)
     assert any(sentence in one.told for one in told)
     assert edges or len(told) == len(calls)
     repair_all(alice)
-    assert {one.kind for one in wrong(alice)} == {"lost"}
+    assert {one.kind for one in wrong(alice)} == {"missing"}
     goes_on(alice.api)
 
 
@@ -387,7 +389,7 @@ def test_what_an_edge_of_reuse_should_say_follows_from_texts(alice: User, how: s
     else:
         added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"
         of_row(alice, reuse[0], added, other, said)
-    assert [one.kind for one in wrong(alice)] == ["changed"]
+    assert [one.kind for one in wrong(alice)] == ["corrupted"]
     repair_all(alice)
     assert not wrong(alice)
     WORKING_SET.clear()
@@ -406,4 +408,4 @@ def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
     first = alice.graph().of("Message")[0]
     fields = {**first.fields, "text": "something else"}
     set_data(alice, ("nodes", (UUID(first.id),)), rows.pack(rows.encode(fields)))
-    assert "changed" in {one.kind for one in wrong(alice)}
+    assert "corrupted" in {one.kind for one in wrong(alice)}

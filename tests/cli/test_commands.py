@@ -77,12 +77,12 @@ def test_uninstall_lists_what_is_left_and_removes_it(
 ) -> None:
     data = machine / "data"
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(data))
-    assert "Nothing is left" in printed("uninstall", "--print")
+    assert "Nothing is left" in printed("uninstall", "--dry-run")
     data.mkdir()
     (data / "sessions.db").write_text("x")
     (machine / "config.toml").write_text("")
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(machine / "config.toml"))
-    told = printed("uninstall", "--print")
+    told = printed("uninstall", "--dry-run")
     assert f"{data}  data folder" in told and f"{machine / 'config.toml'}  settings" in told
     assert "uninstall contextrender" in told
     assert "confirm with --yes" in printed("uninstall", status=1)

@@ -52,7 +52,7 @@ def test_an_unset_variable_is_told_and_not_guessed(monkeypatch: pytest.MonkeyPat
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)
     unknown, known = (
-        contextrender("wrap", "--print", "--base-url-env", name, "--", "true")
+        contextrender("wrap", "--dry-run", "--base-url-env", name, "--", "true")
         for name in ("MY_URL", "MY_OPENAI_URL")
     )
     assert unknown.returncode != 0 and "MY_URL is not set" in unknown.stderr

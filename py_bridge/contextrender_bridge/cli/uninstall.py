@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AGENT",
         help=f"remove only the plugin in an agent: {', '.join(HOSTS)}",
     )
-    parser.add_argument("--print", action="store_true", help="only list what is left")
-    parser.add_argument("--dry-run", action="store_true", help="the same")
+    parser.add_argument("--dry-run", action="store_true", help="only list what is left")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """List the files, then remove them once that is confirmed."""
     if args.host:
         host = find_host(args.host)
-        make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run or args.print)
+        make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
         return 0
     found = list(left_files())
     for name in installed_plugins():
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{path}  {what}")
     if not found:
         print("Nothing is left beside the program.")
-    if args.print or args.dry_run or not found:
+    if args.dry_run or not found:
         print(f"The program itself: {program_removal()}")
         return 0
     if (url := _running()) is not None:

@@ -53,7 +53,7 @@ def check_owner(store: Store, owner: UUID, unreadable: Unreadable) -> Iterator[F
     there |= known(store, owner, {end for edge, _ in loose for end in (edge[0], edge[2])})
     for edge, name in loose:
         if not there.issuperset((edge[0], edge[2])):
-            yield Finding("loose", f"an edge {name} lacks an end", owner, edge=edge)
+            yield Finding("dangling", f"an edge {name} lacks an end", owner, edge=edge)
     for id in kinds.keys() - theirs:
         yield Finding("orphan", f"{kinds[id]} {id} belongs to no session", owner, node=id)
 

@@ -86,13 +86,13 @@ class _EdgeCheck:
             name = self.name(edge)
             tells = self._judged.get(edge[2] if name in INTO_CALLS else edge[0])
             if tells and name in FOLLOW:
-                yield nodes.finding("changed", f"an edge {name} unlike {tells}", edge=edge)
+                yield nodes.finding("corrupted", f"an edge {name} unlike {tells}", edge=edge)
 
     def lost_calls(self) -> Iterator[Finding]:
         """Calls that edges or what others go on from tell of, then those only counted."""
         nodes = self._nodes
         for told in sorted(self._calls.get(call, "a model call") for call in self._lost):
-            yield nodes.finding("lost", told)
+            yield nodes.finding("missing", told)
         if nodes.session not in nodes.found:
             return
         try:
@@ -103,7 +103,7 @@ class _EdgeCheck:
         # A call that is lost or unreadable may have been counted any number of times.
         if counted != at_nodes and not self._lost and not nodes.unread:
             told = f"the session's sums count {counted} model calls, its nodes {at_nodes}"
-            yield nodes.finding("lost" if counted > at_nodes else "changed", told)
+            yield nodes.finding("missing" if counted > at_nodes else "corrupted", told)
 
     def _lacking(self, edges: Sequence[Edge], where: str) -> Iterator[Finding]:
         """Those that are not there, though their ends are."""
@@ -113,7 +113,7 @@ class _EdgeCheck:
                 fields = self._nodes.found[edge[2]]
                 to = f"event {fields.get('number')} of " if "position" in fields else ""
                 told = f"the edge {self.name(edge)} to {to}{where}"
-                yield self._nodes.finding("lost", told, edge=edge)
+                yield self._nodes.finding("missing", told, edge=edge)
 
     def _order(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
         """What joins a branch's own events, and what its next call goes on from."""
@@ -159,7 +159,7 @@ class _EdgeCheck:
             told = found[id].get("edges", -1)
             if told >= 0 and len(shown) != told:
                 lost = f"{told - len(shown)} edges of what {self._calls[id]} showed"
-                yield nodes.finding("lost", lost, node=id)
+                yield nodes.finding("missing", lost, node=id)
             if told >= 0 or follows_lost:
                 self._wanted |= shown
                 continue
@@ -186,7 +186,7 @@ class _EdgeCheck:
                 continue
             told = f"an edge Reuse from event {use.operation} of branch {info.number}"
             row = rows.pack(rows.encode({"values": list(use.values)}))
-            kind: Kind = "changed" if edge in self.there else "lost"
+            kind: Kind = "corrupted" if edge in self.there else "missing"
             yield self._nodes.finding(kind, told, edge=edge, row=row)
         self._wanted |= drawn.keys()
         for id in ids[info.fork_events : self._nodes.sound[info.number]]:

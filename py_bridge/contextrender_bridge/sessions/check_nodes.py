@@ -44,7 +44,7 @@ class NodeCheck:
         parts = self.store.ids_between(self.owner, *ids_of_session(self.session))
         count = count_branches(id for id in parts if id != self.session)
         if count and not node:
-            yield self.finding("lost", f"the node of session {self.session}")
+            yield self.finding("missing", f"the node of session {self.session}")
         if damage := node.get("damage"):
             yield self.finding("set aside", f"damaged: {damage}")
         said = node.get("branches", 0)
@@ -52,7 +52,7 @@ class NodeCheck:
             info = BranchInfo.from_stored(self.found.get(branch_id(self.session, number)), number)
             self.branches.append(info)
             if info is None:
-                yield self.finding("lost", f"branch {number}")
+                yield self.finding("missing", f"branch {number}")
                 self.sound.append(0)
             else:
                 yield from self._events(info)
@@ -81,7 +81,7 @@ class NodeCheck:
                     # If the next event is lost, it may be of this message: that finding is enough.
                     if whole or event == info.events:
                         told = f"message {message[0]['position']} of branch {info.number}"
-                        yield self.finding("changed", told)
+                        yield self.finding("corrupted", told)
                     sound = min(sound, start)
                 before = message[0]["digest"]
                 message = []
@@ -89,7 +89,7 @@ class NodeCheck:
                 assert fields is not None
                 message.append(fields)
             elif event < info.events:
-                yield self.finding("lost", f"event {event} of branch {info.number}")
+                yield self.finding("missing", f"event {event} of branch {info.number}")
                 before = None
                 sound = min(sound, event)
         self.sound.append(min(sound, info.events))

@@ -9,7 +9,7 @@ from contextrender_bridge.sessions.ids import JOINS
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import WriteBatch
 
-Kind = Literal["unreadable", "lost", "changed", "loose", "orphan", "set aside"]
+Kind = Literal["unreadable", "missing", "corrupted", "dangling", "orphan", "set aside"]
 Edge = tuple[UUID, int, UUID]
 """Source, the number of its type, and target."""
 FOLLOW: Final = frozenset({"Reuse", *JOINS})
@@ -54,14 +54,14 @@ def repair(store: Store, finding: Finding) -> bool:
     source, kind, target = finding.edge
     name = store.kinds.name(kind)[1]
     unread = finding.kind == "unreadable" and name not in HOLD
-    if finding.kind == "lost" or finding.row is not None or unread:
+    if finding.kind == "missing" or finding.row is not None or unread:
         store.write(WriteBatch(join=[(finding.owner, source, kind, target, finding.row)]))
         return True
-    follows = finding.kind == "changed" and name in FOLLOW
-    loose = finding.kind == "loose" and name not in LEAD_BACK
-    if loose or follows:
+    follows = finding.kind == "corrupted" and name in FOLLOW
+    is_dangling = finding.kind == "dangling" and name not in LEAD_BACK
+    if is_dangling or follows:
         store.write(WriteBatch(part=[(finding.owner, source, kind, target)]))
-    return loose or follows
+    return is_dangling or follows
 
 
 def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:

@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender wrap`; they come before the agent's name."""
     add_history_options(parser)
     parser.add_argument("--observe", action="store_true", help="change nothing, only report")
-    parser.add_argument("--print", action="store_true", help="only show what it would do")
+    parser.add_argument("--dry-run", action="store_true", help="only show what it would do")
     parser.add_argument(
-        "--json", action="store_true", help="print the report, or what --print shows, as JSON"
+        "--json", action="store_true", help="print the report, or what --dry-run shows, as JSON"
     )
     parser.add_argument(
         "--base-url-env",
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
     _check_place(args.agent, words)
     settings = _settings(args)
     program = shutil.which(agent.program)
-    if program is None and not args.print:
+    if program is None and not args.dry_run:
         how = f": {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
     given = RunRequest(words, environment_without(), Path.cwd(), data_dir())
     doors = ProviderRoutes.imagined()
     made = agent.redirect(given, doors)
-    if program is None or args.print:
+    if program is None or args.dry_run:
         return _show(agent, made, doors, as_json=args.json)
     if not made.stands_between:
         return end_like(run_child([program, *made.arguments], given.environment))

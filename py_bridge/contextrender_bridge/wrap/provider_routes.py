@@ -43,7 +43,7 @@ class ProviderRoutes:
 
     @classmethod
     def imagined(cls) -> ProviderRoutes:
-        """Those that `--print` shows."""
+        """Those that `--dry-run` shows."""
         return cls("http://127.0.0.1:PORT", "SECRET", "TOKEN")
 
     def open(self, upstream: str, called: str = "") -> str:
