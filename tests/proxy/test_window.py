@@ -132,6 +132,24 @@ def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
     assert len(agent.results(model.taken[-1][agent.key])) >= 1
 
 
+def test_a_first_message_that_is_cut_keeps_its_blocks(away: Setup) -> None:
+    """In the dialects whose messages have blocks; only the longest is cut."""
+    mark: Json = {"cache_control": {"type": "ephemeral"}}
+    texts = ["You are in /work.", f"Begin. {'A long log. ' * 9_000}End.", "So much for that."]
+    blocks = [
+        {"type": "text", "text": text, **(mark if text is texts[-1] else {})} for text in texts
+    ]
+    model = Refusing(away, SAYS[0])
+    for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
+        body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
+        assert away.post(path, body).status_code == 200
+        sent = model.taken[-1]["messages"][0]["content"]
+        assert [block["type"] for block in sent] == ["text"] * 3
+        assert (sent[0], sent[2]) == (blocks[0], blocks[2])
+        assert sent[1]["text"].startswith("Begin. A long") and sent[1]["text"].endswith("log. End.")
+        assert "cut to fit" in sent[1]["text"]
+
+
 def test_a_smaller_window_is_rendered_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start(budget=2 * WINDOW, policy="contextrender_cache_aware")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -72,10 +72,49 @@ def whole_text(content: Any) -> str:
     return canonical or ""
 
 
+CUT = "\n[... cut to fit the model's window ...]\n"
+
+
+class CutText(str):
+    """A text cut to about `size` characters; of a message with parts, the parts are cut."""
+
+    size: int
+
+    def __new__(cls, text: str, size: int) -> CutText:
+        """Cut a text."""
+        made = super().__new__(cls, _cut(text, size))
+        made.size = size
+        return made
+
+    def cut_parts(self, parts: Sequence[Any], kind: str = "text") -> list[Any]:
+        """Return parts that hold text in about `size` characters, the longest cut first.
+
+        The others stay as they came, with their marks of the provider's cache.
+        """
+        made = list(parts)
+        texts = [plain_text([part]) for part in parts]
+        excess = sum(map(len, texts)) - self.size
+        for number in sorted(range(len(texts)), key=lambda n: -len(texts[n])):
+            if excess > 0:
+                text = _cut(texts[number], len(texts[number]) - excess)
+                excess -= len(texts[number]) - len(text)
+                made[number] = part_with(parts[number], text, kind)
+        return made
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the beginning and the end of a text."""
+    half = max(size // 2 - len(CUT), 50)
+    return text if len(text) <= 2 * half else f"{text[:half]}{CUT}{text[-half:]}"
+
+
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
     """`content` with `text` in place of its own text; parts that hold none stay."""
     if not isinstance(content, list):
         return text
+    if isinstance(text, CutText):
+        cut = iter(text.cut_parts([part for part in content if holds_text(part)], kind))
+        return [next(cut) if holds_text(part) else part for part in content]
     kept: list[Any] = []
     pending = bool(text)
     for part in content:

@@ -26,6 +26,7 @@ from contextrender_bridge.dialects.call_pairing import answered_id, made_id
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
+    CutText,
     canonical_content,
     clean_text,
     holds_text,
@@ -225,8 +226,9 @@ def _applied(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | No
         return item if text is None else {**item, "content": text}
     kept: list[Any] = []
     written: set[int] = set()
-    for block, part in zip(content, parts, strict=True):
-        left = _applied_block(block, part, plan, written)
+    cut = _cut_blocks(content, parts, plan)
+    for number, (block, part) in enumerate(zip(content, parts, strict=True)):
+        left = cut[number] if number in cut else _applied_block(block, part, plan, written)
         if left is not GONE:
             kept.append(left)
     if len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True)):
@@ -237,8 +239,21 @@ def _applied(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | No
     return {**item, "content": kept}
 
 
+def _cut_blocks(
+    content: Sequence[Any], parts: Sequence[_Part], plan: MessagePlan
+) -> dict[int, Any]:
+    """Return the blocks, by number, of messages whose texts are cut, each block by itself."""
+    found: dict[int, Any] = {}
+    for message in {part.message for part in parts}:
+        text = plan.text(message) if plan.shows(message) else None
+        if isinstance(text, CutText):
+            numbers = [n for n, p in enumerate(parts) if p.message == message and p.kind == "text"]
+            found |= zip(numbers, text.cut_parts([content[n] for n in numbers]), strict=True)
+    return found
+
+
 def _applied_block(block: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
-    """The block, shortened if need be, or GONE. `written`: messages whose text is there."""
+    """Return the block, shortened if need be, or GONE. `written`: messages whose text is there."""
     if part.kind in ("thinking", "other"):
         return block
     if part.kind == "call":

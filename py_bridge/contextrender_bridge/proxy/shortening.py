@@ -11,6 +11,7 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import MessagePlan, Transcript
+from contextrender_bridge.dialects.contents import CutText
 from contextrender_bridge.proxy.refusals import COUNTED_SHARE
 
 BYTES_A_TOKEN = 3.0
@@ -19,7 +20,6 @@ MEDIA_TOKENS = 1_600
 SPARE = 0.97
 LEAST_BYTES = 400
 """Of the newest result."""
-CUT = "\n[... cut to fit the model's window ...]\n"
 
 _ANSWER = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ITEMS = ("messages", "input")
@@ -141,12 +141,10 @@ def _shown(
 
 
 def _cut(message: Json, size: int) -> str:
-    """The head and the tail of a text, of about so many bytes."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
-    half = max(size // 2 - len(CUT), 50)
-    return text if len(text) <= 2 * half else f"{text[:half]}{CUT}{text[-half:]}"
+    return CutText(text, size)
 
 
 def _media(message: Json) -> int:
