@@ -111,7 +111,7 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
     assert [stored[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
     (session,) = alice.graph().of("Session")
-    by_sent = {row[4]: row for row in session.fields["spent"]}
+    by_sent = {row[4]: row for row in session.fields["usage_totals"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
     assert by_sent["holdout"][5] == by_sent["holdout"][5 + 11] == 1
 

@@ -96,7 +96,7 @@ class _EdgeCheck:
         if nodes.session not in nodes.found:
             return
         try:
-            counted = total_of(nodes.found[nodes.session].get("spent", ())).calls
+            counted = total_of(nodes.found[nodes.session].get("usage_totals", ())).calls
         except (ValueError, TypeError):
             return
         at_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.found.values())

@@ -35,7 +35,7 @@ def left_by(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
     for _, _, _, data in store.nodes(owner, [removal]):
         try:
             fields = rows.read(data)[1]
-            others = {UUID(id) for id in fields["others"]}
+            others = {UUID(id) for id in fields["other_ids"]}
             session = session_id_of(owner, fields["key"])
         except (ValueError, KeyError, TypeError, AttributeError):
             break

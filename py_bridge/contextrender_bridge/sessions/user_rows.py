@@ -100,4 +100,4 @@ def all_spent(store: Store) -> Iterator[list[Row]]:
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):
         for fields in listed_fields(store, store.uuid(owner)):
-            yield fields.get("spent", [])
+            yield fields.get("usage_totals", [])

@@ -27,7 +27,7 @@ _HEAD = 5
 _LEVEL = 3
 _WORDS: Final = (
     rb'{"key":"","created_at":1795,"updated_at":1795,"revision":1,"branches":1,"head":0,'
-    rb'"settings":{},"spent":[]}'
+    rb'"settings":{},"usage_totals":[]}'
     rb'{"number":0,"parent":-1,"fork_messages":0,"fork_events":0,"messages":2,"events":3,'
     rb'"turns":1,"results":1,"tokens":1,"digest":"","first_digest":""}'
     rb'{"turn":1,"messages":1,"at":1795,"results":1,"budget":6000,"policy":"contextrender",'
