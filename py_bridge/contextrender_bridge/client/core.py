@@ -291,7 +291,7 @@ class Core(Connection):
     ) -> int:
         """Return how many of the first messages are known to be recorded."""
         past = self._histories.past((token, session, line), messages)
-        return past.known.messages if past else 0
+        return past.prefix.messages if past else 0
 
     def _send_new(
         self,
@@ -328,9 +328,9 @@ class Core(Connection):
             )
 
         try:
-            reply = yield from send_from(snapshot.known)
+            reply = yield from send_from(snapshot.prefix)
         except HistoryDiverged:
-            if not snapshot.known.messages:
+            if not snapshot.prefix.messages:
                 raise
             reply = yield from send_from(RecordedPrefix())
         recorded_prefix = RecordedPrefix(len(messages), snapshot.fingerprint, reply["digest"])

@@ -140,7 +140,7 @@ class RecordedPrefix:
 class Past:
     """The part of a history that was read before: its number of items, and their transcript."""
 
-    known: RecordedPrefix
+    prefix: RecordedPrefix
     unchanged: Unchanged = field(default_factory=Unchanged)
     items: int = 0
     transcript: Transcript | None = None
@@ -150,10 +150,10 @@ class Past:
 class HistorySnapshot:
     """A history at the time of a call: its recorded part, and all of it."""
 
-    known: RecordedPrefix
+    prefix: RecordedPrefix
     fingerprint: Fingerprint
     items: Sequence[Any] = ()
-    held: list[ContainerTree] | None = None
+    trees: list[ContainerTree] | None = None
     past: Past | None = None
 
 
@@ -187,7 +187,7 @@ class HistoryCache:
         from `items`, which do not change any more. `past` is what was read of them before.
         """
         if past is not None:
-            prefix = past.known
+            prefix = past.prefix
             fingerprint = prefix.fingerprint.extended(messages[prefix.messages :])
             return HistorySnapshot(
                 prefix, fingerprint, items, container_trees(items[past.items :]), past
@@ -195,7 +195,9 @@ class HistoryCache:
         with self._lock:
             cached = self._pasts.get(key)
         prefix = (
-            cached.known if cached and cached.known.messages <= len(messages) else RecordedPrefix()
+            cached.prefix
+            if cached and cached.prefix.messages <= len(messages)
+            else RecordedPrefix()
         )
         prefix_fingerprint = Fingerprint(messages[: prefix.messages])
         fingerprint = prefix_fingerprint.extended(messages[prefix.messages :])
@@ -239,9 +241,9 @@ class HistoryCache:
         past = snapshot.past
         # Another call of the same history may have extended it in the meantime.
         unchanged, start = (past.unchanged, past.items) if past else (Unchanged(), 0)
-        if snapshot.held is None or start != len(unchanged) or start > len(snapshot.items):
+        if snapshot.trees is None or start != len(unchanged) or start > len(snapshot.items):
             return Past(prefix)
-        unchanged.add(snapshot.items[start:], snapshot.held)
+        unchanged.add(snapshot.items[start:], snapshot.trees)
         return Past(prefix, unchanged, len(snapshot.items), transcript)
 
     def _forget_texts(self) -> None:
@@ -249,7 +251,7 @@ class HistoryCache:
             if self._characters <= MOST_CHARACTERS:
                 return
             self._characters -= past.unchanged.characters
-            self._pasts[key] = Past(past.known)
+            self._pasts[key] = Past(past.prefix)
 
 
 def _shape(message: Any) -> bytes:
