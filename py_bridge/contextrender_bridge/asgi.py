@@ -45,8 +45,8 @@ async def send_json(
 ) -> None:
     """Send a reply whose body is JSON already."""
     length = str(len(body)).encode()
-    own = [(b"content-type", b"application/json"), (b"content-length", length), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": own})
+    all_headers = [(b"content-type", b"application/json"), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

@@ -37,7 +37,7 @@ class BodyLimits:
         self._silence = silence
         self._seconds = settings.body_timeout
         self._user = user
-        self._held: Counter[str] = Counter()
+        self._held_bytes: Counter[str] = Counter()
 
     @contextmanager
     def reading(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
@@ -45,13 +45,13 @@ class BodyLimits:
 
         Raise it at once if the body is announced to be too large.
         """
-        most = self._small.get(scope["path"], self.max_bytes)
+        max_bytes = self._small.get(scope["path"], self.max_bytes)
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > most:
-            raise too_large(most)
+        if announced.isdigit() and int(announced) > max_bytes:
+            raise too_large(max_bytes)
         deadline = asyncio.get_running_loop().time() + self._seconds
         address = (scope.get("client") or ("",))[0]
-        taken: Counter[str] = Counter()
+        read_bytes: Counter[str] = Counter()
         is_whole = False
 
         async def count() -> Message:
@@ -62,17 +62,17 @@ class BodyLimits:
             is_whole = not message.get("more_body", False)
             if size := len(message.get("body", b"")):
                 user = self._user() or f"address {address}"
-                taken[user] += size
-                self._held[user] += size
-                if taken.total() > most:
-                    raise too_large(most)
+                read_bytes[user] += size
+                self._held_bytes[user] += size
+                if read_bytes.total() > max_bytes:
+                    raise too_large(max_bytes)
                 self._check_room(user)
             return message
 
         try:
             yield count
         finally:
-            self._held -= taken
+            self._held_bytes -= read_bytes
 
     async def _in_time(self, receive: Receive, deadline: float) -> Message:
         seconds = deadline - asyncio.get_running_loop().time()
@@ -84,14 +84,14 @@ class BodyLimits:
 
     def _check_room(self, user: str) -> None:
         room = TOGETHER * self.max_bytes
-        if self._held[user] > room / 2 or self._held.total() > room:
+        if self._held_bytes[user] > room / 2 or self._held_bytes.total() > room:
             sentence = "Too much is being sent at once. Try again in a moment."
             raise InvalidRequest(
                 sentence, code="too_many_bytes_in_flight", status=503, retry_after=1
             )
 
 
-def too_large(most: int) -> InvalidRequest:
+def too_large(max_bytes: int) -> InvalidRequest:
     """Return the error of a body with more than `most` bytes."""
-    size = f"{most / 2**20:g} MB" if most >= 2**20 else f"{most} bytes"
+    size = f"{max_bytes / 2**20:g} MB" if max_bytes >= 2**20 else f"{max_bytes} bytes"
     return InvalidRequest(f"A body may have up to {size}.", code="body_too_large", status=413)

@@ -24,10 +24,10 @@ class JacCommands:
         `CONTEXTRENDER_DATA` or `CONTEXTRENDER_DATABASE` says which.
         """
         place = Path(config.get("base_path") or ".").resolve()
-        named = any(
+        is_named = any(
             row.name in ("data", "database") and row.source != "default" for row in in_force()
         )
-        if place != app_dir() and not named:
+        if place != app_dir() and not is_named:
             return None
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
@@ -61,8 +61,8 @@ class JacCommands:
         ) -> int:
             from contextrender_bridge.cli import main
 
-            given = {"--data": data, "--workers": str(workers or "")}
-            more = [word for option in given.items() if option[1] for word in option]
+            options = {"--data": data, "--workers": str(workers or "")}
+            more = [word for option in options.items() if option[1] for word in option]
             return main(["serve", "--host", host, "--port", str(port), *more])
 
         registry.extend_command("start", pre_hook=_refuse_start, source="contextrender")

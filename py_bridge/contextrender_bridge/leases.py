@@ -15,14 +15,14 @@ FOLDER = "leases"
 
 
 def started_at(pid: int) -> str:
-    """When a process started, in the system's own terms; empty when there is none."""
+    """Return when a process started, in the system's own units; empty if there is none."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return "" if Path("/proc/self/stat").exists() else _told_by_ps(pid)
+        return "" if Path("/proc/self/stat").exists() else _start_by_ps(pid)
     except OSError:
         return ""
-    fields = told.rpartition(")")[2].split()
+    fields = text.rpartition(")")[2].split()
     return "" if fields[0] in ("Z", "X") else fields[19]
 
 
@@ -38,7 +38,7 @@ def held(data: Path, pid: int) -> Iterator[Path]:
 
 
 def any_alive(data: Path) -> bool:
-    """Whether some process holds a lease; those of dead ones are removed."""
+    """Return whether some process holds a lease; remove the leases of dead processes."""
     alive = False
     with suppress(OSError):  # nobody has ever held one
         for lease in list((data / FOLDER).iterdir()):
@@ -57,8 +57,8 @@ def _remove(lease: Path) -> None:
         lease.rmdir()
 
 
-def _told_by_ps(pid: int) -> str:
-    done = subprocess.run(
+def _start_by_ps(pid: int) -> str:
+    process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    return "".join(letter for letter in done.stdout if letter.isalnum())
+    return "".join(letter for letter in process.stdout if letter.isalnum())

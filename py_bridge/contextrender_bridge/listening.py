@@ -22,12 +22,12 @@ def listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:
-        family, kind, _, _, found = socket.getaddrinfo(
+        family, kind, _, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(found)
+        listener.bind(place)
         listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
         if getattr(error, "errno", None) == errno.EADDRINUSE:
@@ -41,14 +41,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, name: str = "") -> str:
-    """Where this machine's clients reach it, as the beginning of a URL; `name` is the host's."""
-    found, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name or found, name or found)
+    """Return the beginning of the URL for this machine's clients; `name` is the host's."""
+    host_address, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name or host_address, name or host_address)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def http_config(app: Any, **options: Any) -> Config:
-    """How uvicorn serves an ASGI app of ours, with what else is set of it."""
+    """Return uvicorn's settings for an ASGI app of ours, with the given `options`."""
     from uvicorn import Config
 
     usual: dict[str, Any] = {

@@ -51,7 +51,7 @@ _SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main()
 
 
 def answers(url: str) -> bool:
-    """Whether a service of ours answers there."""
+    """Return whether a service of ours answers there."""
     try:
         reply = httpx.get(f"{url}/healthz", timeout=ANSWER_SECONDS, trust_env=False)
         return bool(reply.is_success and reply.json().get("status") == "ok")
@@ -84,12 +84,12 @@ def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(NoCredentials):
-            known = stored_credentials(data)
-            if answers(known.url):
-                return known
+            credentials = stored_credentials(data)
+            if answers(credentials.url):
+                return credentials
         time.sleep(0.05)
-    said = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
-    raise CommandError(f"the service did not start ({log}).\n{said}")
+    output = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
+    raise CommandError(f"the service did not start ({log}).\n{output}")
 
 
 def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
@@ -98,23 +98,23 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
     The environment names it, it runs over `data`, or it is started now. Raise CommandError.
     """
     try:
-        known = load_credentials(data)
+        credentials = load_credentials(data)
     except NoCredentials:
-        known = None
-    if known is not None and answers(known.url):
-        return known
-    if named := read_settings().url:
+        credentials = None
+    if credentials is not None and answers(credentials.url):
+        return credentials
+    if url := read_settings().url:
         raise CommandError(
-            f"no service answers at {named}: start it, or unset CONTEXTRENDER_URL, and wrap "
+            f"no service answers at {url}: start it, or unset CONTEXTRENDER_URL, and wrap "
             "starts one here."
         )
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
-    with _alone(data / ".starting", say):
+    with _start_lock(data / ".starting", say):
         with suppress(NoCredentials):
-            known = load_credentials(data)
-            if answers(known.url):  # another wrap has just started it
-                return known
+            credentials = load_credentials(data)
+            if answers(credentials.url):  # another wrap has just started it
+                return credentials
         with telling("starting the service", say, first=0.0):
             log = data / WRAP_LOG
             linger = str(read_settings().idle_timeout)
@@ -130,7 +130,7 @@ def revive(data: Path, url: str) -> bool:
     """
     if read_settings().url or answers(url) or importlib.util.find_spec("jaclang") is None:
         return False
-    with _alone(data / ".starting", lambda _: None):
+    with _start_lock(data / ".starting", lambda _: None):
         if answers(url):  # another wrap has just started it
             return False
         log, port = data / WRAP_LOG, str(urlsplit(url).port)
@@ -209,13 +209,13 @@ def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
 
 
 def telling(
-    what: str, say: Callable[[str], None], first: float = FIRST_SECONDS
+    task: str, say: Callable[[str], None], first: float = FIRST_SECONDS
 ) -> AbstractContextManager[None]:
-    """Report that the block waits for a start (`what`) after `first` seconds, again and again."""
+    """Report that the block waits for a start (`task`) after `first` seconds, again and again."""
     since = time.monotonic()
     lines = chain(
-        [f"{what} ({STARTING}) ..."],
-        (f"{what}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
+        [f"{task} ({STARTING}) ..."],
+        (f"{task}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
     )
     return meanwhile(lambda: say(next(lines)), first, EVERY_SECONDS)
 
@@ -226,8 +226,8 @@ def telling_why_it_is_slow() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """One process at a time; a killed one's lock ends with it."""
+def _start_lock(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Let one process at a time start a service; a killed one's lock ends with it."""
     import fcntl
 
     with lock.open("w") as file:

@@ -43,8 +43,10 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         limit: Annotated[int, Field(ge=1, le=50)] = 5,
     ) -> Json:
         """Complete results of earlier tool calls, by `query` or by position (`results`)."""
-        wanted = limit if query else None
-        return await reply_of(client.recall(session, query=query, results=results, limit=wanted))
+        max_results = limit if query else None
+        return await reply_of(
+            client.recall(session, query=query, results=results, limit=max_results)
+        )
 
     @server.tool(annotations=READS)
     async def explain(
@@ -53,7 +55,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         budget: Annotated[int | None, Field(ge=1, description="As if this were it.")] = None,
         policy: Annotated[str | None, Field(description="As if this were it.")] = None,
     ) -> Json:
-        """Why each tool result is shown or not before a model call, with what drew on it."""
+        """Explain why each tool result is shown or not before a model call, and what used it."""
         return await reply_of(client.explain(session, turn=turn, budget=budget, policy=policy))
 
     @server.tool(annotations=READS)
@@ -85,9 +87,11 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
         """Complete results of this session's earlier tool calls, by `query` or by number."""
         if not session():
             raise ToolError("Nothing has left this session's view.")
-        wanted = limit if query and not results else None
+        max_results = limit if query and not results else None
         words = None if results else query or ""
-        return await reply_of(client.recall(session(), query=words, results=results, limit=wanted))
+        return await reply_of(
+            client.recall(session(), query=words, results=results, limit=max_results)
+        )
 
     return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
 
@@ -96,9 +100,9 @@ def guarded(app: App, token: Callable[[], str]) -> App:
     """Return an ASGI app for the bearer of the current token alone."""
 
     async def admit(scope: Scope, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
         expected = b"Bearer " + token().encode()
-        if scope["type"] != "http" or secrets.compare_digest(given, expected):
+        if scope["type"] != "http" or secrets.compare_digest(authorization, expected):
             await app(scope, receive, send)
             return
         await send_error(send, Unauthorized("Send the token of this run."))

@@ -84,7 +84,7 @@ def _read_address(line: bytes) -> PrivateService:
     """Return what a private server writes when it has started. Raise CommandError if it failed."""
     if not line:
         raise CommandError("the private server did not start; its reason is on stderr.")
-    written = json.loads(line)
-    if sentence := written.get("error"):
+    fields = json.loads(line)
+    if sentence := fields.get("error"):
         raise CommandError(sentence)
-    return PrivateService(written["url"], written["token"])
+    return PrivateService(fields["url"], fields["token"])

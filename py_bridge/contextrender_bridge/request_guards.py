@@ -51,7 +51,7 @@ class Guard:
         """Guard `app`. Without `bodies` the application limits what it reads itself."""
         self._app = app
         self._bodies = bodies
-        self._allowed = current_settings().allowed_hosts
+        self._allowed_hosts = current_settings().allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it before any route."""
@@ -101,34 +101,34 @@ class Guard:
             foreign = headers.get(b"sec-fetch-site") in _ELSEWHERE and not _is_visit(scope, headers)
         else:
             page = urlsplit(origin.decode("latin-1").lower()).netloc
-            foreign = page != host and page not in self._allowed
+            foreign = page != host and page not in self._allowed_hosts
         if not foreign:
             return None
         sentence = f"Another site's page asks; {SETTING} lists those it may."
         return InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
     def _is_known(self, host: str) -> bool:
-        if not (found := _HOST.fullmatch(host)):
+        if not (match := _HOST.fullmatch(host)):
             return False
-        name = found[1].strip("[]")
-        known = name == "localhost" or is_loopback(name)
-        return known or name in self._allowed or host in self._allowed
+        name = match[1].strip("[]")
+        is_local = name == "localhost" or is_loopback(name)
+        return is_local or name in self._allowed_hosts or host in self._allowed_hosts
 
 
 def is_loopback(address: object) -> bool:
     """Return whether that is an IP address of this machine alone."""
     with suppress(ValueError):
-        found = ip_address(str(address))
-        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-            return found.ipv4_mapped.is_loopback
-        return found.is_loopback
+        parsed = ip_address(str(address))
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+            return parsed.ipv4_mapped.is_loopback
+        return parsed.is_loopback
     return False
 
 
 def _is_visit(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
     """Return whether a person follows a link; the site it was on sees nothing of the answer."""
-    shown = headers.get(b"sec-fetch-dest") == b"document"
-    return shown and scope.get("method") in ("GET", "HEAD")
+    is_page = headers.get(b"sec-fetch-dest") == b"document"
+    return is_page and scope.get("method") in ("GET", "HEAD")
 
 
 HEAD_BYTES: Final = 65_536
@@ -136,13 +136,13 @@ HEAD_BYTES: Final = 65_536
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's own, that turns away what is too much and drops what is too slow.
+    """uvicorn's own protocol, which refuses too many connections and headers that are slow.
 
-    `most` connections at once; `header_timeout` from a connection or a request's first byte until
-    the request's headers are there. What comes after the head is under body_limits.
+    `header_timeout` is the time from a connection, or from a request's first byte, until the
+    request's headers are there. Bodies are under body_limits.
     """
 
-    most: ClassVar[int]
+    max_connections: ClassVar[int]
     header_timeout: ClassVar[float]
     _head_timer: TimerHandle | None = None
     _head_bytes = 0
@@ -150,7 +150,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Start waiting for a request, unless there are too many connections."""
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        if len(self.connections) > self.max_connections:
             self._refuse(429, "too_many_connections", "Too many connections. Try again soon.")
         else:
             self._wait_for_head()
@@ -187,7 +187,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _asks_elsewhere(self) -> bool:
-        """Whether the address in the first line is whole, and another's."""
+        """Return whether the address in the first line is whole, and another's."""
         address = urlsplit(self.url)
         hosts = [value for name, value in self.headers if name == b"host"]
         return bool(address.netloc) and address.netloc.lower() not in map(bytes.lower, hosts)
@@ -221,6 +221,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(most: int, header_timeout: float) -> type[Any]:
+def guarded(max_connections: int, header_timeout: float) -> type[Any]:
     """Return the protocol under these limits, for uvicorn's `http`."""
-    return type("Guarded", (GuardedProtocol,), {"most": most, "header_timeout": header_timeout})
+    return type(
+        "Guarded",
+        (GuardedProtocol,),
+        {"max_connections": max_connections, "header_timeout": header_timeout},
+    )
