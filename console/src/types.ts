@@ -376,6 +376,9 @@ export interface SavedRow {
   output: number;
   results_used: number;
   results_used_visible: number;
+  steps: number;
+  steps_with_misses: number;
+  misses: number;
   calls_with_usage: number;
   cost: number | null;
   full_cost: number | null;

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine import policies
-from contextrender_bridge.engine.call.call_record import numbers_in, unpacked
+from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.policies import POLICIES
 
@@ -31,12 +31,14 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
     assert sorted(stored) == answers
     results = [p for p, message in enumerate(run) if message["role"] == "tool"]
+    turns = alice.api("timeline", session="run")["turns"]
     for position, view in zip(answers, replies, strict=True):
         told = stored[position]
         assert told["tokens"][:3] == [view[name] for name in SIZES]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["complete"]
+        (turn,) = (one for one in turns if one["turn"] == told["turn"])
+        assert [results[n] for n in numbers_in(turn["complete"])] == view["complete"]
     assert alice.graph().pairs("AwaitsAnswer") == []
     (row,) = alice.api("total_savings")["rows"]
     sizes = [[view[name] for name in SIZES] for view in replies]

@@ -136,7 +136,9 @@ def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     called(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["totals"] for row in alice.api("list_sessions")["sessions"])
-    nothing = dict.fromkeys(("calls", "full", "prompt", "results_used", "results_used_visible"), 0)
+    names = ["calls", "full", "prompt", "results_used", "results_used_visible"]
+    names += ["steps", "steps_with_misses", "misses"]
+    nothing = dict.fromkeys(names, 0)
     assert two == nothing | {"models": [], "cost": None, "is_estimate": False}
     rows = alice.api("total_savings")["rows"]
     for name, summed in (

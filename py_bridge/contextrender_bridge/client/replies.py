@@ -132,10 +132,11 @@ class SessionTotals(TypedDict):
     """The totals of a session's answered calls, as they were counted with each call. `full` is
     the prompt tokens with the full history, at most the model's window, and `prompt` those that
     were sent. `results_used` are the results that answers used, `results_used_visible` those of
-    them that were complete. `models` are the models of the calls, or the session's own if there
-    are none. `cost` is in dollars, None if no call's model has a price. With `is_estimate` it is
-    not the provider's count for every call. `calls` is 0 if the session was only recorded, or no
-    call has an answer yet.
+    them that were complete. Of the `steps`, the calls whose answer used an earlier result,
+    `steps_with_misses` missed a value; `misses` counts every miss. `models` are the models of
+    the calls, or the session's own if there are none. `cost` is in dollars, None if no call's
+    model has a price. With `is_estimate` it is not the provider's count for every call. `calls`
+    is 0 if the session was only recorded, or no call has an answer yet.
     """
 
     calls: int
@@ -143,6 +144,9 @@ class SessionTotals(TypedDict):
     prompt: int
     results_used: int
     results_used_visible: int
+    steps: int
+    steps_with_misses: int
+    misses: int
     models: list[str]
     cost: float | None
     is_estimate: bool

@@ -152,16 +152,22 @@ def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
         yield [id for id, _ in slice]
 
 
-def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dict[str, Any]]]:
+def fetch_edges(
+    nodes: Iterable[UUID], kind: type, *, strict: bool = True
+) -> list[tuple[UUID, UUID, dict[str, Any]]]:
     """The committed edges of a type out of the caller's nodes: source, target, fields.
 
     For many nodes 25 to 40 times faster than hopping from each. Raises ValueError for one that
-    cannot be read.
+    cannot be read, or leaves it out if not `strict`.
     """
     memory = CURRENT.get()
     assert memory.owner is not None
     stored = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
-    return [
-        (source, target, {} if data is None else rows.read(data)[1])
-        for source, target, data in stored
-    ]
+    found = []
+    for source, target, data in stored:
+        try:
+            found.append((source, target, {} if data is None else rows.read(data)[1]))
+        except ValueError:
+            if strict:
+                raise
+    return found

@@ -383,11 +383,6 @@ def nodes_at(ids: Iterable[UUID]) -> list[object]:
     return CURRENT.get().nodes(ids)
 
 
-def ids_at(ids: Iterable[UUID]) -> set[UUID]:
-    """The ids of those of these nodes of the caller's that are there, loaded in one read."""
-    return {node.__jac__.id for node in CURRENT.get().nodes(ids)}
-
-
 def load_ahead(hubs: Sequence[UUID]) -> None:
     """Loads nodes with their edges in one read."""
     CURRENT.get().load(hubs)

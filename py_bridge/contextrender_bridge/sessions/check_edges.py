@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from contextrender_bridge.engine.call.call_record import CallRecord, changes
+from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.usage_totals import total_of
 from contextrender_bridge.engine.history.event_decoding import append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
@@ -155,22 +155,15 @@ class _EdgeCheck:
                 self._wanted |= self._into[id]
             elif last is not None:
                 wanted.append(self._edge(last, "NextCall", id))
-            shown = {edge for edge in self._from[id] if self.name(edge) in KINDS}
-            told = found[id].get("edges", -1)
-            if told >= 0 and len(shown) != told:
-                lost = f"{told - len(shown)} edges of what {self._calls[id]} showed"
-                yield nodes.finding("missing", lost, node=id)
-            if told >= 0 or follows_lost:
-                self._wanted |= shown
-                continue
-            before = _fact_in(found.get(last)) if last else None
-            ends = {
-                history.results.event[result]: name
-                for name, results in changes(fact, before).items()
-                for result in results
-                if result < len(history.results)
-            }
-            wanted += [self._edge(id, name, ids[event]) for event, name in ends.items()]
+            for kinds, count, what in (
+                (KINDS, found[id].get("edges", -1), "showed"),
+                (("Misses",), found[id].get("missing", 0), "lacked"),
+            ):
+                edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
+                self._wanted |= edges
+                if 0 <= count != len(edges):
+                    lost = f"{count - len(edges)} edges of what {self._calls[id]} {what}"
+                    yield nodes.finding("missing", lost, node=id)
         self._wanted |= set(wanted)
         yield from self._lacking(wanted, f"branch {info.number}")
 

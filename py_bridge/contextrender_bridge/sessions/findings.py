@@ -14,7 +14,7 @@ Edge = tuple[UUID, int, UUID]
 """Source, the number of its type, and target."""
 FOLLOW: Final = frozenset({"Reuse", *JOINS})
 """Edges that texts and numbers give: another one goes."""
-HOLD: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores"})
+HOLD: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
 """Edges that hold something, so that they cannot be written again without it."""
 LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
 """Edges by which what is lost at one end is rebuilt when it is next used."""

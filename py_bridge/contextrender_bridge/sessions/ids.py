@@ -20,7 +20,7 @@ PLACE_BYTES: Final = 7
 """The last bytes of the id of a session's branch, event or call: they name it. The bytes before
 them are the session's own."""
 JOINS: Final = (
-    *("AwaitsAnswer", "AnsweredBy", "NextCall"),
+    *("AwaitsAnswer", "AnsweredBy", "NextCall", "Misses"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
 )
 """The types of a call's edges; only the first leads from its branch."""

@@ -7,7 +7,7 @@ key begins with the owner: the id of the root of the user whose graph it is.
 import re
 from typing import Final
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of the layout below and of what nodes hold; a store of another is refused."""
 
 TABLES: Final = """

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from contextrender_bridge.engine.call.call_record import CallRecord, Standing, record_of
+from contextrender_bridge.engine.call.call_record import CallRecord, record_of
 from contextrender_bridge.engine.call.explain import explain_results
 from contextrender_bridge.engine.call.settings import AGENT_SETTINGS, CallMetadata
 from contextrender_bridge.engine.history.history import History
@@ -120,15 +120,14 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
         assert "stands behind result" in row.verdict.reason
 
 
-def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
+def test_the_record_of_a_call_has_its_budget() -> None:
     made = needed_again()
     rendered = next(rendered for rendered, _ in made if rendered.selection.restored)
     fact = record_of(rendered, AGENT_SETTINGS, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget
     assert fact.to_json()["budget"] == "auto"
-    assert Standing.noted(fact) == Standing.of(rendered)
-    assert 2 in Standing.noted(fact).replaced
+    assert 2 in rendered.selection.partial
 
 
 def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_room() -> None:

@@ -5,10 +5,10 @@ import json
 import pytest
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.plan.selection_chain import EdgeTrail
 from contextrender_bridge.engine.plan.selection_edges import (
-    EdgeTrail,
+    CallEdges,
     ShownEvent,
-    edges_of,
     pieces_of,
     text_of,
 )
@@ -51,22 +51,22 @@ def check_trail(
         )
         now = rendered.selection
         texts = own_texts(messages, history)
-        edges = edges_of(now.changes_since(before, history), history, texts.__getitem__)
-        stored = json.loads(json.dumps([[*edge] for edge in edges]))
-        trail.follow(ShownEvent(*edge) for edge in stored)
-        fields = {
-            "is_over": now.is_over,
-            "rebuilt": now.rebuilt,
-            "breakpoints": now.breakpoints,
-            "step_budget": now.budget,
-        }
-        read = trail.selection(size, fields, history, texts.__getitem__)
+        made = CallEdges.since(before, now, history, texts.__getitem__)
+        stored = json.loads(json.dumps([made.fields(), [[*edge] for edge in made.shown]]))
+        edges = CallEdges.of(stored[0], (ShownEvent(*edge) for edge in stored[1]))
+        assert edges == made
+        trail.follow(edges.shown)
+        assert {history.results.event[result] for result in now.complete} <= trail.complete
+        read = trail.selection(size, edges, history, texts.__getitem__)
+        alone = EdgeTrail()
+        alone.follow(trail.edges())
+        assert alone.selection(size, edges, history, texts.__getitem__) == read
         assert sorted(read.complete) == sorted(now.complete)
         for name in ("excerpts", "restored", "arguments", "is_over", "rebuilt", "breakpoints"):
             assert getattr(read, name) == getattr(now, name), name
         assert (read.budget, read.text) == (now.budget, now.text)
         before = now
-        count += len(edges)
+        count += len(edges.shown)
     return count
 
 

@@ -38,10 +38,10 @@ def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
 
 def test_a_value_used_out_of_view_is_a_miss() -> None:
     ((turn, miss),) = missed([*ORDER, REFUND])
-    assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
+    assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
     (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (why,) = past.misses_at(step, SettingsByTurn(TIGHT), {})
+    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
     assert why.lack == miss
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
@@ -57,7 +57,7 @@ def test_a_value_cut_from_a_call_is_not_in_view() -> None:
 def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
     again = assistant("", call("b", "find_order"))
     ((turn, miss),) = missed([*ORDER, again])
-    assert (turn, miss.result, miss.values, miss.again) == (10, 0, (), True)
+    assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, (), True)
     assert missed([*ORDER[:3], again]) == []
 
 

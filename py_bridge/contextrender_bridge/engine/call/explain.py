@@ -9,10 +9,10 @@ from itertools import accumulate
 from math import fsum
 from typing import Final
 
-from contextrender_bridge.engine.call.call_record import Standing
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.result_page import LastRebuild
 from contextrender_bridge.engine.history.history import NO_CALL
+from contextrender_bridge.engine.plan.selection import Selection
 
 TOO_LARGE: Final = "larger than all that was free for results"
 NO_ROOM: Final = "no room left after others were taken"
@@ -210,19 +210,19 @@ SENT_WHOLE: Final = "the whole history was sent; rendered,"
 def as_shown_then(
     numbers: Sequence[int],
     rows: Sequence[ResultRow],
-    noted: Standing,
-    today: Standing,
+    recorded: Selection,
+    today: Selection,
     *,
     whole: bool,
 ) -> list[ResultRow]:
-    """The rows of these results with what was noted in place of what is recomputed.
+    """Return the rows of these results with what was recorded in place of what is recomputed.
 
     `whole`: the history was sent whole, and only the rendering would have left anything out.
     """
-    differing = noted.differing(today)
+    differing = recorded.differing_results(today)
     because = SENT_WHOLE if whole else OTHERWISE
     return [
-        _told(row, number, noted, because) if number in differing else row
+        _recorded_row(row, number, recorded, because) if number in differing else row
         for number, row in zip(numbers, rows, strict=True)
     ]
 
@@ -233,10 +233,10 @@ def differing_sentence(differing: int) -> str:
     return f"Today's rules would show {results} otherwise than when this call was made."
 
 
-def _told(row: ResultRow, number: int, noted: Standing, because: str) -> ResultRow:
+def _recorded_row(row: ResultRow, number: int, recorded: Selection, because: str) -> ResultRow:
     now = row.verdict
-    then = "complete" if number in noted.complete else "omitted"
-    if number in noted.replaced:
+    then = "complete" if number in recorded.complete else "omitted"
+    if number in recorded.partial:
         then = "excerpt"
     reason = f"{because} it would be {now.shown}: {now.reason}"
     return replace(row, verdict=ResultDecision(then, None, reason))

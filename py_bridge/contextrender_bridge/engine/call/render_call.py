@@ -16,7 +16,7 @@ from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import NO_PINS, START, Parameters, Pins, limits_of
 from contextrender_bridge.engine.plan.call_context import present
-from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import (
     RenderedMessage,
@@ -155,23 +155,23 @@ def render_call(
     Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
-    chosen = policy_named(policy)
-    most, start = limits_of(budget, model_window) if chosen.sizes_itself else (budget or START, 0)
-    view = PolicyInput(
+    view = policy_input(
         history,
-        most,
-        parameters,
-        counter,
-        text_of,
-        relevance,
-        originals,
-        summaries,
-        pins,
-        start,
-        previous,
-        follows,
+        budget=budget,
+        policy=policy,
+        parameters=parameters,
+        counter=counter,
+        relevance_of=relevance,
+        text_of=text_of,
+        originals=originals,
+        summaries=summaries,
+        pins=pins,
+        model_window=model_window,
+        previous=previous,
+        follows=follows,
     )
-    selection = _with_substitutes(view, selection_for(view, chosen, agent_defaults), compact)
+    selection = selection_for(view, policy_named(policy), agent_defaults)
+    selection = _with_substitutes(view, selection, compact)
     warnings = [relevance.warning] if relevance.warning else []
     if summaries is not None:
         warnings += summaries.warnings
@@ -182,6 +182,41 @@ def render_call(
         warnings,
         relevance.embedded,
         relevance.embedded_tokens,
+    )
+
+
+def policy_input(
+    history: History,
+    *,
+    budget: int,
+    policy: str,
+    parameters: Parameters,
+    counter: TokenCounter,
+    relevance_of: RelevanceOf,
+    text_of: TextOf,
+    originals: Originals | None = None,
+    summaries: Summaries | None = None,
+    pins: Pins = NO_PINS,
+    model_window: int | None = None,
+    previous: Selection | None = None,
+    follows: bool = False,
+) -> PolicyInput:
+    """Return what a policy selects from; the parameters are those of `render_call`."""
+    sizes_itself = policy_named(policy).sizes_itself
+    most, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
+    return PolicyInput(
+        history,
+        most,
+        parameters,
+        counter,
+        text_of,
+        relevance_of,
+        originals,
+        summaries,
+        pins,
+        start,
+        previous,
+        follows,
     )
 
 

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.engine.call.call_record import Standing
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.plan.call_context import CallContext, tracker
 from contextrender_bridge.engine.plan.density import Density, density_of
+from contextrender_bridge.engine.plan.selection import Selection
 
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
@@ -36,32 +36,32 @@ class Page:
         if self.sort not in ("", *COLUMNS):
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
-    def of(self, rendered: RenderedCall, standing: Standing) -> list[int]:
-        """The numbers of the results on the page."""
-        ordered = self._ordered(rendered, standing)
+    def of(self, rendered: RenderedCall, shown: Selection) -> list[int]:
+        """Return the numbers of the results on the page; `shown` is what the call showed."""
+        ordered = self._ordered(rendered, shown)
         stop = None if self.rows is None else self.offset + self.rows
         return list(ordered[self.offset : stop])
 
-    def _ordered(self, rendered: RenderedCall, standing: Standing) -> Sequence[int]:
+    def _ordered(self, rendered: RenderedCall, shown: Selection) -> Sequence[int]:
         everything = range(len(rendered.view.history.results))
         if not self.sort:
             return everything
         if self.sort == "order":
-            return _as_taken(rendered, standing, self.descending)
+            return _as_taken(rendered, shown, self.descending)
         keys = _keys(rendered, self.sort)
         if keys is None:
             return everything[::-1]
         return sorted(everything, key=keys.__getitem__, reverse=self.descending)
 
 
-def _as_taken(rendered: RenderedCall, standing: Standing, descending: bool) -> list[int]:
-    """Those shown in the order taken, then those of which that is not known, then the others."""
-    differing = standing.differing(Standing.of(rendered))
+def _as_taken(rendered: RenderedCall, shown: Selection, descending: bool) -> list[int]:
+    """Return those shown in the order taken, then the others that are shown, then the rest."""
+    differing = shown.differing_results(rendered.selection)
     taken = [result for result in rendered.selection.shown_order if result not in differing]
-    shown = sorted((standing.complete | standing.replaced).difference(taken), reverse=True)
-    known = {*taken, *shown}
+    others = sorted({*shown.complete, *shown.partial}.difference(taken), reverse=True)
+    known = {*taken, *others}
     last = range(len(rendered.view.history.results) - 1, -1, -1)
-    return [*(taken[::-1] if descending else taken), *shown, *(r for r in last if r not in known)]
+    return [*(taken[::-1] if descending else taken), *others, *(r for r in last if r not in known)]
 
 
 def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:

@@ -5,7 +5,7 @@ Long because a call is counted, told and paid in one step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -19,6 +19,7 @@ from contextrender_bridge.base.usage import (
     estimate_full_usage,
 )
 from contextrender_bridge.engine.call.call_record import CallRecord
+from contextrender_bridge.engine.call.missing_results import MissingResult
 
 Row = list[Any]
 Key = tuple[str, str, str, str, str]
@@ -37,7 +38,8 @@ class CallTotals:
     and `cached` those of what was sent; `output` is what the model wrote, `embedded` what the
     policy embedded. Answers drew on `drawn` results, `seen` of which they had complete. `billed`
     calls came with a bill (`fresh` to `billed_output`); the `whole_` are what the whole history's
-    would have been.
+    would have been. Of the `steps`, the calls whose answer used an earlier result,
+    `steps_with_misses` missed a value; `misses` counts every miss.
     """
 
     calls: int = 0
@@ -61,6 +63,9 @@ class CallTotals:
     whole_read: int = 0
     whole_written: int = 0
     whole_written_long: int = 0
+    steps: int = 0
+    steps_with_misses: int = 0
+    misses: int = 0
 
     def plus(self, other: CallTotals) -> CallTotals:
         """Both together."""
@@ -115,14 +120,23 @@ def add_call(
     return added(rows, record, sums.plus(answer)), after.noted
 
 
-def answer_sums(record: CallRecord, output: int, drawn: Iterable[int]) -> CallTotals:
-    """The sums of a call that its answer tells.
+def answer_sums(
+    complete: Set[int], output: int, used: Set[int], missing: Iterable[MissingResult]
+) -> CallTotals:
+    """Return the sums of a call that follow from its answer.
 
-    `output` is the answer's tokens, `drawn` the results that it drew on.
+    `output` is the answer's tokens, `used` the results that it used. `missing` are those that the
+    prompt lacked; it had the `complete` ones.
     """
-    wanted = set(drawn)
-    seen = len(wanted & record.in_view) if wanted else 0
-    return CallTotals(output=output, drawn=len(wanted), seen=seen)
+    misses = sum(not one.names_only for one in missing)
+    return CallTotals(
+        output=output,
+        drawn=len(used),
+        seen=len(used & complete),
+        steps=int(bool(used or misses)),
+        steps_with_misses=int(bool(misses)),
+        misses=misses,
+    )
 
 
 def prompt_sums(

@@ -37,6 +37,8 @@ class _OpenCall:
     event: int
     tokens: int
     turn: int
+    parts: int
+    """A hash of its name and arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class History:
     everything up to and including each message. `tracking` belongs to the policies that
     use it, and is made when it is asked for first; where `followed` is there it stands for
     `tracking`, and belongs to whoever looks back. `selections` are those of the last calls, each
-    with its policy, by how many messages the call had.
+    with its policy, by how many messages the call had. `repeated` has the earlier results of the
+    calls that an assistant message makes once more, word for word, by the message.
     """
 
     def __init__(self) -> None:
@@ -109,7 +112,9 @@ class History:
         self.tracking: Tracking | None = None
         self.followed: RememberingTracking | None = None
         self.selections: dict[int, tuple[str, Selection]] = {}
+        self.repeated: dict[int, tuple[int, ...]] = {}
         self._open: dict[str, list[_OpenCall]] = {}
+        self._latest: dict[int, int] = {}
         self._result_at: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -123,7 +128,7 @@ class History:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        fixed = 420 * len(self.roles) + 340 * len(self.results)
+        fixed = 420 * len(self.roles) + 440 * len(self.results)
         tracked = self.tracking.nbytes if self.tracking else 0
         known = self.vectors.nbytes + self.reuse.nbytes + tracked
         shown = sum(selection.nbytes for _, selection in self.selections.values())
@@ -219,11 +224,17 @@ class History:
         self.times.append(time)
         if message is not None:
             self.text_bytes += sum(len(event.text) for event in events)
+        repeated: set[int] = set()
         for offset, event in enumerate(events):
             if event.kind == "call":
                 self.names[self.events + offset] = intern(event.name)
-                call = _OpenCall(position, self.events + offset, event.tokens, turn)
+                parts = hash((event.name, event.text))
+                call = _OpenCall(position, self.events + offset, event.tokens, turn, parts)
                 self._open.setdefault(event.call_id, []).append(call)
+                if parts in self._latest:
+                    repeated.add(self._latest[parts])
+        if repeated:
+            self.repeated[position] = tuple(sorted(repeated))
         if head.kind == "result":
             turn = self._append_result(head, position)
             tokens = 0
@@ -292,6 +303,8 @@ class History:
         results = self.results
         self._result_at[position] = len(results)
         call = self._answered(event.call_id)
+        if call:
+            self._latest[call.parts] = len(results)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)

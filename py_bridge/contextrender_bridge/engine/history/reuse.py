@@ -53,9 +53,13 @@ class ReuseIndex:
 
     def drawn_in(self, first: int, stop: int) -> set[int]:
         """The results that operations drew on, those from event `first` up to `stop`."""
+        return {use.result for use in self.uses_in(first, stop)}
+
+    def uses_in(self, first: int, stop: int) -> list[Use]:
+        """Return the uses by the operations from event `first` up to `stop`."""
         start = bisect_left(self.uses, first, key=lambda use: use.operation)
         end = bisect_left(self.uses, stop, lo=start, key=lambda use: use.operation)
-        return {use.result for use in self.uses[start:end]}
+        return self.uses[start:end]
 
     def observe_result(self, text: str) -> set[str]:
         """Adds the next tool result; the values it holds."""

@@ -6,6 +6,7 @@ came and what left. Long because it is one value, with its parts and what follow
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -183,6 +184,10 @@ class Selection:
         held += sum(len(made.text) + 200 for made in self.restored.values())
         return 300 + held + 40 * (len(self.complete) + len(self.text.dropped))
 
+    def differing_results(self, other: Selection) -> set[int]:
+        """Return the results that only one of the two shows, or not both in the same way."""
+        return {*self.complete} ^ {*other.complete} | (self.partial ^ other.partial)
+
     def changes_since(self, previous: Selection | None, history: History) -> Changes:
         """Return what came and what left since the call before."""
         before = NOTHING_SHOWN if previous is None else previous
@@ -323,6 +328,7 @@ def rendered_messages(
     items = [
         RenderedMessage(at, (), instead.get(at)) for at in (positions[result] for result in shown)
     ]
+    spoken = set(history.spoken[: bisect_left(history.spoken, selection.messages)])
     own = {message: made.text for message, made in selection.text.cut.items()}
     own |= dict.fromkeys(selection.text.dropped, "")
     silent = {message for message, text in own.items() if text == ""}
@@ -330,7 +336,7 @@ def rendered_messages(
         RenderedMessage(
             message, calls.get(message, ()), own.get(message), arguments.get(message, ())
         )
-        for message in set(history.spoken) - silent | calls.keys()
+        for message in spoken - silent | calls.keys()
     ]
     return sorted(items)
 

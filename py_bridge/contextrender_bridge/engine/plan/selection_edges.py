@@ -5,24 +5,20 @@ The text of an excerpt is told by pieces: ranges of the own text, and what stand
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
 
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.selection import (
     Changes,
     Ranges,
-    RestoredPart,
-    RestoredText,
     Selection,
-    Substitute,
-    TextSelection,
 )
 
 COMPLETE, EXCERPT, DROPPED, RESTORED = "ShowsComplete", "ShowsExcerpt", "Drops", "Restores"
 KINDS: Final = (COMPLETE, EXCERPT, DROPPED, RESTORED)
+MISSES: Final = "Misses"
 Pieces = list[int | str]
 OwnText = Callable[[int], str]
 """Reads the own text of an event, by its number."""
@@ -101,75 +97,57 @@ def text_of(pieces: Sequence[int | str], own: str) -> tuple[str, Ranges]:
     return "".join(parts), tuple(ranges)
 
 
-@dataclass
-class EdgeTrail:
-    """What is shown, while calls' edges are followed in order, by event number."""
+@dataclass(slots=True, frozen=True)
+class CallEdges:
+    """What one call shows: its edges, and the fields of its node that they do not have.
 
-    shown: dict[int, ShownEvent] = field(default_factory=dict)
-    behind: dict[int, list[ShownEvent]] = field(default_factory=dict)
+    They tell the changes since the call before if it `is_relative`, otherwise everything.
+    """
 
-    def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Take in the edges of the next call."""
-        restored: dict[int, list[ShownEvent]] = {}
-        for edge in edges:
-            if edge.kind == RESTORED:
-                restored.setdefault(int(edge.fields["behind"]), []).append(edge)
-            else:
-                self.shown[edge.event] = edge
-                self.behind.pop(edge.event, None)
-        self.behind |= restored
+    shown: tuple[ShownEvent, ...] = ()
+    is_relative: bool = False
+    is_over: bool = False
+    rebuilt: int = 0
+    breakpoints: tuple[int, ...] = ()
+    step_budget: float = 0.0
 
-    def selection(
-        self, messages: int, going_on: Mapping[str, Any], history: History, own_text: OwnText
-    ) -> Selection:
-        """Return the selection of the last call followed; `going_on` are its node's fields."""
-        results, firsts = history.results, history.first_events
-        numbers = {event: number for number, event in enumerate(results.event)}
-        callers = {event: number for number, event in enumerate(results.call_event) if event >= 0}
-        complete: list[int] = []
-        excerpts: dict[int, Substitute] = {}
-        arguments: dict[int, Substitute] = {}
-        dropped: list[int] = []
-        cut: dict[int, Substitute] = {}
-        for event, edge in sorted(self.shown.items()):
-            if event in numbers:
-                if edge.kind == COMPLETE:
-                    complete.append(numbers[event])
-                elif edge.kind == EXCERPT:
-                    excerpts[numbers[event]] = _substitute(edge, own_text)
-            elif event in callers:
-                if edge.kind == EXCERPT:
-                    arguments[callers[event]] = _substitute(edge, own_text)
-            else:
-                message = bisect_right(firsts, event) - 1
-                if edge.kind == DROPPED:
-                    dropped.append(message)
-                elif edge.kind == EXCERPT:
-                    cut[message] = _substitute(edge, own_text)
-        shown = {*complete, *excerpts}
-        return Selection(
-            messages,
-            TextSelection(tuple(dropped), cut),
-            tuple(complete),
-            excerpts,
-            {
-                numbers[host]: RestoredText(tuple(_part(one, numbers, own_text) for one in parts))
-                for host, edges in self.behind.items()
-                if (parts := sorted(edges, key=lambda edge: int(edge.fields["place"])))
-            },
-            {result: made for result, made in arguments.items() if result in shown},
-            bool(going_on["is_over"]),
-            int(going_on["rebuilt"]),
-            tuple(going_on["breakpoints"]),
-            float(going_on["step_budget"]),
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], shown: Iterable[ShownEvent]) -> Self:
+        """Return them of a node's fields and of its edges, in the order of the events."""
+        return cls(
+            tuple(sorted(shown, key=_place)),
+            bool(fields.get("is_relative")),
+            bool(fields.get("is_over")),
+            int(fields.get("rebuilt", 0)),
+            tuple(fields.get("breakpoints", ())),
+            float(fields.get("step_budget", 0.0)),
         )
 
+    @classmethod
+    def since(
+        cls, previous: Selection | None, selection: Selection, history: History, own_text: OwnText
+    ) -> Self:
+        """Return them of a selection, relative to that of the call before if there is one."""
+        changes = selection.changes_since(previous, history)
+        return cls(
+            tuple(sorted(edges_of(changes, history, own_text), key=_place)),
+            previous is not None,
+            selection.is_over,
+            selection.rebuilt,
+            selection.breakpoints,
+            selection.budget,
+        )
 
-def _substitute(edge: ShownEvent, own_text: OwnText) -> Substitute:
-    text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
-    return Substitute(text, edge.fields["tokens"], edge.fields["kind"], ranges)
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the call's node."""
+        return {
+            "is_relative": self.is_relative,
+            "is_over": self.is_over,
+            "rebuilt": self.rebuilt,
+            "breakpoints": list(self.breakpoints),
+            "step_budget": self.step_budget,
+        }
 
 
-def _part(edge: ShownEvent, numbers: Mapping[int, int], own_text: OwnText) -> RestoredPart:
-    text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
-    return RestoredPart(numbers[edge.event], text, edge.fields["tokens"], ranges)
+def _place(edge: ShownEvent) -> tuple[int, str]:
+    return edge.event, edge.kind

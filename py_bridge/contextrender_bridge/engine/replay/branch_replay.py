@@ -9,12 +9,20 @@ Long because one class holds what is known of a branch, which grows in one step.
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from itertools import groupby, takewhile
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.render_call import Compact, RenderedCall, render_call
+from contextrender_bridge.engine.call.missing_results import MissingResult, uses_of
+from contextrender_bridge.engine.call.render_call import (
+    Compact,
+    RenderedCall,
+    policy_input,
+    render_call,
+)
+from contextrender_bridge.engine.call.result_life import LifeChange, ResultLife
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.event_decoding import Drawn, Fields, append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
@@ -31,14 +39,19 @@ from contextrender_bridge.engine.models.summaries import (
     SummaryStore,
     summaries_for,
 )
+from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.plan.selection_chain import SelectionChain
+from contextrender_bridge.engine.plan.selection_edges import CallEdges, ShownEvent
 from contextrender_bridge.engine.policies import policy_named
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
-from contextrender_bridge.engine.text.tokens import TokenCounter, content_text
+from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of, content_text
 from contextrender_bridge.engine.text.values import extract_values
 
 MOST_EARLIER: Final = 3
+LOOKED_BACK: Final = 3
+"""How many earlier calls may be the one that the next call goes on from."""
 ROW_BYTES: Final = 1_500
 """A stored event's fields without its text, which the history shares, but with its vector's."""
 
@@ -46,8 +59,9 @@ ROW_BYTES: Final = 1_500
 class BranchReplay:
     """One branch's stored events, and what its calls showed.
 
-    `calls` are those that are known, by how many messages they had. `text_totals` are the tokens of
-    the texts among the first 0, 1, 2 ... messages, those of results and calls left out.
+    `calls` are the recorded ones, `missing` what their prompts lacked and `ids` their ids, by how
+    many messages they had; `chain` has what they showed. `places` has the number of events before
+    each call, and its turn, by the call's id: also of calls that a user's message followed.
     Only the holder of `lock` may use it.
     """
 
@@ -65,13 +79,16 @@ class BranchReplay:
         self._recall = RecallTrace()
         self._recalled = 0
         self._needed: dict[int, list[int]] = {}
-        self.text_totals = [0]
-        self._answers: dict[tuple[str, str], list[int]] = {}
-        self._answered = 0
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._followed: dict[RenderSettings, Selection] = {}
         self._drawn: Drawn | None = None
         self.calls: dict[int, CallRecord] = {}
+        self.missing: dict[int, tuple[MissingResult, ...]] = {}
+        self.chain = SelectionChain()
+        self.ids: dict[int, UUID] = {}
+        self.places: dict[UUID, tuple[int, int]] = {}
+        self._number_of: dict[int, int] = {}
+        self._changes: dict[int, list[LifeChange]] | None = None
         self.bills = 0
 
     @property
@@ -105,18 +122,16 @@ class BranchReplay:
         if drawn is not None:
             self._drawn = {**(self._drawn or {}), **drawn}
         self.grow(self.whole, len(self._rows))
-        for message in range(len(self.text_totals) - 1, len(self.whole)):
-            self.text_totals.append(self.text_totals[-1] + self.whole.text_tokens[message])
-        for result in range(self._answered, len(self.whole.results)):
-            if (called := self._call_of(result)) is not None:
-                self._answers.setdefault((called["name"], called["text"]), []).append(result)
-        self._answered = len(self.whole.results)
+
+        results = self.whole.results.event
+        for number in range(len(self._number_of), len(results)):
+            self._number_of[results[number]] = number
 
     def messages_before(self, turn: int) -> int | None:
         """How many messages there were before a call; None if there was none such."""
-        return len(self._rows) if turn == self.next_turn else self._answer(turn)
+        return len(self._rows) if turn == self.next_turn else self.answer_to(turn)
 
-    def _answer(self, turn: int) -> int | None:
+    def answer_to(self, turn: int) -> int | None:
         """The message that answered a call; None while there is none."""
         return self.invocations[turn - 1] if 1 <= turn <= len(self.invocations) else None
 
@@ -133,17 +148,98 @@ class BranchReplay:
         messages = self.messages_before(turn)
         return None if messages is None else self.calls.get(messages)
 
+    def selection_at(self, messages: int) -> Selection | None:
+        """Return what the recorded call with so many messages showed."""
+        if messages not in self.ids:
+            return None
+        return self.chain.selection(self.ids[messages], messages, self.whole, self.own_text)
+
+    def shown_at(self, messages: int) -> tuple[set[int], set[int]]:
+        """Return the results that a recorded call showed complete, and those it showed in part."""
+        trail = self.chain.trail(self.ids[messages])
+        assert trail is not None
+        complete, partial = (
+            {self._number_of[event] for event in events if event in self._number_of}
+            for events in (trail.complete, trail.partial)
+        )
+        return complete, partial
+
+    def add_calls(
+        self,
+        places: Mapping[UUID, tuple[int, int]],
+        records: Mapping[UUID, CallRecord],
+        edges: Mapping[UUID, CallEdges],
+        before: Mapping[UUID, UUID],
+        missing: Mapping[UUID, Sequence[ShownEvent]],
+    ) -> None:
+        """Add recorded calls, or replace them.
+
+        `places` have the number of events before each, and its turn, in the order of the events. A
+        call that the branch's parent made at the fork is followed, but is none of its own: it has
+        no record. One of which an edge is lost counts as not recorded.
+        """
+        self.places |= places
+        self.chain.update(edges, before)
+        self._changes = None
+        for call, (events, _) in places.items():
+            if call not in edges:
+                continue
+            messages = bisect_left(self.whole.first_events, events)
+            self.ids[messages] = call
+            if call in records and self.chain.trail(call) is not None:
+                self.calls[messages] = records[call]
+                self.missing[messages] = self._missing(missing.get(call, ()))
+
+    def _missing(self, edges: Iterable[ShownEvent]) -> tuple[MissingResult, ...]:
+        """Return what a call lacked, by its edges to the results."""
+        known = self._number_of
+        return tuple(
+            MissingResult.of(known[edge.event], edge.fields)
+            for edge in edges
+            if edge.event in known
+        )
+
+    def lives_of(self, results: Iterable[int]) -> dict[int, ResultLife]:
+        """Return what happened to these results from call to call, by their numbers."""
+        if self._changes is None:
+            self._changes = {}
+            for call in self.places.keys() & self.chain.calls.keys():
+                for edge in self.chain.calls[call].shown:
+                    change = LifeChange(*self.places[call], edge.kind)
+                    self._changes.setdefault(edge.event, []).append(change)
+        events = self.whole.results.event
+        return {
+            result: ResultLife(tuple(sorted(self._changes.get(events[result], ()))))
+            for result in results
+        }
+
+    def previous_selection(self, messages: int, policy: str) -> Selection | None:
+        """Return what the last answered call before a call showed, if it has this policy."""
+        roles, looked_at = self.whole.roles, 0
+        for place in range(messages - 1, 0, -1):
+            if roles[place] in ("assistant", "user"):
+                looked_at += 1
+                record = self.calls.get(place)
+                if record and roles[place] == "assistant":
+                    known = record.settings.policy == policy
+                    return self.selection_at(place) if known else None
+                if looked_at == LOOKED_BACK:
+                    break
+        return None
+
+    def own_text(self, event: int) -> str:
+        """Return the own text of a message, a result or a call's arguments, by its event."""
+        message, call = self.whole.place_of(event)
+        if call < 0:
+            return self.text_of(message)
+        return arguments_of(self.whole.messages[message] or {}, call)
+
     def settings_by_turn(self, rest: RenderSettings) -> SettingsByTurn:
         """The settings of every call; `rest` are those of calls that nothing is known of."""
         known = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
         return SettingsByTurn.of(
             ((turn, record.settings) for turn, record in known if record), rest
         )
-
-    def answers_from(self, event: int) -> list[int]:
-        """The first events of the answers from an event on."""
-        firsts = (self.whole.first_events[message] for message in reversed(self.invocations))
-        return list(takewhile(lambda first: first >= event, firsts))
 
     def unbilled(self) -> list[int]:
         """The first events of answers whose calls came with no bill so far."""
@@ -157,27 +253,10 @@ class BranchReplay:
         """The results that a turn's message drew on, each once."""
         return sorted({use.result for use in self.uses_at(turn)})
 
-    def uses_at(self, turn: int) -> list[Use]:
-        """What a turn's message drew on, operation by operation."""
-        if (message := self._answer(turn)) is None:
-            return []
-        first = self.whole.first_events[message]
-        uses = self.whole.reuse.uses
-        start = bisect_left(uses, first, key=lambda use: use.operation)
-        stop = bisect_left(uses, first + len(self._rows[message]), key=lambda use: use.operation)
-        return uses[start:stop]
-
-    def asked_again_at(self, turn: int) -> set[int]:
-        """The latest earlier results of calls that a turn's message makes again, word for word."""
-        if (message := self._answer(turn)) is None:
-            return set()
-        found = set()
-        for call in self._rows[message][1:]:
-            earlier = self._answers.get((call["name"], call["text"]), [])
-            at = bisect_left(earlier, message, key=lambda r: self.whole.results.message[r])
-            if at:
-                found.add(earlier[at - 1])
-        return found
+    def uses_at(self, turn: int) -> Sequence[Use]:
+        """Return what a turn's message used, operation by operation."""
+        message = self.answer_to(turn)
+        return () if message is None else uses_of(self.whole, message)
 
     def text_of(self, message: int) -> str:
         """The text of a message."""
@@ -194,7 +273,7 @@ class BranchReplay:
 
     def output_of(self, turn: int) -> int:
         """Tokens of a call's answer; 0 while there is none."""
-        message = self._answer(turn)
+        message = self.answer_to(turn)
         return 0 if message is None else sum(int(row["tokens"]) for row in self._rows[message])
 
     def total_before(self, turn: int) -> int:
@@ -202,19 +281,9 @@ class BranchReplay:
         messages = self.messages_before(turn)
         return self.whole.totals[messages - 1] if messages else 0
 
-    def user_before(self, messages: int) -> int:
-        """The last user message among the first messages, or -1."""
-        roles = self.whole.roles
-        return next((at for at in range(messages - 1, -1, -1) if roles[at] == "user"), -1)
-
     def results_before(self, turn: int) -> int:
         """How many results there were before a call."""
         return self.whole.results_before(self.messages_before(turn) or 0)
-
-    def call_text_of(self, result: int) -> str:
-        """The name and arguments of the call a result answered."""
-        call = self._call_of(result)
-        return f"{call['name']}\n{call['text']}" if call else ""
 
     def arguments_of(self, result: int) -> str:
         """The arguments of the call a result answered."""
@@ -288,20 +357,34 @@ class BranchReplay:
         """Return what a call with that history shows that goes on from a selection."""
         return render_call(
             history,
-            budget=settings.budget,
-            model_window=settings.window or None,
-            policy=settings.policy,
-            parameters=settings.parameters,
-            agent_defaults=settings.agent_defaults,
-            pins=settings.pins,
-            counter=self._counter,
+            **self._inputs(settings),
             embedder=lambda: self._embedder,
-            text_of=self.text_of,
+            agent_defaults=settings.agent_defaults,
             compact=compact,
             summaries=self._summaries_for(settings.policy),
             previous=previous,
             follows=follows,
         )
+
+    def recorded(
+        self, history: History, settings: RenderSettings, selection: Selection
+    ) -> RenderedCall:
+        """Return a recorded call with what it showed: nothing is selected."""
+        share = settings.parameters.query_task_share
+        relevance = Relevance(history, lambda: self._embedder, self.text_of, share)
+        view = policy_input(history, **self._inputs(settings), relevance_of=relevance)
+        return RenderedCall(view, selection)
+
+    def _inputs(self, settings: RenderSettings) -> dict[str, Any]:
+        return {
+            "budget": settings.budget,
+            "model_window": settings.window or None,
+            "policy": settings.policy,
+            "parameters": settings.parameters,
+            "pins": settings.pins,
+            "counter": self._counter,
+            "text_of": self.text_of,
+        }
 
     def _summaries_for(self, policy: str) -> Summaries | None:
         """Return the stored summaries for a policy that shows any; none is written."""
@@ -320,4 +403,5 @@ class BranchReplay:
         """A close estimate of the memory held, in bytes."""
         rows = ROW_BYTES * self.whole.events
         earlier = sum(history.nbytes for history in list(self._earlier.values()))
-        return self.whole.nbytes + earlier + rows + self._embedder.nbytes + self._tracking.nbytes
+        known = self._embedder.nbytes + self._tracking.nbytes + self.chain.nbytes
+        return self.whole.nbytes + earlier + rows + known

@@ -2,18 +2,16 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 
-from contextrender_bridge.base.usage import NOTHING_USED
-from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.result_life import ResultLife, is_told_by_lives
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
+from contextrender_bridge.engine.call.call_record import CallRecord, runs
+from contextrender_bridge.engine.call.result_life import is_told_by_lives
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import POLICIES, policy_named
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import Miss, misses_of
-from contextrender_bridge.engine.replay.recorded import Stated, noted_step
 from contextrender_bridge.engine.replay.replayed_calls import (
     STEP_BYTES,
     ReplayedCall,
@@ -31,7 +29,6 @@ class CachedReplay(BranchReplay):
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         super().__init__(embedder, counter)
         self.steps = Steps(self)
-        self._stated = Stated(self)
         self._noted: dict[int, ReplayedCall] = {}
         self._misses: dict[int, tuple[Miss, ...]] = {}
         self._alone: dict[tuple[int, RenderSettings], ReplayedCall] = {}
@@ -48,7 +45,8 @@ class CachedReplay(BranchReplay):
         if (record := self.record_at(turn)) is None:
             (steps,) = self.steps.up_to([by_turn], turn, deadline)
             return steps[turn - 1] if len(steps) >= turn else None
-        step = noted_step(self, self._stated, turn, record)
+        pause()
+        step = recorded_call(self, turn, record)
         if turn <= len(self.invocations):
             self._noted[turn] = step
         return step
@@ -74,25 +72,22 @@ class CachedReplay(BranchReplay):
             self._alone[turn, settings] = step
         return step
 
-    def misses_at(
-        self, step: ReplayedCall, by_turn: SettingsByTurn, lives: Mapping[int, ResultLife]
-    ) -> tuple[Miss, ...]:
+    def misses_at(self, step: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
         """Return what a call lacked and why: by its results' lives, or else by its rendering."""
         if step.missed and step.turn not in self._misses:
             record = self.record_at(step.turn)
             if record is not None and is_told_by_lives(record):
-                self._misses[step.turn] = self._misses_recorded(step, record, lives)
+                self._misses[step.turn] = self._misses_recorded(step, record)
             else:
                 settings = record.settings if record else by_turn.at(step.turn)
                 rendered = self.render(self.history_before(step.messages), settings)
                 self._misses[step.turn] = misses_of(rendered, step.missed)
         return self._misses.get(step.turn, ())
 
-    def _misses_recorded(
-        self, step: ReplayedCall, record: CallRecord, lives: Mapping[int, ResultLife]
-    ) -> tuple[Miss, ...]:
+    def _misses_recorded(self, step: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
         """Return a recorded call's misses with the reasons that `explain` gives."""
         results = self.whole.results
+        lives = self.lives_of([lack.result for lack in step.missed])
         return tuple(
             Miss(
                 lack,
@@ -110,8 +105,35 @@ class CachedReplay(BranchReplay):
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         steps = len(self._noted) + len(self._misses) + len(self._alone)
-        kept = STEP_BYTES * steps + self._stated.nbytes
-        return super().nbytes + self.steps.nbytes + kept
+        return super().nbytes + self.steps.nbytes + STEP_BYTES * steps
+
+
+def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
+    """Return the call before a turn, as it was recorded."""
+    messages = past.messages_before(turn)
+    assert messages is not None
+    (complete, partial), needed = past.shown_at(messages), past.needed_at(turn)
+    before, output = past.total_before(turn - 1), past.output_of(turn)
+    return ReplayedCall(
+        turn,
+        messages,
+        record.results,
+        record.before,
+        record.after,
+        record.outside,
+        record.retained,
+        runs(complete),
+        runs(partial),
+        needed,
+        sum(result in complete for result in needed),
+        past.missing.get(messages, ()),
+        Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
+        Usage.of_prompt(record.full, before, output),
+        record.budget,
+        record.faulted,
+        record.model,
+        len(past.used_at(turn)),
+    )
 
 
 class ReplayCache:

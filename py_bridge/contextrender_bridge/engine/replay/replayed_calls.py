@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.call.call_record import Standing, runs
+from contextrender_bridge.engine.call.call_record import runs
+from contextrender_bridge.engine.call.missing_results import MissingResult
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
 from contextrender_bridge.engine.history.history import History
@@ -15,7 +16,7 @@ from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS
 from contextrender_bridge.engine.plan.selection import RenderedMessage, Selection
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
-from contextrender_bridge.engine.replay.misses import MissingResult, lacks_of
+from contextrender_bridge.engine.replay.misses import missing_in
 
 MOST_TRAILS = 3
 STEP_BYTES: Final = 2_000
@@ -198,10 +199,10 @@ def step_of(
         rendered.view.unbudgeted_tokens,
         rendered.text_tokens,
         runs(selection.complete),
-        runs(Standing.of(rendered).replaced),
+        runs(selection.partial),
         needed,
         sum(result in complete for result in needed),
-        lacks_of(past, rendered, turn),
+        missing_in(past, rendered, turn),
         usage,
         full,
         rendered.budget,
