@@ -146,7 +146,8 @@ def test_it_is_never_above_its_limit(
     ]
     made = written(spoken, results, LEAST_TOKENS)
     assert made.tokens <= LEAST_TOKENS
-    assert all(f"esult {r.position}" in made.text or len(said) > 20 for r in results)
+    if "older results are omitted" not in made.text:
+        assert all(f"esult {result.position}" in made.text for result in results)
 
 
 @given(LETTERS, st.integers(0, 90))
