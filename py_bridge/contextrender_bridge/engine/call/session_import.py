@@ -68,7 +68,7 @@ def _branch(data: Mapping[str, Any], number: int, lines: list[list[str]]) -> Exp
     """Return a branch; `lines` has the kinds of each earlier one's events, by message."""
     where = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
-    last = 0 if parent == ROOT else len(lines[parent]) - 1 if 0 <= parent < number else -1
+    last = 0 if parent == ROOT else len(lines[parent]) if 0 <= parent < number else -1
     if not 0 <= fork <= last:
         raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)
