@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
 
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
@@ -98,6 +99,14 @@ class CallRecord:
         """The same, small: what is not set is left out."""
         fields = self.fields()
         return {name: fields[name] for name in fields if fields[name] or name in ALWAYS}
+
+    @classmethod
+    def of_node(cls, fields: Mapping[str, Any]) -> Self | None:
+        """Return the call of a stored node's fields; None if the node is damaged."""
+        try:
+            return cls.from_json(fields) if isinstance(fields["messages"], int) else None
+        except (KeyError, TypeError, ValueError, InvalidRequest):
+            return None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
