@@ -25,14 +25,16 @@ test test-all: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready
 	$(PYTEST) -m "not slow" || $(AGAIN) -m "not slow"
 
-# Everything: the slow ones too, more generated examples, and PostgreSQL, the API and accounts over it.
+# Everything: the slow ones too, more generated examples, and the API,
+# accounts and a killed server over PostgreSQL.
 GENERATED := -m hypothesis tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
-ACCOUNTS := tests/server/accounts tests/server/limits/test_quotas.py
+OVER_POSTGRES := tests/api tests/server/accounts tests/server/limits/test_quotas.py \
+	tests/server/process/test_killed_agent.py
 test-all: test
 	.ci/get-programs
 	$(PYTEST) -m slow || $(AGAIN) -m slow
 	FUZZ_EXAMPLES=50 $(PYTEST) $(GENERATED) || FUZZ_EXAMPLES=50 $(AGAIN) $(GENERATED)
-	TEST_STORE=postgres $(PYTEST) tests/api $(ACCOUNTS) || TEST_STORE=postgres $(AGAIN) tests/api $(ACCOUNTS)
+	TEST_STORE=postgres $(PYTEST) $(OVER_POSTGRES) || TEST_STORE=postgres $(AGAIN) $(OVER_POSTGRES)
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
 # provider; 200 rows lost or damaged. CHAOS_SEED repeats a run.
