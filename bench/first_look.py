@@ -1,9 +1,10 @@
-"""Time to look at the newest call of a long session after a restart: `python -m bench.first_look [CALLS]`.
+"""Measure the first look at a long session: `python -m bench.first_look [CALLS]`.
 
-The session has that many model calls (5,000), rendered as an agent makes them. The server is
+`explain` and `get_call` are asked for the newest of that many model calls (5,000). The server is
 started again before each request, so that nothing of the session is in memory.
 """
 
+import logging
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ REPEATS = 3
 
 
 def main() -> None:
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
