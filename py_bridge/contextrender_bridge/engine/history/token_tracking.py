@@ -21,8 +21,8 @@ from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, co
 from contextrender_bridge.engine.text.transcript import Json, call_text
 from contextrender_bridge.engine.text.values import (
     Ids,
-    held_in,
     numbered,
+    tokens_by_part,
     tracked_runs,
     tracked_tokens,
 )
@@ -197,7 +197,7 @@ class Tracking:
             parts.append("")
             sizes.append(_NEVER)
         self.words.add(parts)
-        held = [tracked] if len(parts) == 1 else held_in(parts, runs)
+        held = [tracked] if len(parts) == 1 else tokens_by_part(parts, runs)
         ids = [self._ids[token] for tokens in held for token in tokens]
         reached = accumulate(map(len, held), initial=len(self.segment_ids.values))
         GrowableArray.extend_all(

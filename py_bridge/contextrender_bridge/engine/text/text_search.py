@@ -1,4 +1,4 @@
-"""What people look for: a query in a text, a failure, what a session is about."""
+"""Searches in texts: for a query, a failure, the subject of a session, a file's name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextrender_bridge.engine.text.tokens import content_text
 from contextrender_bridge.engine.text.transcript import Json
 
 AROUND: Final = 90
-"""Characters told before and after what was found."""
+"""Characters reported before and after a match."""
 LONGEST_FOUND: Final = 200
 MOST_COUNTED: Final = 1_000
 HEAD: Final = 2_000
@@ -34,7 +34,7 @@ _FAILURE = re.compile(
 
 
 class TextMatch(NamedTuple):
-    """What was found first, with the text around it, and how often it is there.
+    """The first match of a query, with the text around it, and the number of matches.
 
     `start` counts characters from the text's beginning; `places` goes up to `MOST_COUNTED`.
     """
@@ -47,15 +47,15 @@ class TextMatch(NamedTuple):
 
 
 class TextQuery:
-    """A text that is looked for as it is written, in capitals or not."""
+    """A query: a text that is looked for as it is written, ignoring case."""
 
     def __init__(self, text: str) -> None:
-        """Nothing is found everywhere, at the beginning."""
+        """Make a query. An empty one matches every text, at its beginning."""
         self._lower = text.lower()
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 
     def look_in(self, text: str) -> TextMatch | None:
-        """Its first place and how many there are; None where there is none."""
+        """Return the first match in a text and the number of matches, or None."""
         if not self._lower:
             return TextMatch(0, 0, "", "", text[: 2 * AROUND])
         lower = text.lower()
@@ -75,10 +75,10 @@ class TextQuery:
 
 
 def tells_failure(text: str, shell: str = "") -> bool:
-    """Whether a tool's result looks like that of a call that failed.
+    """Return whether a tool's result looks like that of a call that failed.
 
-    By its mark (`is_error` in the message's `shell`), or by what tools usually say at the beginning
-    or end of a text: an error's name, a traceback, a status.
+    The message's `shell` has the mark `is_error`, or the text begins or ends as tools report
+    failures: with an error's name, a traceback, a status.
     """
     ends = text[-TAIL:] if len(text) > HEAD else ""
     return bool(_FAILURE.search(text[:HEAD]) or (ends and _FAILURE.search(ends))) or MARK in shell
@@ -92,22 +92,22 @@ _FOLDER = re.compile(
     r"(?:working directory|<cwd>|cwd):? ?[`\"']?([/~][^\s`\"'<]*|[A-Z]:\\[^\n`\"'<]*)", re.I
 )
 _ADDED = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
-"""What agents put around a user's words, such as `<system-reminder>`."""
+"""A block that agents add to a user's words, such as `<system-reminder>`."""
 
 
 def opening_of(messages: Sequence[Json]) -> str:
-    """The folder's name, if a text says where the agent works, and the user's first words."""
+    """Return the working folder's name, if a text has it, and the user's first words."""
     folder = words = ""
     for message in messages:
         if message["role"] not in ("system", "developer", "user"):
             break
         text = content_text(message.get("content"))
-        if not folder and (found := _FOLDER.search(text[:LOOKED_AT])):
-            folder = re.split(r"[/\\]", found[1].rstrip("/\\."))[-1]
+        if not folder and (match := _FOLDER.search(text[:LOOKED_AT])):
+            folder = re.split(r"[/\\]", match[1].rstrip("/\\."))[-1]
         if not words and message["role"] == "user":
             words = " ".join(_ADDED.sub(" ", text[:LOOKED_AT]).split())
-    told = ": ".join(filter(None, (folder, words)))
-    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
+    opening = ": ".join(filter(None, (folder, words)))
+    return opening if len(opening) <= LONGEST else opening[: LONGEST - 1] + "…"
 
 
 _FILE_FIELD = re.compile(
@@ -120,12 +120,12 @@ _FILE = re.compile(
 
 
 def file_named(arguments: str) -> str:
-    """The file that a call's arguments name first, in a field of its own or in a command."""
+    """Return the file that a call's arguments name first, in a field or in a command."""
     head = arguments[:HEAD]
     if field := _FILE_FIELD.search(head):
         try:
             return str(json.loads(field[1]))
         except ValueError:
             return field[1].strip('"')
-    found = _FILE.search(head)
-    return found[0] if found else ""
+    match = _FILE.search(head)
+    return match[0] if match else ""

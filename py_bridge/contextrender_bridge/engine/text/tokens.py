@@ -49,14 +49,14 @@ class TokenCounter:
     """
 
     def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
-        """Loads `encoding`; raises ValueError when tiktoken does not know it."""
+        """Load `encoding`. Raise ValueError if tiktoken does not know it."""
         self.encoding = encoding
         self._codec = _codec(encoding)
         self._latest: tuple[str, list[int]] = "", []
         """The last text and its tokens: a result is counted, then split into segments."""
 
     def text(self, text: str) -> int:
-        """Tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
+        """Count the tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
 
         A longer text is counted in pieces cut where a token surely ends (before a line break or a
         space-led word), so the sum is still tiktoken's; only a run of `PIECE_CHARS` characters
@@ -67,7 +67,7 @@ class TokenCounter:
         return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
 
     def spread(self, text: str, ends: Sequence[int]) -> list[int]:
-        """Tokens of each part of `text` between these ends, the last of which is the text's.
+        """Count the tokens of each part of `text`; each of `ends` is the end of a part.
 
         The text is read once: a token that begins in one part and ends in another counts in the
         first, so the sum is that of `text` alone, and a part counted alone may have a few more.
@@ -88,14 +88,14 @@ class TokenCounter:
         return counts
 
     def _tokens(self, text: str) -> list[int]:
-        known, tokens = self._latest
-        if known is not text:
+        latest_text, tokens = self._latest
+        if latest_text is not text:
             tokens = self._codec.encode_ordinary(text)
             self._latest = text, tokens
         return tokens
 
     def message(self, message: Mapping[str, Any]) -> int:
-        """Tokens of one chat message, its tool calls included."""
+        """Count the tokens of one chat message, its tool calls included."""
         content = message.get("content")
         total = self.text(content_text(content))
         if isinstance(content, list):
@@ -105,32 +105,32 @@ class TokenCounter:
         return total + sum(self.call(call) for call in message.get("tool_calls") or ())
 
     def call(self, tool_call: Mapping[str, Any]) -> int:
-        """Tokens of one tool call."""
+        """Count the tokens of one tool call."""
         name, arguments = call_parts(tool_call)
         return CALL_OVERHEAD + self.text(name) + self.text(arguments)
 
     def cut(self, text: str, limit: int) -> str:
-        """The longest prefix of `text` found whose count is at most `limit` tokens."""
+        """Return the first tokens of `text`, as many as fit `limit`, as text."""
         if limit <= 0:
             return ""
         if self.text(text) <= limit:
             return text
-        kept, spent = [], 0
+        parts, token_count = [], 0
         for piece in _pieces(text, PIECE_CHARS):
             tokens = self._tokens(piece)
-            if spent + len(tokens) > limit:
-                kept.append(self._codec.decode(tokens[: limit - spent], errors="ignore"))
+            if token_count + len(tokens) > limit:
+                parts.append(self._codec.decode(tokens[: limit - token_count], errors="ignore"))
                 break
-            kept.append(piece)
-            spent += len(tokens)
-        prefix = "".join(kept)
+            parts.append(piece)
+            token_count += len(tokens)
+        prefix = "".join(parts)
         while self.text(prefix) > limit:
             prefix = prefix[:-1]
         return prefix
 
 
 def counter_for(model: str | None) -> TokenCounter:
-    """The shared counter of a model, by tiktoken's own model map.
+    """Return the shared counter of a model, by tiktoken's own model map.
 
     A LiteLLM provider prefix (`openai/gpt-4o`) is ignored. An unknown model, or one whose
     encoding is not shipped offline, counts as `o200k_base`.
@@ -145,7 +145,7 @@ def counter_for(model: str | None) -> TokenCounter:
 
 
 def content_text(content: object) -> str:
-    """The text of a message's content: a string, None, or content parts.
+    """Return the text of a message's content: a string, None, or content parts.
 
     Parts are joined by line breaks; a part without text of its own gives its JSON text, a media
     part nothing.
@@ -160,7 +160,7 @@ def content_text(content: object) -> str:
 
 
 def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
-    """The name and the arguments' text of an OpenAI tool call; absent ones are empty."""
+    """Return the name and the arguments' text of an OpenAI tool call, each empty if absent."""
     body = tool_call.get("function") or tool_call.get("custom") or {}
     name = str(body.get("name") or "")
     arguments = body.get("arguments", body.get("input"))
@@ -175,12 +175,12 @@ def arguments_of(message: Mapping[str, Any], call: int) -> str:
 
 
 def json_text(value: object) -> str:
-    """Compact JSON of `value`, keys in their order, characters unescaped."""
+    """Return `value` as compact JSON, keys in their order, characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def well_formed(text: str) -> str:
-    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    """Return `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -193,7 +193,7 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    """tiktoken's codec, from the shipped file where there is one; special tokens are plain text."""
+    """Load tiktoken's codec, from a shipped file if there is one. Special tokens are plain text."""
     if encoding not in _SHIPPED:
         return tiktoken.get_encoding(encoding)
     pattern, ranks = encoding_of(_SHIPPED[encoding])
@@ -218,7 +218,7 @@ def _part_text(part: object) -> str:
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
-    """`text` in order, in pieces of at most `size` characters, cut at token boundaries."""
+    """Yield `text` in pieces of at most `size` characters, cut at token boundaries."""
     start = 0
     while len(text) - start > size:
         end = start + size

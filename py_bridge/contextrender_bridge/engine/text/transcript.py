@@ -30,7 +30,7 @@ _ROLES: dict[str, Role] = {
     "assistant": "assistant",
     "tool": "tool",
 }
-_HELD = "\x00held apart"
+_PLACEHOLDER = "\x00held apart"
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,9 +53,9 @@ class Event:
 
 
 def check_messages(messages: Sequence[object], start: int) -> None:
-    """Raises InvalidRequest naming the first message that is not an OpenAI chat message.
+    """Raise InvalidRequest that names the first message that is not an OpenAI chat message.
 
-    `start` is the position of the first one, for the sentence. Never quotes contents.
+    `start` is the position of the first message. The error never quotes contents.
     """
     for position, message in enumerate(messages, start):
         problem = _problem(message)
@@ -64,7 +64,7 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
-    """The events of one checked message: the message or result itself, then its calls in order."""
+    """Return the events of a checked message: the message or result itself, then its calls."""
     role = _ROLES[message["role"]]
     text, shell = _hold_apart(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
@@ -95,9 +95,9 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
 
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
-    """The original message of an event, with those of its tool calls that are given."""
+    """Return the original message of an event, with the tool calls that are given."""
     message = _put_back(text, shell, "content")
-    if message["role"] == "assistant" and message.get("tool_calls") == _HELD:
+    if message["role"] == "assistant" and message.get("tool_calls") == _PLACEHOLDER:
         if calls:
             message["tool_calls"] = list(calls)
         else:
@@ -106,7 +106,7 @@ def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
 
 
 def restore_call(text: str, shell: str) -> Json:
-    """The original tool call of an event."""
+    """Return the original tool call of an event."""
     call: Json = json.loads(shell)
     _, body_key, argument_key = _call_shape(call)
     call[body_key] = _put_back(text, call[body_key], argument_key)
@@ -114,34 +114,37 @@ def restore_call(text: str, shell: str) -> Json:
 
 
 def operation_text(event: Event) -> str:
-    """What an operation says: an assistant's text, or a call's name and arguments."""
+    """Return the text of an operation: an assistant's text, or a call's name and arguments."""
     return call_text(event.name, event.text) if event.kind == "call" else event.text
 
 
 def call_text(name: str, arguments: str) -> str:
-    """A tool call as one text: its name counts as part of it."""
+    """Return a tool call as one text: its name, then its arguments."""
     return f"{name} {arguments}"
 
 
 def digest_after(prefix: str, message: Mapping[str, Any]) -> str:
-    """The digest of a transcript that had `prefix` as its digest, after one more message."""
+    """Return the digest of a transcript after one more message; `prefix` is its digest before."""
     canonical = json.dumps(message, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{prefix}\n{canonical}".encode()).hexdigest()[:32]
 
 
 def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The digests of a transcript that had `prefix` as its digest, after each further message."""
+    """Return the digest of a transcript after each message; `prefix` is its digest before all."""
     return list(accumulate(messages, digest_after, initial=prefix))[1:]
 
 
 def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
-    """The text under `key` and the JSON of the rest. Tool calls have events of their own."""
+    """Return the text under `key`, and the JSON of the other fields without tool calls.
+
+    Tool calls have events of their own.
+    """
     shell = dict(fields)
     value = fields.get(key)
     if isinstance(value, str):
-        shell[key] = _HELD
+        shell[key] = _PLACEHOLDER
     if shell.get("tool_calls") and shell.get("role") == "assistant":
-        shell["tool_calls"] = _HELD
+        shell["tool_calls"] = _PLACEHOLDER
     if isinstance(value, str):
         return value, json.dumps(shell)
     if key == "content":
@@ -150,15 +153,18 @@ def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
 
 
 def _put_back(text: str, shell: str, key: str) -> Json:
-    """What was held apart under `key`; elsewhere the same words are the caller's own."""
+    """Return the fields of a shell with the text back under `key`.
+
+    Under another key the placeholder is text of the caller.
+    """
     fields: Json = json.loads(shell)
-    if fields.get(key) == _HELD:
+    if fields.get(key) == _PLACEHOLDER:
         fields[key] = text
     return fields
 
 
 def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """A call's type, and where its name and arguments are."""
+    """Return a call's type, the key of its body, and the key of the arguments in that body."""
     if call.get("type") == "custom":
         return "custom", "custom", "input"
     return "function", "function", "arguments"

@@ -15,14 +15,14 @@ BYTES_A_CHARACTER: Final = 4
 
 
 class TextCache[T]:
-    """Calls `function`, and keeps its values with their texts; safe between threads."""
+    """A cache of the values of a function of texts. Threads may share it."""
 
     def __init__(self, function: Callable[[str], T], limit: int) -> None:
-        """Keeps texts of at most `limit` bytes together, with their values."""
+        """Cache the values of `function`. Texts and values take at most `limit` bytes together."""
         self.limit = limit
         self._function = function
         self._guard = threading.Lock()
-        self._held: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
         self._characters = 0
 
     @property
@@ -31,26 +31,28 @@ class TextCache[T]:
         return BYTES_A_CHARACTER * self._characters
 
     def __call__(self, text: str) -> T:
-        """The function's value."""
+        """Return the function's value for a text."""
         return self.each((text,))[0]
 
     def each(self, texts: Sequence[str]) -> list[T]:
-        """The function's value of each."""
-        held = self._held
+        """Return the function's value for each text."""
+        cached = self._values
         with self._guard:
-            found = {text: held[text] for text in texts if text in held}
-            for text in found:
-                held.move_to_end(text)
-        fresh = {text: self._function(text) for text in dict.fromkeys(texts) if text not in found}
+            values = {text: cached[text] for text in texts if text in cached}
+            for text in values:
+                cached.move_to_end(text)
+        new_values = {
+            text: self._function(text) for text in dict.fromkeys(texts) if text not in values
+        }
         with self._guard:
-            for text, value in fresh.items():
-                if text not in held:  # else another thread was first
-                    held[text] = value
+            for text, value in new_values.items():
+                if text not in cached:  # else another thread was first
+                    cached[text] = value
                     self._characters += len(text)
-            while held and self.nbytes > self.limit:
-                self._characters -= len(held.popitem(last=False)[0])
-        found |= fresh
-        return [found[text] for text in texts]
+            while cached and self.nbytes > self.limit:
+                self._characters -= len(cached.popitem(last=False)[0])
+        values |= new_values
+        return [values[text] for text in texts]
 
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
@@ -62,7 +64,7 @@ CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
 
 
 def unescape(text: str) -> str:
-    r"""The text with the two-character escapes `\n` `\t` `\r` `\\` read as white space.
+    r"""Replace the two-character escapes `\n` `\t` `\r` `\\` of a text by spaces.
 
     Results and call arguments are often JSON text, where `\nname` would hide `name`.
     """
@@ -70,18 +72,18 @@ def unescape(text: str) -> str:
 
 
 def extract_values(text: str) -> set[str]:
-    """The distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
+    """Return the distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
 
     A value has at least 6 characters after its leading and trailing `.` `-` `_` are stripped,
     at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
     """
-    found = set(_CANDIDATE.findall(unescape(text)))
+    candidates = set(_CANDIDATE.findall(unescape(text)))
     # Letters alone are distinctive when one after the first is a capital.
-    return {value for value in found if not value.isalpha() or not value[1:].islower()}
+    return {value for value in candidates if not value.isalpha() or not value[1:].islower()}
 
 
 def extract_words(text: str) -> set[str]:
-    """The distinct words that recall follows (`docs/method.md`, Measures).
+    """Return the distinct words that recall follows (`docs/method.md`, Measures).
 
     A word has 6 or more letters, digits or underscores, at least one uppercase or `_`.
     """
@@ -100,40 +102,46 @@ _BETWEEN: Final = re.compile(r"[.\-]")
 
 
 def tracked_tokens(text: str) -> set[str]:
-    """Values by Tool-Flow Analysis, and the tokens that recall follows."""
+    """Return the values by Tool-Flow Analysis, and the words that recall follows."""
     return set().union(*tracked_runs(text).values())
 
 
 def numbered(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
-    """The same by number, for texts that call after call shows; and those without a number yet."""
+    """Return a cache of the numbers of a text's tracked tokens, and of its tokens without a number.
+
+    Calls show the same texts again and again, so these are cached.
+    """
 
     def read(text: str) -> tuple[Ids, list[str]]:
         tokens = tracked_tokens(text)
-        known = [number for token in tokens if (number := ids.get(token)) is not None]
-        return np.array(known, np.int32), [token for token in tokens if token not in ids]
+        token_ids = [number for token in tokens if (number := ids.get(token)) is not None]
+        return np.array(token_ids, np.int32), [token for token in tokens if token not in ids]
 
     return TextCache(read, MOST_BYTES)
 
 
 def tracked_runs(text: str) -> dict[str, frozenset[str]]:
-    """A text's tracked tokens by the runs of the characters they are made of, for `held_in`."""
+    """Return the tracked tokens of each run of a text: of characters that tokens are made of.
+
+    `tokens_by_part` reads them.
+    """
     runs = set(_RUN.findall(unescape(text)))
     return {run: tokens for run in runs if (tokens := _tokens_of(run))}
 
 
-def held_in(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> list[set[str]]:
-    """The tracked tokens of each part of the text that has these runs; one cut in two is in none.
+def tokens_by_part(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> list[set[str]]:
+    """Return the tracked tokens of each part of a text with these runs.
 
-    The parts are read at once: they are many, and short.
+    A token that is cut in two is in no part. The parts are many and short, so one pass reads all.
     """
-    found: list[set[str]] = [set()]
+    tokens: list[set[str]] = [set()]
     marked = _END.join(part.replace(_END, " ") for part in parts)
     for run in _RUN_OR_END.findall(unescape(marked)):
         if run in runs:
-            found[-1] |= runs[run]
+            tokens[-1] |= runs[run]
         elif run == _END:
-            found.append(set())
-    return found
+            tokens.append(set())
+    return tokens
 
 
 def _tokens_of(run: str) -> frozenset[str]:
@@ -141,15 +149,15 @@ def _tokens_of(run: str) -> frozenset[str]:
 
 
 def _of_run(run: str) -> frozenset[str]:
-    """What `extract_values` and `extract_words` find in a run, at a third of their time."""
+    """Return what `extract_values` and `extract_words` find in a run, in a third of their time."""
     if run.isalpha() and run[1:].islower():
         return frozenset({run} if len(run) >= SHORTEST and run[0].isupper() else ())
     words = {word for word in _BETWEEN.split(run) if len(word) >= SHORTEST}
-    found = {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
+    tokens = {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
     value = run.strip("._-")
     if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
-        found.add(value)
-    return frozenset(found)
+        tokens.add(value)
+    return frozenset(tokens)
 
 
 LONGEST_KNOWN: Final = 64
