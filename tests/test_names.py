@@ -54,7 +54,7 @@ LEFT: dict[str, int] = {
     "clients": 10,
     "contextrender_bridge": 40,
     "dialects": 160,
-    "engine": 755,
+    "engine": 720,
     "evaluation": 270,
     "nodes": 5,
     "proxy": 230,

@@ -1,4 +1,4 @@
-"""A history from the events stored of it."""
+"""Decoding of stored events: into a history, and into the original messages."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,56 +20,64 @@ from contextrender_bridge.engine.text.transcript import (
 Fields = Mapping[str, Any]
 
 
-Drawn = Mapping[int, Sequence[tuple[int, list[str]]]]
-"""By operation what it drew on, each result by its event's number: a branch's Reuse edges."""
+StoredUses = Mapping[int, Sequence[tuple[int, list[str]]]]
+"""The Reuse edges of a branch by operation: the event number of each result, and its values."""
 
 
 def append_stored(
-    history: History, stored: Iterable[Fields], embed_model: str, drawn: Drawn | None = None
+    history: History,
+    rows: Iterable[Fields],
+    embed_model: str,
+    stored_uses: StoredUses | None = None,
 ) -> None:
-    """Appends events given by the fields of their nodes, in order; `drawn` or else traced anew.
+    """Append the events whose node fields are `rows`, in order, to a history.
 
-    Vectors of another model than `embed_model` are left out, to be made anew when needed.
+    Their reuse is `stored_uses`, or is traced again without these. Vectors of another model than
+    `embed_model` are left out; they are made again when they are needed.
     """
     history.vectors.use_model(embed_model)
-    for _, group in groupby(stored, key=lambda fields: fields["position"]):
-        rows = list(group)
-        events = [_event(fields, index) for index, fields in enumerate(rows, -1)]
+    for _, group in groupby(rows, key=lambda fields: fields["position"]):
+        message_rows = list(group)
+        events = [_event(fields, index) for index, fields in enumerate(message_rows, -1)]
         first = history.events
-        time = rows[0].get("timestamp", 0.0)
-        history.append(events, rows[0]["digest"], _message(events), time)
-        if drawn is None:
+        time = message_rows[0].get("timestamp", 0.0)
+        history.append(events, message_rows[0]["digest"], _message(events), time)
+        if stored_uses is None:
             history.trace(first, events)
         else:
-            _credit(history, first, events, drawn)
-        if rows[0].get("embedding") and rows[0]["embedding_model"] == embed_model:
-            history.vectors.put(len(history.results) - 1, decode_vector(rows[0]["embedding"]))
+            _credit(history, first, events, stored_uses)
+        if message_rows[0].get("embedding") and message_rows[0]["embedding_model"] == embed_model:
+            history.vectors.put(
+                len(history.results) - 1, decode_vector(message_rows[0]["embedding"])
+            )
 
 
-def _credit(history: History, first: int, events: Sequence[Event], drawn: Drawn) -> None:
+def _credit(history: History, first: int, events: Sequence[Event], stored_uses: StoredUses) -> None:
     for number, event in enumerate(events, first):
         if event.kind == "result":
             history.reuse.observe_result(event.text)
-        for source, values in sorted(drawn.get(number, ())):
+        for source, values in sorted(stored_uses.get(number, ())):
             result = bisect_left(history.results.event, source)
             if result == len(history.results.event):
                 continue  # the edge was damaged, or leads to what was lost
             history.reuse.credit(Use(number, result, tuple(values)))
 
 
-def stored_messages(stored: Iterable[Fields]) -> tuple[list[Json], list[float]]:
-    """The original messages of stored events, in order, and when each was recorded."""
+def stored_messages(rows: Iterable[Fields]) -> tuple[list[Json], list[float]]:
+    """Return the original messages of stored events, in order, and the time of each in seconds."""
     messages: list[Json] = []
     timestamps: list[float] = []
-    for _, group in groupby(stored, key=lambda fields: fields["position"]):
-        rows = list(group)
-        messages.append(_message([_event(fields, index) for index, fields in enumerate(rows, -1)]))
-        timestamps.append(rows[0]["timestamp"])
+    for _, group in groupby(rows, key=lambda fields: fields["position"]):
+        message_rows = list(group)
+        messages.append(
+            _message([_event(fields, index) for index, fields in enumerate(message_rows, -1)])
+        )
+        timestamps.append(message_rows[0]["timestamp"])
     return messages, timestamps
 
 
 def kind_of(fields: Fields) -> str:
-    """What an event is: "result", "call", or the role of a message."""
+    """Return the kind of an event: "result", "call", or the role of a message."""
     return "result" if "embedding" in fields else fields.get("role", "call")
 
 
@@ -101,23 +109,26 @@ def _message(events: list[Event]) -> Json:
     )
 
 
-def readable_part(stored: Sequence[Fields | None], first: int) -> list[Fields]:
-    """Return the events before the first that is missing or none; the first has number `first`."""
-    found: list[Fields] = []
-    for number, fields in enumerate(stored, first):
+def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
+    """Return the events before the first row that is missing or no event.
+
+    The first row has event number `first`.
+    """
+    events: list[Fields] = []
+    for number, fields in enumerate(rows, first):
         if fields is None or not is_event(fields, number):
             break
-        found.append(fields)
-    return found
+        events.append(fields)
+    return events
 
 
-def intact_part(stored: Sequence[Fields | None], first: int, before: str) -> list[Fields]:
-    """Return the events of the messages before the first that is unlike its digest or incomplete.
+def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[Fields]:
+    """Return the events before the first message that is incomplete or does not match its digest.
 
-    `before` is the digest of what comes before the event with number `first`.
+    `before` is the digest of the transcript before the event with number `first`.
     """
     intact: list[Fields] = []
-    for _, group in groupby(readable_part(stored, first), key=lambda fields: fields["position"]):
+    for _, group in groupby(readable_part(rows, first), key=lambda fields: fields["position"]):
         message = list(group)
         if not is_intact(message, before):
             break
@@ -127,7 +138,7 @@ def intact_part(stored: Sequence[Fields | None], first: int, before: str) -> lis
 
 
 def is_event(fields: Fields, number: int) -> bool:
-    """Whether they are those of an event of that number, as far as types tell."""
+    """Return whether the fields have the number and the types of such an event."""
     return (
         fields.get("number") == number
         and isinstance(fields.get("position"), int)
@@ -139,7 +150,10 @@ def is_event(fields: Fields, number: int) -> bool:
 
 
 def is_intact(message: Sequence[Fields], before: str) -> bool:
-    """Whether a message's events restore what its digest was taken of, after that digest."""
+    """Return whether a message's events restore a message that matches its digest.
+
+    `before` is the digest of the transcript before the message.
+    """
     try:
         (restored,), _ = stored_messages(message)
         return bool(digest_after(before, restored) == message[0]["digest"])

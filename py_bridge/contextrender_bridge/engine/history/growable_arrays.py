@@ -29,17 +29,17 @@ class GrowableArray:
         return self._array.nbytes
 
     def first(self, count: int) -> "GrowableArray":
-        """The first `count` numbers, as an array of its own that shares them until it grows."""
-        found = GrowableArray.__new__(GrowableArray)
-        found._array = found.values = self.values[:count]
-        return found
+        """Return an array of the first `count` numbers. It shares their memory until it grows."""
+        head = GrowableArray.__new__(GrowableArray)
+        head._array = head.values = self.values[:count]
+        return head
 
     def append(self, number: float) -> None:
-        """Adds one number."""
+        """Append one number."""
         self.extend((number,))
 
     def extend(self, numbers: Any) -> None:
-        """Adds a sequence of numbers."""
+        """Append a sequence of numbers."""
         start = len(self.values)
         stop = start + len(numbers)
         if stop > len(self._array):
@@ -50,15 +50,15 @@ class GrowableArray:
 
     @staticmethod
     def extend_all(*those: tuple["GrowableArray", Any]) -> None:
-        """Adds to each of several arrays its own sequence."""
+        """Append to each of several arrays a sequence of its own."""
         for array, numbers in those:
             array.extend(numbers)
 
     @staticmethod
     def bytes_in(holder: object) -> int:
-        """What all of an object's arrays hold."""
-        held = vars(holder).values()
-        return sum(each._array.nbytes for each in held if isinstance(each, GrowableArray))
+        """Return the memory of all of an object's arrays, in bytes."""
+        fields = vars(holder).values()
+        return sum(each._array.nbytes for each in fields if isinstance(each, GrowableArray))
 
 
 type Vectors = NDArray[np.float32]
@@ -66,7 +66,7 @@ type Vectors = NDArray[np.float32]
 
 
 def unit(vector: Vectors) -> Vectors:
-    """`vector` of shape (d,) scaled to length 1; all zero when it has no finite direction."""
+    """Return `vector` of shape (d,) scaled to length 1; all zero if it has no finite direction."""
     wide = vector.astype(np.float64)
     length = float(np.sqrt(np.sum(wide * wide)))
     if not np.isfinite(length) or length == 0.0:
@@ -75,13 +75,13 @@ def unit(vector: Vectors) -> Vectors:
 
 
 def encode_vector(vector: Vectors) -> bytes:
-    """`vector` of shape (d,) as little-endian float32."""
+    """Return `vector` of shape (d,) as little-endian float32."""
     return vector.astype("<f4").tobytes()
 
 
-def decode_vector(stored: bytes) -> Vectors:
-    """The vector `encode_vector` wrote; raises ValueError for anything else."""
-    return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+def decode_vector(encoded: bytes) -> Vectors:
+    """Return the vector that `encode_vector` wrote. Raise ValueError for anything else."""
+    return np.frombuffer(encoded, dtype="<f4").astype(np.float32)
 
 
 class VectorTable:
@@ -106,11 +106,11 @@ class VectorTable:
 
     @property
     def count(self) -> int:
-        """How many rows are present."""
+        """The number of rows that are present."""
         return int(self._present.sum())
 
     def use_model(self, model: str) -> None:
-        """Drops every row unless they are this model's."""
+        """Drop every row unless the rows are of this model."""
         if model != self.model:
             self.model = model
             self.task = None
@@ -119,7 +119,7 @@ class VectorTable:
             self._present = np.zeros(0, np.bool_)
 
     def put(self, result: int, vector: Vectors) -> None:
-        """Sets the unit vector of a result, shape (d,)."""
+        """Store the unit vector of a result, shape (d,)."""
         if self._rows.shape[1] != len(vector):
             self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
             self._present[:] = False
@@ -136,11 +136,11 @@ class VectorTable:
         self._present[result] = True
 
     def encoded_unsaved(self) -> dict[int, bytes]:
-        """The rows not stored yet, as they are stored, by result number."""
+        """Return the encoded rows that are not stored yet, by result number."""
         return {result: encode_vector(self._rows[result]) for result in sorted(self.unsaved)}
 
     def first(self, count: int) -> Self:
-        """A copy of the first rows."""
+        """Return a copy of the first `count` rows."""
         copied = type(self)()
         copied.model, copied.task = self.model, self.task
         copied.unsaved = {result for result in self.unsaved if result < count}
@@ -149,13 +149,13 @@ class VectorTable:
         return copied
 
     def missing(self, count: int) -> list[int]:
-        """Which of the first `count` results have no vector yet."""
+        """Return which of the first `count` results have no vector yet."""
         present = self._present[:count]
         absent = [int(i) for i in np.flatnonzero(~present)]
         return absent + list(range(len(present), count))
 
     def matrix(self, count: int) -> Vectors:
-        """The vectors of the first `count` results, shape (count, d); absent ones are zero."""
+        """Return the vectors of the first `count` results, (count, d); absent ones are zero."""
         rows = self._rows[:count]
         if len(rows) == count:
             return rows

@@ -52,7 +52,7 @@ class ReuseIndex:
         return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
 
     def drawn_in(self, first: int, stop: int) -> set[int]:
-        """The results that operations drew on, those from event `first` up to `stop`."""
+        """Return the results that the operations from event `first` up to `stop` drew on."""
         return {use.result for use in self.uses_in(first, stop)}
 
     def uses_in(self, first: int, stop: int) -> list[Use]:
@@ -62,16 +62,16 @@ class ReuseIndex:
         return self.uses[start:end]
 
     def observe_result(self, text: str) -> set[str]:
-        """Adds the next tool result; the values it holds."""
+        """Add the next tool result, and return its values."""
         result = len(self._scores)
         self._scores.append(0.0)
         values = extract_values(text)
         new = values.difference(self._ids)
         for value in values - new:
-            known = self._ids[value]
-            self._holders[known] += 1
-            if self._matches[known]:
-                self._stale.add(self._first[known])
+            number = self._ids[value]
+            self._holders[number] += 1
+            if self._matches[number]:
+                self._stale.add(self._first[number])
         self._ids.update(zip(new, count(len(self._first)), strict=False))
         self._first.extend(repeat(result, len(new)))
         self._holders.extend(repeat(1, len(new)))
@@ -79,15 +79,15 @@ class ReuseIndex:
         return values
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
-        """Credits the next operation's values to the first earlier result that holds each."""
+        """Credit each value of the next operation to the first earlier result that holds it."""
         by_result: dict[int, list[str]] = {}
         for value in extract_values(text):
-            known = self._ids.get(value)
-            if known is not None:
-                result = self._first[known]
+            number = self._ids.get(value)
+            if number is not None:
+                result = self._first[number]
                 by_result.setdefault(result, []).append(value)
-                self._matches[known] += 1
-                self._credited.setdefault(result, set()).add(known)
+                self._matches[number] += 1
+                self._credited.setdefault(result, set()).add(number)
                 self._stale.add(result)
         uses = [
             Use(operation, result, tuple(sorted(by_result[result]))) for result in sorted(by_result)
@@ -96,39 +96,41 @@ class ReuseIndex:
         return uses
 
     def credit(self, use: Use) -> None:
-        """Credits a use found before, as the graph keeps it; one of a value that no result holds
-        was damaged there, and is left out."""
+        """Credit a use that the graph has stored.
+
+        A use of a value that no result holds is damaged, and is left out.
+        """
         if not all(isinstance(value, str) and value in self._ids for value in use.values):
             return
         for value in use.values:
-            known = self._ids[value]
-            self._matches[known] += 1
-            self._credited.setdefault(use.result, set()).add(known)
+            number = self._ids[value]
+            self._matches[number] += 1
+            self._credited.setdefault(use.result, set()).add(number)
         self._stale.add(use.result)
         self.uses.append(use)
 
     def scores(self) -> list[float]:
-        """c of every result before the next invocation: the sum over its matches of 1/n(value).
+        """Return c of every result before the next call: the sum of 1/n(value) over its matches.
 
         Exactly rounded, so it does not depend on the order in which the index was filled.
         """
         for result in self._stale:
             self._scores[result] = fsum(
-                self._matches[known] / self._holders[known] for known in self._credited[result]
+                self._matches[number] / self._holders[number] for number in self._credited[result]
             )
         self._stale.clear()
         return self._scores
 
     def holders(self, values: Iterable[str]) -> dict[str, int]:
-        """n of each value: how many of the results so far contain it."""
+        """Return n of each value: the number of results so far that contain it."""
         return {value: self._holders[self._ids[value]] for value in values if value in self._ids}
 
     def first_holder(self, value: str) -> int:
-        """The first result that holds a value which some result does."""
+        """Return the first result that holds a value. Some result has to hold it."""
         return int(self._first[self._ids[value]])
 
     def used_values(self, result: int) -> list[str]:
-        """The values of a result that operations have matched so far."""
+        """Return the values of a result that operations have matched so far."""
         credited = self._credited.get(result)
         if not credited:
             return []
@@ -140,7 +142,7 @@ class RememberingReuse(ReuseIndex):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held, self._held_until = GrowableArray(np.int32), GrowableArray()
+        self._values_held, self._held_until = GrowableArray(np.int32), GrowableArray()
         self._matched, self._drawn_on = GrowableArray(np.int32), GrowableArray(np.int32)
         self._matched_until = GrowableArray()
 
@@ -150,29 +152,29 @@ class RememberingReuse(ReuseIndex):
         return super().nbytes + GrowableArray.bytes_in(self)
 
     def observe_result(self, text: str) -> set[str]:
-        """Adds the next tool result."""
+        """Add the next tool result, and return its values."""
         values = super().observe_result(text)
-        self._held.extend([self._ids[value] for value in values])
-        self._held_until.append(len(self._held))
+        self._values_held.extend([self._ids[value] for value in values])
+        self._held_until.append(len(self._values_held))
         return values
 
     def until(self, events: int, results: int) -> "EarlierReuse":
-        """The index as it was after so many events and results."""
+        """Return the index as it was after so many events and results."""
         self._note_matches()
-        held = int(self._held_until.values[results - 1]) if results else 0
+        held_count = int(self._held_until.values[results - 1]) if results else 0
         uses = bisect_left(self.uses, events, key=lambda use: use.operation)
         matched = int(self._matched_until.values[uses - 1]) if uses else 0
         return EarlierReuse(
             self.uses[:uses],
             self._ids,
-            np.bincount(self._held.values[:held], minlength=len(self._first)),
+            np.bincount(self._values_held.values[:held_count], minlength=len(self._first)),
             self._matched.values[:matched],
             self._drawn_on.values[:matched],
             results,
         )
 
     def _note_matches(self) -> None:
-        """Notes the values of what was used since it was asked last."""
+        """Append the matches of the uses that came since the last call of this."""
         for use in self.uses[len(self._matched_until) :]:
             self._matched.extend([self._ids[value] for value in use.values])
             self._drawn_on.extend([use.result] * len(use.values))
@@ -180,7 +182,7 @@ class RememberingReuse(ReuseIndex):
 
 
 class EarlierReuse(ReuseIndex):
-    """How an index was earlier, for reading alone.
+    """An index as it was earlier, for reading alone.
 
     `holders` are by value, `matched` and `drawn_on` the value and result of each match so far.
     """
@@ -204,7 +206,7 @@ class EarlierReuse(ReuseIndex):
         return self._results
 
     def scores(self) -> list[float]:
-        """c of every result, exactly rounded: as `ReuseIndex.scores` gives it."""
+        """Return c of every result, exactly rounded, as `ReuseIndex.scores` does."""
         if self._known_scores is None:
             self._known_scores = self._summed()
         return self._known_scores
@@ -227,10 +229,10 @@ class EarlierReuse(ReuseIndex):
         return scores
 
     def holders(self, values: Iterable[str]) -> dict[str, int]:
-        """n of each value: how many of the results so far contain it."""
+        """Return n of each value: the number of results so far that contain it."""
         numbers = {value: self._ids[value] for value in values if value in self._ids}
         return {value: int(self._held_by[number]) for value, number in numbers.items()}
 
     def used_values(self, result: int) -> list[str]:
-        """The values of a result that operations had matched."""
+        """Return the values of a result that operations had matched."""
         return sorted({value for use in self.uses if use.result == result for value in use.values})

@@ -24,7 +24,7 @@ from contextrender_bridge.engine.call.render_call import (
 )
 from contextrender_bridge.engine.call.result_life import LifeChange, ResultLife
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
-from contextrender_bridge.engine.history.event_decoding import Drawn, Fields, append_stored
+from contextrender_bridge.engine.history.event_decoding import Fields, StoredUses, append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.history_snapshot import (
     RememberingTracking,
@@ -81,7 +81,7 @@ class BranchReplay:
         self._needed: dict[int, list[int]] = {}
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._followed: dict[RenderSettings, Selection] = {}
-        self._drawn: Drawn | None = None
+        self._drawn: StoredUses | None = None
         self.calls: dict[int, CallRecord] = {}
         self.missing: dict[int, tuple[MissingResult, ...]] = {}
         self.chain = SelectionChain()
@@ -106,7 +106,7 @@ class BranchReplay:
         """The number of the call that would be made now."""
         return len(self.invocations) + 1
 
-    def extend(self, stored: Iterable[Fields], first: int, drawn: Drawn | None = None) -> None:
+    def extend(self, stored: Iterable[Fields], first: int, drawn: StoredUses | None = None) -> None:
         """Appends the fields of events from number `first` on; those known already are skipped.
 
         `drawn` are the uses the graph holds of them; without it they are traced anew.
