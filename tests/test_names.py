@@ -49,7 +49,7 @@ LEFT: dict[str, int] = {
     "adapters": 210,
     "audit": 185,
     "base": 5,
-    "bench": 160,
+    "bench": 158,
     "cli": 190,
     "clients": 10,
     "contextrender_bridge": 40,

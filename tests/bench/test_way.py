@@ -1,4 +1,4 @@
-"""A request's way through the files is no longer than it was."""
+"""A request enters and changes no more files than its goal allows."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from bench.way import ROOT
 
 
 @pytest.mark.slow
-def test_no_way_is_longer_than_it_was() -> None:
+def test_no_way_is_longer_than_its_goal() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "bench.way"], cwd=ROOT, capture_output=True, text=True
     )
