@@ -186,7 +186,7 @@ def reader(messages: Sequence[Json]) -> TextOf:
 
 def render(
     messages: Sequence[Json],
-    budget: int,
+    budget: int | str,
     policy: str = "contextrender",
     parameters: Parameters = DEFAULTS,
     history: History | None = None,
@@ -194,6 +194,7 @@ def render(
     summaries: Summaries | None = None,
     agent_defaults: bool = False,
     pins: Pins = NO_PINS,
+    window: int | None = None,
 ) -> tuple[RenderedCall, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     history = history or recorded(messages)
@@ -206,6 +207,7 @@ def render(
     rendered = render_call(
         history,
         budget=budget,
+        model_window=window,
         policy=policy,
         parameters=parameters,
         counter=COUNTER,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.plan.show_newest import NEWEST_TOKENS
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
 from contextrender_bridge.evaluation.billing import Biller, Prompts
@@ -84,8 +85,16 @@ class _Loop:
         needed = frozenset[str]().union(*(event.tokens for event in turn.events))
         unseen = unseen_tokens(needed, prompt.messages)
         lacking = {event.position for event in turn.events if event.tokens & unseen}
-        lacking |= {at for at in turn.newest if prompt.shown.isdisjoint(self._copies[at])}
+        lacking |= {at for at in turn.newest if self._is_cut(at, prompt)}
         return sorted(lacking)
+
+    def _is_cut(self, at: int, prompt: Prompt) -> bool:
+        """Return whether an agent would ask again for a newest result, as the prompt shows it."""
+        copies = self._copies[at]
+        if prompt.shown.isdisjoint(copies):
+            return True
+        small = self._prompts.tokens([self._run.messages[at]]) <= NEWEST_TOKENS
+        return small and prompt.visible.isdisjoint(copies)
 
     def _fetch(self, positions: Sequence[int]) -> None:
         """Issues the calls of these results again, all in one message, and appends the results."""

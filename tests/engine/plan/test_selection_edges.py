@@ -4,6 +4,7 @@ import json
 
 import pytest
 from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import EdgeTrail
 from contextrender_bridge.engine.plan.selection_edges import (
@@ -25,6 +26,7 @@ from tests.support.strategies import COUNTER, modest, render, transcripts
 
 LARGE = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:], *write(4_000), *agent_run(9)]
 AGAIN = reading(34, said={29: "function_2_77 again"})
+LARGER = [*reading(24), *write(4_000), *reading(8, lines=900)[1:], *agent_run(9)[1:]]
 
 
 def own_texts(messages: list[Json], history: History) -> dict[int, str]:
@@ -38,7 +40,7 @@ def own_texts(messages: list[Json], history: History) -> dict[int, str]:
 
 
 def check_trail(
-    messages: list[Json], budget: int, policy: str, *, agent_defaults: bool = False
+    messages: list[Json], budget: int | str, policy: str, *, agent_defaults: bool = False
 ) -> int:
     """Follows every call's edges, through JSON; returns how many edges there were."""
     history, trail = History(), EdgeTrail()
@@ -62,7 +64,15 @@ def check_trail(
         alone.follow(trail.edges())
         assert alone.selection(size, edges, history, texts.__getitem__) == read
         assert sorted(read.complete) == sorted(now.complete)
-        for name in ("excerpts", "restored", "arguments", "is_over", "rebuilt", "breakpoints"):
+        for name in (
+            "excerpts",
+            "next_excerpts",
+            "restored",
+            "arguments",
+            "is_over",
+            "rebuilt",
+            "breakpoints",
+        ):
             assert getattr(read, name) == getattr(now, name), name
         assert (read.budget, read.text) == (now.budget, now.text)
         before = now
@@ -71,11 +81,19 @@ def check_trail(
 
 
 @pytest.mark.parametrize(
-    ("messages", "budget"), [(LARGE, 1_500), (LARGE, 4_000), (AGAIN, 24_000), (talk(40), 1_000)]
+    ("messages", "budget"),
+    [
+        (LARGE, 1_500),
+        (LARGE, 4_000),
+        (AGAIN, 24_000),
+        (AGAIN, AUTO),
+        (LARGER, AUTO),
+        (talk(40), 1_000),
+    ],
 )
 @pytest.mark.parametrize("policy", ["contextrender_cache_aware", "contextrender_excerpts"])
 def test_a_selection_is_read_back_from_its_edges(
-    messages: list[Json], budget: int, policy: str
+    messages: list[Json], budget: int | str, policy: str
 ) -> None:
     assert check_trail(messages, budget, policy)
 

@@ -21,7 +21,7 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 THRIFTY_FROM: Final = 2_000
 """Tokens above which a newcomer is complete only where there is much room."""
 
-THRIFTY_SHARE: Final = 0.25
+THRIFTY_SHARE: Final = 0.2
 THRIFTY_LEAST: Final = 0.05
 
 

@@ -28,8 +28,18 @@ def sized(moment: CallContext, last: Selection) -> tuple[float, bool]:
         return start, False
     faulted = bool(missed(moment, last))
     change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
-    budget = (last.budget or start) * (1 + change)
+    budget = max((last.budget or start) * (1 + change), _floor(moment))
     return min(max(budget, float(min(LEAST, most))), float(most)), faulted
+
+
+FLOOR_SHARE: Final = 0.5
+FLOOR_TURNS: Final = 8
+
+
+def _floor(moment: CallContext) -> float:
+    """Return the least budget: a share of what the results of the last turns have."""
+    recent = moment.result_turns >= moment.turn - FLOOR_TURNS
+    return FLOOR_SHARE * float(moment.sizes[recent].sum())
 
 
 def missed(moment: CallContext, last: Selection) -> list[int]:

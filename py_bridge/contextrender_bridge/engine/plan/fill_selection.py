@@ -23,7 +23,7 @@ LEAST_SHOWN: Final = 60
 """Tokens set aside for each result that must be in view and has not had its turn."""
 
 SMALL_SHARE: Final = 1 / 8
-SMALL_NEWCOMER_SHARE: Final = 1 / 12
+SMALL_NEWCOMER_SHARE: Final = 1 / 14
 
 
 def small_excerpt(view: PolicyInput) -> float:

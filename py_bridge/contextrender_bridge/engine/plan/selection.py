@@ -114,13 +114,15 @@ class Changes:
     An event is a message's text, a call's arguments or a result. `complete` are shown in full,
     `excerpts` by a substitute, `dropped` not at all; `restored` are texts behind results, by the
     event of the result they stand behind. A result has nothing behind it unless that is named
-    after its own last change.
+    after its own last change. `next_excerpts` are what the next call shows instead of results that
+    are among `complete` or `excerpts`.
     """
 
     complete: frozenset[int] = frozenset()
     excerpts: Mapping[int, Substitute] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
     restored: Mapping[int, RestoredText] = field(default_factory=dict)
+    next_excerpts: Mapping[int, Substitute] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,6 +132,9 @@ class Selection:
     `complete` are results by number, `excerpts` those with a text in their place, `restored` texts
     behind complete results, `arguments` those of shown results' calls that are cut. Every other
     result is omitted.
+
+    Results of `next_excerpts` are shown so in this call alone: the next call shows these excerpts
+    in their place (`as_continued`).
 
     What is needed to go on from it: `is_over`, whether it ever left anything out; `rebuilt`, the
     messages there were when the prompt was last rebuilt; `breakpoints`, the messages up to which
@@ -146,6 +151,7 @@ class Selection:
     excerpts: Mapping[int, Substitute] = field(default_factory=dict)
     restored: Mapping[int, RestoredText] = field(default_factory=dict)
     arguments: Mapping[int, Substitute] = field(default_factory=dict)
+    next_excerpts: Mapping[int, Substitute] = field(default_factory=dict)
     is_over: bool = False
     rebuilt: int = 0
     breakpoints: tuple[int, ...] = ()
@@ -176,10 +182,21 @@ class Selection:
         """The results shown in part, in their own place or behind another."""
         return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
 
+    def as_continued(self) -> Selection:
+        """Return what the next call goes on from, with the `next_excerpts` in their place."""
+        if not self.next_excerpts:
+            return self
+        return replace(
+            self,
+            complete=tuple(r for r in self.complete if r not in self.next_excerpts),
+            excerpts={**self.excerpts, **self.next_excerpts},
+            next_excerpts={},
+        )
+
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        each = (self.excerpts, self.arguments, self.text.cut)
+        each = (self.excerpts, self.arguments, self.next_excerpts, self.text.cut)
         held = sum(len(made.text) + 200 for texts in each for made in texts.values())
         held += sum(len(made.text) + 200 for made in self.restored.values())
         return 300 + held + 40 * (len(self.complete) + len(self.text.dropped))
@@ -194,6 +211,8 @@ class Selection:
         firsts, events = history.first_events, history.results.event
         complete = {*self.complete} - {*before.complete}
         complete |= self._differing_behind(before) & before.restored.keys() & {*self.complete}
+        continued = {*self.next_excerpts, *before.next_excerpts}
+        complete |= continued & {*self.complete}
         restored = {
             result: text
             for result, text in self.restored.items()
@@ -206,12 +225,14 @@ class Selection:
             | frozenset(firsts[message] for message in before.text.cut_since(self.text))
             | self._calls_again_complete(before, history),
             {events[result]: made for result, made in _new_in(self.excerpts, before.excerpts)}
+            | {events[result]: self.excerpts[result] for result in continued & {*self.excerpts}}
             | {firsts[place]: made for place, made in _new_in(self.text.cut, before.text.cut)}
             | self._cut_calls(before, history),
             frozenset(events[result] for result in dropped)
             | self._calls_dropped(before, history)
             | frozenset(firsts[m] for m in {*self.text.dropped} - {*before.text.dropped}),
             {events[result]: text for result, text in restored.items()},
+            {events[result]: made for result, made in self.next_excerpts.items()},
         )
 
     def in_full(self, history: History) -> Selection:

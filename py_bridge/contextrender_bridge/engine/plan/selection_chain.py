@@ -79,6 +79,7 @@ class EdgeTrail:
         complete: list[int] = []
         excerpts: dict[int, Substitute] = {}
         arguments: dict[int, Substitute] = {}
+        next_excerpts: dict[int, Substitute] = {}
         dropped: list[int] = []
         cut: dict[int, Substitute] = {}
         for event, edge in sorted(self.shown.items()):
@@ -87,6 +88,10 @@ class EdgeTrail:
                     complete.append(numbers[event])
                 elif edge.kind == EXCERPT:
                     excerpts[numbers[event]] = _substitute(edge, own_text)
+                if edge.kind != DROPPED and edge.fields.get("next_pieces"):
+                    text, ranges = text_of(edge.fields["next_pieces"], own_text(event))
+                    tokens = edge.fields["next_tokens"]
+                    next_excerpts[numbers[event]] = Substitute(text, tokens, ranges=ranges)
             elif event in callers:
                 if edge.kind == EXCERPT:
                     arguments[callers[event]] = _substitute(edge, own_text)
@@ -108,6 +113,7 @@ class EdgeTrail:
                 if (parts := sorted(edges, key=lambda edge: int(edge.fields["place"])))
             },
             {result: made for result, made in arguments.items() if result in shown},
+            next_excerpts,
             call.is_over,
             call.rebuilt,
             call.breakpoints,

@@ -34,12 +34,18 @@ class ShownEvent(NamedTuple):
 
 def edges_of(changes: Changes, history: History, own_text: OwnText) -> list[ShownEvent]:
     """Return the edges that tell what a call shows otherwise than the call before."""
-    found = [ShownEvent(COMPLETE, event) for event in sorted(changes.complete)]
+    following: dict[int, dict[str, Any]] = {}
+    for event, made in changes.next_excerpts.items():
+        pieces = pieces_of(made.text, own_text(event), made.ranges)
+        following[event] = {"next_pieces": pieces, "next_tokens": made.tokens}
+    found = [
+        ShownEvent(COMPLETE, event, following.get(event, {})) for event in sorted(changes.complete)
+    ]
     found += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
     for event, made in changes.excerpts.items():
         pieces = pieces_of(made.text, own_text(event), made.ranges)
         fields = {"pieces": pieces, "tokens": made.tokens, "kind": made.kind}
-        found.append(ShownEvent(EXCERPT, event, fields))
+        found.append(ShownEvent(EXCERPT, event, {**fields, **following.get(event, {})}))
     for host, behind in changes.restored.items():
         for place, part in enumerate(behind.parts):
             event = history.results.event[part.result]

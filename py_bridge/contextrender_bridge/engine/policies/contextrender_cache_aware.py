@@ -24,6 +24,7 @@ from contextrender_bridge.engine.plan.selection_builder import (
     sizes_of,
     text_at,
 )
+from contextrender_bridge.engine.plan.show_newest import show_newest
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
 SELECT_EVERY: Final = 128
@@ -46,8 +47,9 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 def step(moment: CallContext, last: Selection) -> Selection:
     """Return what a call shows that goes on from the selection of the call before."""
     budget, faulted = sized(moment, last)
-    made = _within(moment.within(int(budget)), last)
-    return replace(made, budget=budget, faulted=faulted)
+    made = _within(moment.within(int(budget)), last.as_continued())
+    made = replace(made, budget=budget, faulted=faulted)
+    return show_newest(moment, made) if 0 < moment.view.start < moment.view.budget else made
 
 
 def follow(view: PolicyInput) -> Selection | None:

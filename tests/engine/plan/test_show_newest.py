@@ -1,0 +1,104 @@
+"""The newest turn's results, shown beyond an automatic budget in one call."""
+
+from typing import Any
+
+import pytest
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import AUTO
+from contextrender_bridge.engine.text.transcript import Json
+
+from tests.engine.plan.test_auto_budget import reading
+from tests.support.strategies import COUNTER, render
+from tests.support.transcripts import step
+
+POLICY = "contextrender_cache_aware"
+BEFORE = reading(26)
+
+
+def rows(tokens: int) -> str:
+    """Return a text of about so many tokens."""
+    return "".join(f"row_{n}_A\n" for n in range(tokens // 6))
+
+
+def calls_after(
+    *results: str, budget: int | str = AUTO, window: int | None = None
+) -> list[tuple[Any, list[Json]]]:
+    """Return the calls right after a turn with these results, and one turn later."""
+    messages = [*BEFORE]
+    calls = [
+        message
+        for n in range(len(results))
+        for message in step(f"big{n}", "read", f"[{n}]", "", "")
+    ]
+    asked = [message["tool_calls"][0] for message in calls if message["role"] == "assistant"]
+    messages.append({"role": "assistant", "content": "more", "tool_calls": asked})
+    messages += [
+        {"role": "tool", "tool_call_id": call["id"], "content": text}
+        for call, text in zip(asked, results, strict=True)
+    ]
+    later = [*messages, *step("small", "read", "{}", "nothing else", "next")]
+    history, made = History(), []
+    for prompt in (messages, later):
+        history.extend(prompt[len(history) :], COUNTER)
+        made.append(render(prompt, budget, POLICY, history=history, window=window))
+    return made
+
+
+def test_a_newest_result_is_complete_once_and_then_an_excerpt_in_its_place() -> None:
+    text = rows(7_800)
+    (first, prompt), (second, later) = calls_after(text)
+    assert prompt[-1]["content"] == text
+    assert first.tokens_after > first.budget
+    (result,) = first.selection.next_excerpts
+    assert second.selection.excerpts[result] == first.selection.next_excerpts[result]
+    assert later[: len(prompt) - 1] == prompt[:-1]
+    assert "tokens left out" in later[len(prompt) - 1]["content"]
+    assert second.tokens_after <= second.budget
+    assert first.selection.shared_messages(None, first.view.history.results) == 0
+    assert (
+        second.selection.shared_messages(first.selection, second.view.history.results)
+        == len(first.view.history) - 2
+    )
+
+
+def test_the_smallest_come_first_up_to_8000_tokens_together() -> None:
+    (_, prompt), _ = calls_after(rows(5_000), rows(4_000), rows(3_000))
+    shown = [message["content"] for message in prompt[-3:]]
+    assert [text in shown for text in (rows(3_000), rows(4_000), rows(5_000))] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_larger_result_shows_its_first_2000_tokens_in_one_piece() -> None:
+    text = rows(20_000)
+    (first, prompt), (_, later) = calls_after(text)
+    mark, _, shown = prompt[-1]["content"].partition("\n")
+    body = shown.removesuffix("[…]").rstrip()
+    assert "lines" in mark
+    assert text.startswith(body)
+    assert 1_700 < COUNTER.text(body) <= 2_000
+    assert later[len(prompt) - 1]["content"] != prompt[-1]["content"]
+    assert first.selection.next_excerpts
+
+
+@pytest.mark.parametrize(("budget", "window"), [(24_000, None), (AUTO, 20_000)])
+def test_a_number_and_the_models_window_are_strict_limits(
+    budget: int | str, window: int | None
+) -> None:
+    for rendered, _ in calls_after(rows(7_000), budget=budget, window=window):
+        assert not rendered.selection.next_excerpts
+        assert rendered.tokens_after <= rendered.budget
+
+
+def test_the_budget_is_at_least_half_of_what_the_last_turns_brought() -> None:
+    texts = [rows(tokens) for tokens in (30_000, 25_000, 20_000)]
+    (first, _), _ = calls_after(*texts)
+    results = first.view.history.results
+    recent = [
+        tokens
+        for turn, tokens in zip(results.turn, results.tokens, strict=True)
+        if turn >= first.view.history.turn - 1 - 8  # one call was made since
+    ]
+    assert first.budget == sum(recent[:-1]) // 2
