@@ -3,6 +3,7 @@
 import json
 import time
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,7 +15,7 @@ from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.support.transcripts import agent_run, assistant, user
+from tests.support.transcripts import agent_run, assistant, step, user
 
 RUN = agent_run(40, lines=5)
 CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
@@ -68,6 +69,47 @@ def test_a_process_that_forgot_a_session_goes_on_from_its_edges(alice: User, cal
         made = forgetful.send("render", run[:size], **settings)["messages"]
         assert json.dumps(made) == json.dumps(expected[number])
     assert alice.graph().pairs("Restores")
+
+
+def large_run(turns: int) -> list[Json]:
+    """Return a run whose results have from 600 to 9,000 tokens."""
+    messages: list[Json] = [user("Read the log of each host.")]
+    for turn in range(turns):
+        rows = range((turn * 7 % 11 + 1) * 60)
+        text = "\n".join(
+            f"host_{turn} line {row}: job_{row * 7 % 97} took {row} ms" for row in rows
+        )
+        messages += step(f"call_{turn}", "read_log", f'{{"host": {turn}}}', text, f"host_{turn}")
+    return messages
+
+
+def test_a_newest_result_is_complete_once_whatever_the_process_forgets(alice: User) -> None:
+    """Every third call finds nothing in memory, an export goes on elsewhere: same prompts."""
+    run = large_run(36)
+    ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
+    settings: Json = {"budget": "auto", "policy": SETTINGS["policy"], "agent_defaults": True}
+    steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
+    expected = [steady.send("render", run[:size], **settings)["messages"] for size in ends]
+    once = [
+        before[-1]["content"] != after[len(before) - 1]["content"]
+        for before, after in pairwise(expected[2:])
+        if before[-1]["role"] == "tool" and len(after) > len(before)
+    ]
+    assert sum(once) > 5
+    assert [made[-1]["content"] for made in expected[1:]].count(run[ends[-1] - 1]["content"]) == 1
+    for number, size in enumerate(ends):
+        if number % 3 == 0:
+            WORKING_SET.clear()
+        made = forgetful.send("render", run[:size], **settings)["messages"]
+        assert json.dumps(made) == json.dumps(expected[number]), number
+        if number == len(ends) - 2:
+            export = alice.api("export_session", session="forgetful")
+    assert any(fields["next_pieces"] for _, _, fields in alice.graph().pairs("ShowsComplete"))
+    alice.api("import_session", session="copy", data=export)
+    copy = Conversation(alice.api, "copy")
+    assert json.dumps(copy.send("render", run[: ends[-1]], **settings)["messages"]) == json.dumps(
+        expected[-1]
+    )
 
 
 def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[list[Json]]) -> None:

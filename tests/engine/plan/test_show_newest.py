@@ -57,8 +57,8 @@ def test_a_newest_result_is_complete_once_and_then_an_excerpt_in_its_place() -> 
     assert first.selection.shared_messages(None, first.view.history.results) == 0
     assert (
         second.selection.shared_messages(first.selection, second.view.history.results)
-        == len(first.view.history) - 2
-    )
+        == len(first.view.history) - 4
+    ), "the messages before the call of the result are shared"
 
 
 def test_the_smallest_come_first_up_to_8000_tokens_together() -> None:

@@ -100,6 +100,11 @@ class CallRecord:
         fields = self.fields()
         return {name: fields[name] for name in fields if fields[name] or name in ALWAYS}
 
+    @property
+    def remaining_tokens(self) -> int:
+        """Return the tokens of the call's budget that its prompt left free."""
+        return max(0, self.budget - self.after)
+
     @classmethod
     def of_node(cls, fields: Mapping[str, Any]) -> Self | None:
         """Return the call of a stored node's fields; None if the node is damaged."""

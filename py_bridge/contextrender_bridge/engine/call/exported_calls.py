@@ -43,6 +43,8 @@ SIZES: Final = 5
 LATEST: Final = 2**40
 """Of any count, seconds since 1970 among them."""
 LONGEST_KIND: Final = 40
+NEXT: Final = frozenset({"next_pieces", "next_tokens"})
+"""The fields of an edge to a result that is shown so in one call alone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -155,19 +157,23 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 
 
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
-    told = dict(fields or {})
+    values = dict(fields or {})
     _check(_are_counts([event]))
+    names = values.keys()
+    if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
+        _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
+        names -= NEXT
     if kind in (COMPLETE, DROPPED):
-        _check(not told)
-        return ShownEvent(kind, event)
-    _check(_are_pieces(told["pieces"]) and _are_counts([told["tokens"]]))
+        _check(not names)
+        return ShownEvent(kind, event, values)
+    _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
     if kind == EXCERPT:
-        _check(told.keys() == {"pieces", "tokens", "kind"} and isinstance(told["kind"], str))
-        _check(len(told["kind"]) <= LONGEST_KIND and told["kind"].isprintable())
+        _check(names == {"pieces", "tokens", "kind"} and isinstance(values["kind"], str))
+        _check(len(values["kind"]) <= LONGEST_KIND and values["kind"].isprintable())
     else:
-        _check(kind == RESTORED and told.keys() == {"pieces", "tokens", "behind", "place"})
-        _check(_are_counts([told["behind"], told["place"]]))
-    return ShownEvent(kind, event, told)
+        _check(kind == RESTORED and names == {"pieces", "tokens", "behind", "place"})
+        _check(_are_counts([values["behind"], values["place"]]))
+    return ShownEvent(kind, event, values)
 
 
 def _are_pieces(pieces: Any) -> bool:

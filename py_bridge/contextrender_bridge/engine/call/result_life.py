@@ -61,5 +61,4 @@ def recorded_decisions(
     """Return how a recorded call showed these results, and why, by the results' numbers."""
     if record.after == record.before:
         return dict.fromkeys(lives, ResultDecision("complete", None, FITS))
-    remaining = record.budget - record.after
-    return {result: life.decision(turn, remaining) for result, life in lives.items()}
+    return {result: life.decision(turn, record.remaining_tokens) for result, life in lives.items()}

@@ -30,6 +30,8 @@ from contextrender_bridge.engine.policies.by_density import IN_PART
 SELECT_EVERY: Final = 128
 """Invocations after which all is selected anew in any case."""
 
+COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
+
 
 def contextrender_cache_aware(view: PolicyInput) -> Selection:
     """Return the last answered call's selection and what is new, within the call's own budget.
@@ -126,7 +128,8 @@ def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
         else:
             reasons[result] = "selected"
     reasons |= dict.fromkeys(selection.excerpts, IN_PART)
-    return reasons
+    once = [result for result in selection.next_excerpts if result not in selection.excerpts]
+    return reasons | dict.fromkeys(once, COMPLETE_ONCE)
 
 
 QUARTERS: Final = (0.25, 0.5, 0.75)

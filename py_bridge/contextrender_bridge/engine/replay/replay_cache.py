@@ -98,7 +98,7 @@ class CachedReplay(BranchReplay):
                 None,
             )
             for lack in step.missed
-            for decision in [lives[lack.result].decision(step.turn, record.budget - record.after)]
+            for decision in [lives[lack.result].decision(step.turn, record.remaining_tokens)]
         )
 
     @property
