@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch
-from contextrender_bridge.engine.plan.selection_builder import CAP, TARGET
+from contextrender_bridge.engine.plan.call_text import CAP, TARGET
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
 DEFAULT_TOKENS: Final[int] = 32_000

@@ -12,6 +12,7 @@ from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
 from contextrender_bridge.engine.parameters import LEAST
 from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.plan.call_text import least_text
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.text.values import Ids
 
@@ -37,9 +38,9 @@ FLOOR_TURNS: Final = 8
 
 
 def _floor(moment: CallContext) -> float:
-    """Return the least budget: a share of what the results of the last turns have."""
+    """Return the least budget: for what the last turns brought, and for what the user said."""
     recent = moment.result_turns >= moment.turn - FLOOR_TURNS
-    return FLOOR_SHARE * float(moment.sizes[recent].sum())
+    return max(FLOOR_SHARE * float(moment.sizes[recent].sum()), least_text(moment))
 
 
 def missed(moment: CallContext, last: Selection) -> list[int]:

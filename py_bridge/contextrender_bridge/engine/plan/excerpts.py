@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import Ints
+from contextrender_bridge.engine.plan.call_text import gone_from
 from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
-from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder, gone_from
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.25

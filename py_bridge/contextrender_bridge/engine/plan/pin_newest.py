@@ -3,14 +3,11 @@
 from dataclasses import replace
 
 from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.plan.call_text import NEWEST_SHARE, text_at
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.fill_selection import small_excerpt, take_newest, take_pinned
 from contextrender_bridge.engine.plan.selection import Selection
-from contextrender_bridge.engine.plan.selection_builder import (
-    NEWEST_SHARE,
-    SelectionBuilder,
-    text_at,
-)
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def with_newest(moment: CallContext, plan: Selection, *, hidden: bool) -> Selection:

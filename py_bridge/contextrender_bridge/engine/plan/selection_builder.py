@@ -1,92 +1,20 @@
-"""What is chosen for one model call: the text that stays, and results, complete or in excerpts.
-
-Retained text is capped, so that results have room (docs/policies.md, Text): message by message, the
-oldest first. Results do not leave with the text of their turn.
-"""
+"""What is chosen for one model call: the text that stays, and results, complete or in excerpts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.plan.call_context import CallContext, Ints
+from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.plan.call_text import sizes_of
 from contextrender_bridge.engine.plan.excerpt_text import excerpt_of
-from contextrender_bridge.engine.plan.retained_text import excerpts_of
 from contextrender_bridge.engine.plan.selection import (
-    ALL_TEXT,
     RestoredText,
     Selection,
     Substitute,
     TextSelection,
 )
-
-CAP: Final = 0.5
-TARGET: Final = 0.3
-TASK_SHARE: Final = 0.15
-NEWEST_SHARE: Final = 0.25
-"""The share of the budget kept for the newest results beside text that may not leave."""
-
-
-def sizes_of(text: TextSelection, moment: CallContext) -> Ints:
-    """Tokens of each message's text that stays and that the budget charges."""
-    sizes = moment.text_tokens.copy()
-    sizes[list(text.dropped)] = 0
-    for position, made in text.cut.items():
-        sizes[position] = 0 if position in moment.outside else made.tokens
-    return sizes
-
-
-def gone_from(text: TextSelection, moment: CallContext) -> NDArray[np.bool_]:
-    """By message: whether its text is not there as it was."""
-    gone = np.zeros(moment.messages, np.bool_)
-    gone[[*text.dropped, *text.cut]] = True
-    return gone
-
-
-def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
-    """The text that stays: as before up to `CAP` of the budget, else until `TARGET` of it is left.
-
-    The last assistant message never leaves, nor the first user message while it is at most
-    `TASK_SHARE`. Where that leaves the newest results less than `NEWEST_SHARE`, it is cut.
-    """
-    budget, sizes = moment.view.budget, sizes_of(before, moment)
-    total = int(sizes.sum())
-    if total <= CAP * budget:
-        return before
-    dropped = list(before.dropped)
-    cut = dict(before.cut)
-    for position in np.flatnonzero(_movable(moment) & (sizes > 0)).tolist():
-        if total <= TARGET * budget:
-            break
-        total -= int(sizes[position])
-        sizes[position] = 0
-        cut.pop(position, None)
-        dropped.append(position)
-    if total > (1 - NEWEST_SHARE) * budget:
-        cut |= _cut_short(moment, sizes)
-    return TextSelection(tuple(sorted(dropped)), cut)
-
-
-def _cut_short(moment: CallContext, sizes: Ints) -> dict[int, Substitute]:
-    """Excerpts of what may not leave, the task excepted, which is short."""
-    view, task = moment.view, moment.view.history.first_user
-    staying = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes) if p != task}
-    room = int((1 - NEWEST_SHARE) * view.budget) - int(sizes.sum()) + sum(staying.values())
-    return excerpts_of(staying, room, view.text_of, view.counter)
-
-
-def _movable(moment: CallContext) -> NDArray[np.bool_]:
-    """Messages whose text may leave: all charged ones but the last assistant's and a short task."""
-    movable = np.ones(moment.messages, np.bool_)
-    movable[list(moment.outside)] = False
-    if moment.last_assistant >= 0:
-        movable[moment.last_assistant] = False
-    task = moment.view.history.first_user
-    if 0 <= task < moment.messages:
-        short = moment.view.history.text_tokens[task] <= TASK_SHARE * moment.view.budget
-        movable[task] &= not short
-    return movable
 
 
 class SelectionBuilder:

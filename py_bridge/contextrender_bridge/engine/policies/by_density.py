@@ -3,6 +3,7 @@
 import math
 
 from contextrender_bridge.engine.plan.call_context import present
+from contextrender_bridge.engine.plan.call_text import text_at
 from contextrender_bridge.engine.plan.density import Density, density_of
 from contextrender_bridge.engine.plan.fill_selection import (
     select_in_parts,
@@ -11,7 +12,7 @@ from contextrender_bridge.engine.plan.fill_selection import (
 )
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
-from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder, text_at
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def reuse_density(view: PolicyInput) -> Selection:

@@ -11,6 +11,7 @@ import numpy as np
 from contextrender_bridge.engine.plan.append_step import appended
 from contextrender_bridge.engine.plan.auto_budget import sized
 from contextrender_bridge.engine.plan.call_context import CallContext, present, tracker
+from contextrender_bridge.engine.plan.call_text import sizes_of, text_at
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     PartialRebuild,
@@ -19,11 +20,7 @@ from contextrender_bridge.engine.plan.partial_rebuild import (
 )
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
 from contextrender_bridge.engine.plan.selection import NOTHING_SHOWN, Selection, Substitute
-from contextrender_bridge.engine.plan.selection_builder import (
-    SelectionBuilder,
-    sizes_of,
-    text_at,
-)
+from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.show_newest import show_newest
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
