@@ -85,16 +85,11 @@ class _Loop:
         needed = frozenset[str]().union(*(event.tokens for event in turn.events))
         unseen = unseen_tokens(needed, prompt.messages)
         lacking = {event.position for event in turn.events if event.tokens & unseen}
-        lacking |= {at for at in turn.newest if self._is_cut(at, prompt)}
+        newest = [self._run.messages[at] for at in turn.newest]
+        wants_all = self._prompts.tokens(newest) <= NEWEST_TOKENS
+        seen = prompt.visible if wants_all else prompt.shown
+        lacking |= {at for at in turn.newest if seen.isdisjoint(self._copies[at])}
         return sorted(lacking)
-
-    def _is_cut(self, at: int, prompt: Prompt) -> bool:
-        """Return whether an agent would ask again for a newest result, as the prompt shows it."""
-        copies = self._copies[at]
-        if prompt.shown.isdisjoint(copies):
-            return True
-        small = self._prompts.tokens([self._run.messages[at]]) <= NEWEST_TOKENS
-        return small and prompt.visible.isdisjoint(copies)
 
     def _fetch(self, positions: Sequence[int]) -> None:
         """Issues the calls of these results again, all in one message, and appends the results."""
