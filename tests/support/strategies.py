@@ -186,7 +186,7 @@ def reader(messages: Sequence[Json]) -> TextOf:
 
 def render(
     messages: Sequence[Json],
-    budget: int | str,
+    budget: int,
     policy: str = "contextrender",
     parameters: Parameters = DEFAULTS,
     history: History | None = None,

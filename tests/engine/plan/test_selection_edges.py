@@ -40,7 +40,7 @@ def own_texts(messages: list[Json], history: History) -> dict[int, str]:
 
 
 def check_trail(
-    messages: list[Json], budget: int | str, policy: str, *, agent_defaults: bool = False
+    messages: list[Json], budget: int, policy: str, *, agent_defaults: bool = False
 ) -> int:
     """Follows every call's edges, through JSON; returns how many edges there were."""
     history, trail = History(), EdgeTrail()
@@ -93,7 +93,7 @@ def check_trail(
 )
 @pytest.mark.parametrize("policy", ["contextrender_cache_aware", "contextrender_excerpts"])
 def test_a_selection_is_read_back_from_its_edges(
-    messages: list[Json], budget: int | str, policy: str
+    messages: list[Json], budget: int, policy: str
 ) -> None:
     assert check_trail(messages, budget, policy)
 

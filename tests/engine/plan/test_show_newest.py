@@ -21,7 +21,7 @@ def rows(tokens: int) -> str:
 
 
 def calls_after(
-    *results: str, budget: int | str = AUTO, window: int | None = None
+    *results: str, budget: int = AUTO, window: int | None = None
 ) -> list[tuple[Any, list[Json]]]:
     """Return the calls right after a turn with these results, and one turn later."""
     messages = [*BEFORE]
@@ -84,9 +84,7 @@ def test_a_larger_result_shows_its_first_2000_tokens_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize(("budget", "window"), [(24_000, None), (AUTO, 20_000)])
-def test_a_number_and_the_models_window_are_strict_limits(
-    budget: int | str, window: int | None
-) -> None:
+def test_a_number_and_the_models_window_are_strict_limits(budget: int, window: int | None) -> None:
     for rendered, _ in calls_after(rows(7_000), budget=budget, window=window):
         assert not rendered.selection.next_excerpts
         assert rendered.tokens_after <= rendered.budget

@@ -159,7 +159,7 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
     values = dict(fields or {})
     _check(_are_counts([event]))
-    names = values.keys()
+    names = set(values)
     if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
         _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
         names -= NEXT

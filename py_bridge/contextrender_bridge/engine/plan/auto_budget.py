@@ -22,15 +22,15 @@ RATE: Final = 0.025
 
 
 def sized(moment: CallContext, last: Selection) -> tuple[float, bool]:
-    """The step's budget in tokens, and whether the turn before it faulted."""
-    most = moment.view.budget
-    start = float(min(moment.view.start or most, most))
+    """Return the step's budget in tokens, and whether the turn before it faulted."""
+    largest = moment.view.budget
+    start = float(min(moment.view.start or largest, largest))
     if not last.is_over:
         return start, False
     faulted = bool(missed(moment, last))
     change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
     budget = max((last.budget or start) * (1 + change), _floor(moment))
-    return min(max(budget, float(min(LEAST, most))), float(most)), faulted
+    return min(max(budget, float(min(LEAST, largest))), float(largest)), faulted
 
 
 FLOOR_SHARE: Final = 0.5
@@ -44,7 +44,7 @@ def _floor(moment: CallContext) -> float:
 
 
 def missed(moment: CallContext, last: Selection) -> list[int]:
-    """The tracked tokens that the last turn said and no part of its prompt showed, by number.
+    """Return the tracked tokens that the last turn said and its prompt showed nowhere.
 
     Only those that a result owned before that call.
     """
@@ -67,7 +67,7 @@ def _said_at(message: int, moment: CallContext, tracking: Tracking) -> Ids:
 
 
 def unseen_in(moment: CallContext, tracking: Tracking, last: Selection, wanted: Ids) -> list[int]:
-    """Those of these tokens that the prompt `last` of this history showed nowhere, by number.
+    """Return those of these tokens that the prompt `last` of this history showed nowhere.
 
     Texts that stand in for others are only read for tokens that stood in no whole one.
     """
@@ -86,7 +86,7 @@ def unseen_in(moment: CallContext, tracking: Tracking, last: Selection, wanted: 
 
 
 def _whole_events(moment: CallContext, last: Selection) -> NDArray[np.bool_]:
-    """By event before that call: whether it stood in its prompt as it is."""
+    """Return, by event before that call, whether it stood in its prompt as it is."""
     history, messages = moment.view.history, last.messages
     results, count = history.results, history.results_before(messages)
     firsts = history.first_events

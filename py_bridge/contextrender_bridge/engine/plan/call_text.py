@@ -31,16 +31,16 @@ def sizes_of(text: TextSelection, moment: CallContext) -> Ints:
     """Return the tokens of each message's text that stays and that the budget charges."""
     sizes = moment.text_tokens.copy()
     sizes[list(text.dropped)] = 0
-    for position, made in text.cut.items():
-        sizes[position] = 0 if position in moment.outside else made.tokens
+    for position, substitute in text.cut.items():
+        sizes[position] = 0 if position in moment.outside else substitute.tokens
     return sizes
 
 
 def gone_from(text: TextSelection, moment: CallContext) -> NDArray[np.bool_]:
     """Return, by message, whether its text is not shown as it was."""
-    gone = np.zeros(moment.messages, np.bool_)
-    gone[[*text.dropped, *text.cut]] = True
-    return gone
+    is_changed = np.zeros(moment.messages, np.bool_)
+    is_changed[[*text.dropped, *text.cut]] = True
+    return is_changed
 
 
 def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
@@ -50,8 +50,8 @@ def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelect
     less than `RETURN` of the budget.
     """
     total = int(sizes_of(before, moment).sum())
-    least = RETURN * moment.view.budget if before != ALL_TEXT else 0
-    return before if least <= total <= CAP * moment.view.budget else _select_text(moment)
+    lower_limit = RETURN * moment.view.budget if before != ALL_TEXT else 0
+    return before if lower_limit <= total <= CAP * moment.view.budget else _select_text(moment)
 
 
 def least_text(moment: CallContext) -> float:
@@ -80,8 +80,8 @@ def _select_text(moment: CallContext) -> TextSelection:
     if total <= TARGET * budget:
         return TextSelection(tuple(dropped))
     cut = _shorten_users(moment, sizes, users)
-    for position, made in cut.items():
-        sizes[position] = made.tokens
+    for position, substitute in cut.items():
+        sizes[position] = substitute.tokens
     cut |= _shorten_rest(moment, sizes, users)
     return TextSelection(tuple(dropped), cut)
 
@@ -90,11 +90,11 @@ def _shorten_users(
     moment: CallContext, sizes: Ints, users: NDArray[np.bool_]
 ) -> dict[int, Substitute]:
     """Return the excerpts of the user's messages that fit `TARGET` beside the other text."""
-    view, others = moment.view, int(sizes[~users].sum())
+    view, other_tokens = moment.view, int(sizes[~users].sum())
     positions = np.flatnonzero(users & (sizes > 0)).tolist()
-    whole = {*_whole_users(moment)}
-    shortened = {p: int(sizes[p]) for p in positions if p not in whole}
-    room = int(TARGET * view.budget) - others - sum(int(sizes[p]) for p in whole)
+    whole_users = {*_whole_users(moment)}
+    shortened = {p: int(sizes[p]) for p in positions if p not in whole_users}
+    room = int(TARGET * view.budget) - other_tokens - sum(int(sizes[p]) for p in whole_users)
     room = max(room, sum(min(size, LEAST_TOKENS) for size in shortened.values()))
     return excerpts_of(shortened, room, view.text_of, view.counter)
 
@@ -109,16 +109,18 @@ def _shorten_rest(
         return {}
     large = ~users | (sizes > LEAST_TOKENS)
     large[_whole_users(moment)] = False
-    staying = {int(p): int(sizes[p]) for p in np.flatnonzero(large & (sizes > 0))}
-    return excerpts_of(staying, room - total + sum(staying.values()), view.text_of, view.counter)
+    large_texts = {int(p): int(sizes[p]) for p in np.flatnonzero(large & (sizes > 0))}
+    return excerpts_of(
+        large_texts, room - total + sum(large_texts.values()), view.text_of, view.counter
+    )
 
 
 def _whole_users(moment: CallContext) -> list[int]:
     """Return the first message of the user and the newest ones, if they have at most `TARGET`."""
     users = [p for p in range(moment.messages) if moment.view.history.roles[p] == "user"]
-    whole = [*users[:1], *users[1:][-NEWEST_USER:]]
-    fits = int(moment.text_tokens[whole].sum()) <= TARGET * moment.view.budget
-    return whole if fits else []
+    whole_users = [*users[:1], *users[1:][-NEWEST_USER:]]
+    fits = int(moment.text_tokens[whole_users].sum()) <= TARGET * moment.view.budget
+    return whole_users if fits else []
 
 
 def _are_users(moment: CallContext) -> NDArray[np.bool_]:

@@ -30,14 +30,14 @@ def show_newest(moment: CallContext, selection: Selection) -> Selection:
     if not newest:
         return selection
     newest.sort(key=lambda result: (moment.sizes[result], result))
-    shown = sum(int(moment.sizes[r]) for r in moment.newest if r in selection.complete)
-    room = min(NEWEST_TOKENS - shown, _free_tokens(moment, selection))
+    complete_tokens = sum(int(moment.sizes[r]) for r in moment.newest if r in selection.complete)
+    room = min(NEWEST_TOKENS - complete_tokens, _free_tokens(moment, selection))
     ends = np.cumsum(moment.sizes[newest])
     count = int(np.searchsorted(ends, room, side="right"))
-    complete, others = newest[:count], newest[count:]
+    complete, larger = newest[:count], newest[count:]
     room -= int(ends[count - 1]) if count else 0
     beginnings: dict[int, Substitute] = {}
-    for result in others:
+    for result in larger:
         beginning = _beginning(moment, result)
         more = beginning.tokens - selection.excerpts[result].tokens
         if 0 < more <= room:
@@ -47,7 +47,7 @@ def show_newest(moment: CallContext, selection: Selection) -> Selection:
     return replace(
         selection,
         complete=tuple(sorted((*selection.complete, *complete))),
-        excerpts={r: made for r, made in selection.excerpts.items() if r not in changed}
+        excerpts={r: excerpt for r, excerpt in selection.excerpts.items() if r not in changed}
         | beginnings,
         next_excerpts={result: selection.excerpts[result] for result in changed},
     )
