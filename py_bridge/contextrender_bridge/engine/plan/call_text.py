@@ -82,7 +82,7 @@ def _select_text(moment: CallContext) -> TextSelection:
     cut = _shorten_users(moment, sizes, users)
     for position, substitute in cut.items():
         sizes[position] = substitute.tokens
-    cut |= _shorten_rest(moment, sizes, users)
+    cut |= _shorten_rest(moment, sizes)
     return TextSelection(tuple(dropped), cut)
 
 
@@ -99,20 +99,16 @@ def _shorten_users(
     return excerpts_of(shortened, room, view.text_of, view.counter)
 
 
-def _shorten_rest(
-    moment: CallContext, sizes: Ints, users: NDArray[np.bool_]
-) -> dict[int, Substitute]:
+def _shorten_rest(moment: CallContext, sizes: Ints) -> dict[int, Substitute]:
     """Return the excerpts of the texts that leave the newest results too little."""
     view = moment.view
     room = int((1 - NEWEST_SHARE) * view.budget)
     if (total := int(sizes.sum())) <= room:
         return {}
-    large = ~users | (sizes > LEAST_TOKENS)
-    large[_whole_users(moment)] = False
-    large_texts = {int(p): int(sizes[p]) for p in np.flatnonzero(large & (sizes > 0))}
-    return excerpts_of(
-        large_texts, room - total + sum(large_texts.values()), view.text_of, view.counter
-    )
+    sizes = sizes.copy()
+    sizes[_whole_users(moment)] = 0
+    texts = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes)}
+    return excerpts_of(texts, room - total + sum(texts.values()), view.text_of, view.counter)
 
 
 def _whole_users(moment: CallContext) -> list[int]:
