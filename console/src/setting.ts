@@ -25,11 +25,15 @@ export const nameOf = ({ policy, budget }: Setting): string =>
 /** The line for the environment, as the proxy and `wrap` read it. */
 export const configurationOf = ({ policy, budget }: Setting): string => `CONTEXTRENDER_POLICY=${policy} CONTEXTRENDER_BUDGET=${budget}`;
 
+type Steps = Pick<PolicyView, "steps" | "steps_with_misses">;
+/** Return the share of steps that had every value they used, as text. */
+export const headlineShare = ({ steps, steps_with_misses }: Steps): string => (steps ? percent(1 - steps_with_misses / steps) : "–");
+
 /** The headline: the share of steps, answers that used an earlier result, that had every value they used. */
-export function headlineOf({ steps, steps_with_misses }: Pick<PolicyView, "steps" | "steps_with_misses">): string {
-  if (steps === 0) return "No answer used an earlier result.";
-  const all = `${percent(1 - steps_with_misses / steps)} of ${plural(steps, "step")} had every value they used`;
-  return `${all}; ${steps_with_misses ? `${number(steps_with_misses)} missed one` : "none missed any"}.`;
+export function headlineOf(view: Steps): string {
+  if (view.steps === 0) return "No answer used an earlier result.";
+  const all = `${headlineShare(view)} of ${plural(view.steps, "step")} had every value they used`;
+  return `${all}; ${view.steps_with_misses ? `${number(view.steps_with_misses)} missed one` : "none missed any"}.`;
 }
 
 /** A miss of a session, by its turn and its result. */

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.cli.inspect.asking import headline_share
 from contextrender_bridge.engine.call.call_record import numbers_in
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
@@ -264,3 +265,18 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
             has_text=re.compile(r"^\d{4}-")
         )
         expect(line).to_contain_text(told[model])
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing", "share"),
+    [
+        (0, 0, "–"),
+        (4, 0, "100%"),
+        (4, 4, "0%"),
+        (12, 11, "8.3%"),
+        (250, 1, "99.6%"),
+        (9_999, 1, "99.9%"),
+    ],
+)
+def test_a_share_below_one_is_never_100_percent(steps: int, missing: int, share: str) -> None:
+    assert headline_share({"steps": steps, "steps_with_misses": missing}) == share

@@ -7,7 +7,7 @@ import { Empty, Failure, Figure, Loading, RESULTS, STEPS, TURNS, USES } from "..
 import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
 import { describeState, type SessionData, useSession } from "../session";
-import { headlineOf, isSame, settingOf } from "../setting";
+import { headlineOf, headlineShare, isSame, settingOf } from "../setting";
 import type { InspectView, ToolView } from "../types";
 import { Call } from "./call";
 import { Diagnosis } from "./diagnosis";
@@ -189,6 +189,3 @@ interface Tried {
 
 /** The views that show the session under the setting of the address. */
 const SETTING_VIEWS: View[] = ["timeline", "misses", "savings", "call"];
-
-const headlineShare = ({ steps, steps_with_misses }: { steps: number; steps_with_misses: number }): string =>
-  steps ? percent(1 - steps_with_misses / steps) : "–";

@@ -10,7 +10,7 @@ import { Empty, Failure, COMPLETE_RESULTS, Loading, RESULTS, STEPS, TURNS } from
 import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go, type Options, type Place } from "../route";
-import { headlineOf } from "../setting";
+import { headlineOf, headlineShare } from "../setting";
 import type { PolicyView, SavingsView, SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
@@ -158,7 +158,7 @@ function Share({ view }: { view: SessionView }) {
   }, [view.session, view.turns, isKnown]);
   if (drawn === 0) return <>–</>;
   if (isKnown) return <>100%</>;
-  return value ? <span title={headlineOf(value)}>{value.steps ? percent(1 - value.steps_with_misses / value.steps) : "–"}</span> : <>…</>;
+  return value ? <span title={headlineOf(value)}>{headlineShare(value)}</span> : <>…</>;
 }
 
 function Name({ view }: { view: SessionView }) {

@@ -8,7 +8,7 @@ import { useCompleteReport } from "../parts/request";
 import { type Column, num, Table, text } from "../parts/table";
 import { address, type Place } from "../route";
 import type { SessionData } from "../session";
-import { configurationOf, headlineOf, isSame, nameOf, optionsOf, type Setting, sentenceOf, verdictOf } from "../setting";
+import { configurationOf, headlineOf, headlineShare, isSame, nameOf, optionsOf, type Setting, sentenceOf, verdictOf } from "../setting";
 import type { CompareView, PolicyView, SavingsView } from "../types";
 
 interface Props {
@@ -85,9 +85,7 @@ const columnsOf = (own: Setting, to: (setting: Setting) => string): Column<Polic
       <a href={to(option)}>{nameOf(option)}</a> {isSame(option, own) && <span class="tag">in use</span>}
     </>
   )),
-  num("Steps with all values", ({ steps, steps_with_misses }) => (steps ? percent(1 - steps_with_misses / steps) : "–"), {
-    title: headlineOf,
-  }),
+  num("Steps with all values", headlineShare, { title: headlineOf }),
   num("Misses", ({ misses }) => number(misses)),
   num("Cost", ({ cost }) => (cost === null ? "no price" : dollars(cost)), { hint: COUNTED }),
   num("Prompt tokens", ({ prompt, full }) => <>{short(prompt)} <small>{percent(full ? prompt / full : 0)}</small></>),

@@ -93,13 +93,23 @@ class Service:
                 return dict(view["totals"])
 
 
+def headline_share(totals: Json) -> str:
+    """Return the share of steps that had every value they used, as the console writes it."""
+    if not totals["steps"]:
+        return "–"
+    share = 1 - totals["steps_with_misses"] / totals["steps"]
+    # A share below 1 is never written as 100%.
+    shown = min(share, 0.999) if share < 1 else share
+    return f"{shown:.1%}" if 0 < share < 0.1 or 0.995 <= share < 1 else f"{shown:.0%}"
+
+
 def headline(totals: Json) -> str:
     """Return the share of steps that had every value they used, in one sentence."""
     steps, missing = totals["steps"], totals["steps_with_misses"]
     if not steps:
         return "No answer used an earlier result."
     end = f"{missing:,} missed one" if missing else "none missed any"
-    return f"{1 - missing / steps:.0%} of {steps:,} steps had every value they used; {end}."
+    return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
 
 
 def room(row: Json) -> str:

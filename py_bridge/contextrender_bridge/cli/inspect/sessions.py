@@ -11,7 +11,14 @@ from rich.text import Text
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, fitted, plain, present, thousands
+from contextrender_bridge.cli.inspect.asking import (
+    Service,
+    fitted,
+    headline_share,
+    plain,
+    present,
+    thousands,
+)
 from contextrender_bridge.cli.inspect.savings import day_of
 from contextrender_bridge.printing import add_json
 
@@ -125,8 +132,7 @@ def share(service: Service, view: Json) -> str:
         return "–"
     if counted["results_used_visible"] == counted["results_used"]:
         return "100%"
-    totals = service.totals(view["session"])
-    return f"{1 - totals['steps_with_misses'] / (totals['steps'] or 1):.0%}"
+    return headline_share(service.totals(view["session"]))
 
 
 def _ago(stamp: float) -> str:
