@@ -14,13 +14,16 @@ export const ContextRender = async ({ client }) => {
   const texts = new Map()
   host.start()
 
-  /** Return ContextRender's text for a compaction, which is the same as long as the session has the summary. */
-  async function textFor(session, summary) {
+  /** Return ContextRender's text for a compaction, without the messages `sent` in this call. The text is the same as long as the session has the summary. */
+  async function textFor(session, summary, sent) {
     const known = texts.get(summary.info.id)
     if (known) return known
     const { data } = await client.session.messages({ path: { id: session } })
     const end = data.findIndex(({ info }) => info.id === summary.info.id)
-    const before = data.slice(0, end).filter(({ info, parts }) => !info.summary && !parts.some(part => part.type === 'compaction'))
+    // opencode sends the newest messages from before the summary as they are.
+    const shown = new Set(sent.map(({ info }) => info.id))
+    const isReplaced = ({ info, parts }) => !info.summary && !shown.has(info.id) && !parts.some(part => part.type === 'compaction')
+    const before = data.slice(0, end).filter(isReplaced)
     const { messages } = toChat(before)
     const onlyResults = settings.after_summary
     const { text, line } = await compact(host, { session, messages, model: summary.info.modelID, onlyResults })
@@ -38,7 +41,7 @@ export const ContextRender = async ({ client }) => {
     const summary = messages.find(({ info }) => info.summary === true)
     const part = summary?.parts.find(part => part.type === 'text' && part.text)
     if (part) {
-      const text = await textFor(session, summary)
+      const text = await textFor(session, summary, messages)
       part.text = settings.after_summary ? `${part.text}\n\n${text}` : text
     }
     if (settings.mode !== 'render') return
