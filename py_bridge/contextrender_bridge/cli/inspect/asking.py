@@ -98,9 +98,9 @@ def headline_share(totals: Json) -> str:
     if not totals["steps"]:
         return "–"
     share = 1 - totals["steps_with_misses"] / totals["steps"]
-    # A share below 1 is never written as 100%.
-    shown = min(share, 0.999) if share < 1 else share
-    return f"{shown:.1%}" if 0 < share < 0.1 or 0.995 <= share < 1 else f"{shown:.0%}"
+    if 0.995 <= share < 1:
+        return f"{min(share, 0.999):.1%}"  # A share below 1 is never written as 100%.
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
 
 
 def headline(totals: Json) -> str:

@@ -14,15 +14,18 @@ export const ContextRender = async ({ client }) => {
   const texts = new Map()
   host.start()
 
-  /** Return ContextRender's text for a compaction, without the messages `sent` in this call. The text is the same as long as the session has the summary. */
+  /**
+   * Return ContextRender's text for a compaction, without the messages `sent` in this call.
+   * The text is the same as long as the session has the summary.
+   */
   async function textFor(session, summary, sent) {
     const known = texts.get(summary.info.id)
     if (known) return known
     const { data } = await client.session.messages({ path: { id: session } })
     const end = data.findIndex(({ info }) => info.id === summary.info.id)
     // opencode sends the newest messages from before the summary as they are.
-    const shown = new Set(sent.map(({ info }) => info.id))
-    const isReplaced = ({ info, parts }) => !info.summary && !shown.has(info.id) && !parts.some(part => part.type === 'compaction')
+    const sentIds = new Set(sent.map(({ info }) => info.id))
+    const isReplaced = ({ info, parts }) => !info.summary && !sentIds.has(info.id) && !parts.some(part => part.type === 'compaction')
     const before = data.slice(0, end).filter(isReplaced)
     const { messages } = toChat(before)
     const onlyResults = settings.after_summary
