@@ -20,9 +20,11 @@ export function short(value: number): string {
 
 const trim = (value: number): string => (Math.abs(value) < 100 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
 
-/** A share below 1 is never written as 100%. */
-export const percent = (share: number): string =>
-  `${Math.min(100 * share, share < 1 ? 99.9 : Infinity).toFixed((share > 0 && share < 0.1) || (share >= 0.995 && share < 1) ? 1 : 0)}%`;
+/** Return a share as a percentage. A share below 1 is never written as 100%. */
+export function percent(share: number): string {
+  if (share >= 0.995 && share < 1) return `${Math.min(100 * share, 99.9).toFixed(1)}%`;
+  return `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
+}
 
 export function dollars(value: number): string {
   const size = Math.abs(value);
