@@ -31,6 +31,7 @@ from contextrender_bridge.runtime.archetypes import (
     edge_name,
     edges_from,
     forget_edges,
+    name_of,
     nodes_from,
     number_of,
     type_at,
@@ -43,6 +44,8 @@ from contextrender_bridge.store.base import EdgeRow, NodeRow, Store
 log = logging.getLogger("contextrender")
 
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
+NO_ROWS: Final = -1
+"""The number of a type that was never stored."""
 
 
 Kept = dict[UUID, tuple[Any, StoredNode] | None]
@@ -150,7 +153,14 @@ class RequestMemory(TieredMemory):
         return known.row if known is not None and known.row else None
 
     def number(self, kind: type) -> int:
-        """The number that a type is stored under."""
+        """Return the number that a type is stored under.
+
+        A request that stores nothing numbers no type, so that it works on a full disk. For a type
+        that was never stored it gets a number that no row has.
+        """
+        if self.read_only:
+            number = self.store.kinds.find(*name_of(kind))
+            return NO_ROWS if number is None else number
         return number_of(self.store.kinds, kind)
 
     def has(self, id: UUID) -> bool:

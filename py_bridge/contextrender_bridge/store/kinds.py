@@ -28,6 +28,14 @@ class TypeNumbers:
                     self._refresh()
         return self._numbers[key]
 
+    def find(self, module: str, name: str) -> int | None:
+        """Return the number of the type of that name, or None if none of it was ever stored."""
+        key = (module, name)
+        if key not in self._numbers:
+            with self._lock:
+                self._refresh()
+        return self._numbers.get(key)
+
     def name(self, number: int) -> Name:
         """Module and name of the type as it was stored."""
         if number not in self._names:
