@@ -241,10 +241,8 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
         assert (counted["calls"], counted["prompt"], counted["full"]) == (
             *(row["calls"], row["prompt"], row["full_capped"]),
         )
-        assert (counted["results_used"], counted["results_used_visible"]) == (
-            row["results_used"],
-            row["results_used_visible"],
-        )
+        for name in ("steps", "steps_with_misses", "misses"):
+            assert counted[name] == row[name] == own[name]
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
         shared = complete(service.of(secret), "savings", session=model)
@@ -259,6 +257,13 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
         told[model] = figure.inner_text()
     assert told["nobody-knows-this"] == "no price"
     console.page.evaluate("location.hash = '#/overall'")
+    sums = {
+        name: sum(row[name] for row in service("total_savings")["rows"])
+        for name in ("steps", "steps_with_misses")
+    }
+    headline = console.page.locator(".figure", has_text="Steps with all values").locator("dd")
+    expect(headline).to_have_text(headline_share(sums))
+    assert headline_share(sums) in run(service, "savings", columns=80)
     console.page.get_by_role("combobox", name="By").select_option("day and model")
     for model in MODELS:
         line = console.page.locator("tbody tr", has_text=model).filter(

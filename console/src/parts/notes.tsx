@@ -46,7 +46,7 @@ export const RESULTS = "Tool results recorded, each with the call it answers";
 export const USES = "A use is a turn whose answer used an earlier result; each result counts once per turn";
 export const STEPS =
   "Share of the steps (answers that used an earlier result) that had every value they used visible in the prompt";
-export const COMPLETE_RESULTS = "Share of the results that answers used which were complete in the prompt: the paper’s measure";
+export const RECALL = "Later-Used Result Recall, the measure of the method’s paper: the share of later-used results that were complete in the prompt";
 
 /** A figure with its name, in a row of several. Its hint is read with the mouse or with the keyboard. */
 export function Figure({ name, value, hint }: { name: string; value: ComponentChildren; hint?: string }) {

@@ -4,10 +4,11 @@ import { number, percent, plural, short } from "../format";
 import { groupBy } from "../grouping";
 import { Choice } from "../parts/controls";
 import { useReport } from "../parts/request";
-import { Empty, Failure, Figure, COMPLETE_RESULTS, Loading } from "../parts/notes";
+import { Empty, Failure, Figure, Loading, STEPS } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/cost";
 import { type Column, num, Table, text } from "../parts/table";
+import { headlineOf, headlineShare } from "../setting";
 import type { SavedRow, TotalSavingsView } from "../types";
 
 const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", delivery: "Delivery" };
@@ -35,6 +36,7 @@ export function Overall() {
         <Choice label="By" value={by} options={Object.keys(GROUPS) as Group[]} names={GROUPS} onChoose={setBy} />
       </div>
       <dl class="panel figures">
+        <Figure name="Steps with all values" value={headlineShare(all)} hint={headlineOf(all)} />
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of whole histories saved" value={shareOf(all)} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
@@ -45,7 +47,6 @@ export function Overall() {
             hint="The provider’s own counts, beside what the whole history would have been, about"
           />
         )}
-        <Figure name="Complete results" value={all.results_used ? percent(all.results_used_visible / all.results_used) : "–"} hint={`${COMPLETE_RESULTS}: ${number(all.results_used_visible)} of ${number(all.results_used)}`} />
       </dl>
       <p class="hint">
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
@@ -88,12 +89,12 @@ const SUMS: Column<Total>[] = [
   num("Billed", (sums) => (sums.calls_with_usage === 0 ? "–" : <Cost cost={sums.usage_cost} full={sums.full_usage_cost} />), {
     hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   }),
-  num("Complete results", ({ results_used: drawn, results_used_visible: seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${COMPLETE_RESULTS}. A running session may still use what it was not shown` }),
+  num("Steps with all values", headlineShare, { hint: STEPS, title: headlineOf }),
 ];
 
 const shareOf = (sums: Total): string => percent(sums.full_capped ? saved(sums) / sums.full_capped : 0);
 
-const SUMMED = ["calls", "full", "full_capped", "prompt", "results_used", "results_used_visible", "calls_with_usage", "usage_cost", "full_usage_cost"] as const;
+const SUMMED = ["calls", "full", "full_capped", "prompt", "steps", "steps_with_misses", "calls_with_usage", "usage_cost", "full_usage_cost"] as const;
 
 /** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
 interface Total extends Record<(typeof SUMMED)[number], number> {

@@ -2,7 +2,7 @@
 import { dollars, number, percent, short } from "../format";
 import { Chart, type Series } from "../parts/chart";
 import { Cost, Signed } from "../parts/cost";
-import { Failure, Figure, Loading } from "../parts/notes";
+import { Failure, Figure, Loading, RECALL } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { useCompleteReport } from "../parts/request";
 import type { SessionData } from "../session";
@@ -29,9 +29,9 @@ export function Savings({ data }: { data: SessionData }) {
         />
         <Figure name="Cost, counted" value={<Cost cost={totals.cost} full={totals.full_cost} />} hint={COUNTED} />
         <Figure
-          name="Complete results"
+          name="Result recall"
           value={totals.recall === null ? "–" : percent(totals.recall)}
-          hint={`Later-Used Result Recall, the measure of the method’s paper: ${totals.results_used_visible} of ${totals.results_used} later-used results were complete`}
+          hint={`${RECALL}: ${number(totals.results_used_visible)} of ${number(totals.results_used)}`}
         />
       </dl>
       {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.turn_count)} turns recomputed`} />}

@@ -1,17 +1,17 @@
 // Every session of the user: searched, paged, kept up to date.
 import { useState } from "preact/hooks";
-import { request, requestComplete } from "../api";
+import { request } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { SearchBox } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
-import { useInterval, useReport, useTask } from "../parts/request";
-import { Empty, Failure, COMPLETE_RESULTS, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
+import { useInterval, useReport } from "../parts/request";
+import { Empty, Failure, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
 import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go, type Options, type Place } from "../route";
 import { headlineOf, headlineShare } from "../setting";
-import type { PolicyView, SavingsView, SessionPage, SessionView } from "../types";
+import type { SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
 const LIVE_MS = 5000;
@@ -116,11 +116,7 @@ const COLUMNS: Column<SessionView>[] = [
     by: "saved",
   }),
   num("Cost, counted", ({ totals: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
-  num("Steps with all values", (view) => <Share view={view} />, { hint: STEPS, title: unrecorded }),
-  num("Complete results", ({ totals: { results_used_visible: seen, results_used: drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
-    hint: COMPLETE_RESULTS,
-    title: (view) => unrecorded(view) ?? `${number(view.totals.results_used_visible)} of ${number(view.totals.results_used)} results that answers drew on`,
-  }),
+  num("Steps with all values", ({ totals }) => headlineShare(totals), { hint: STEPS, title: (view) => unrecorded(view) ?? headlineOf(view.totals) }),
   num("Tools", (view) => {
     const [most, ...others] = toolsOf(view);
     return (
@@ -135,31 +131,6 @@ const COLUMNS: Column<SessionView>[] = [
   }),
   text("Last activity", (view) => ago(view.updated_at), { title: (view) => date(view.updated_at), by: "last" }),
 ];
-
-/** Replies by walker, session and turn count, requested one after the other. */
-const replies = new Map<string, Promise<unknown>>();
-let queue: Promise<unknown> = Promise.resolve();
-
-/** Request something about a session once per turn, after what was requested before. */
-function requestOnce<T>(walker: string, { session, turns }: SessionView, fields: object = {}): Promise<T> {
-  const key = JSON.stringify([walker, session, turns]);
-  const reply = (replies.get(key) ?? queue.then(() => requestComplete(walker, { session, ...fields }, new AbortController().signal))) as Promise<T>;
-  if (!replies.has(key)) queue = reply.catch(() => replies.delete(key));
-  replies.set(key, reply);
-  return reply;
-}
-
-/** The share of a session's steps with all values. If all used results were complete there is no miss to look for. */
-function Share({ view }: { view: SessionView }) {
-  const { results_used_visible: seen, results_used: drawn } = view.totals;
-  const isKnown = seen === drawn;
-  const { value } = useTask<PolicyView | null>(null, async (report) => {
-    if (!isKnown) report((await requestOnce<SavingsView>("savings", view, { columns: false })).totals);
-  }, [view.session, view.turns, isKnown]);
-  if (drawn === 0) return <>–</>;
-  if (isKnown) return <>100%</>;
-  return value ? <span title={headlineOf(value)}>{headlineShare(value)}</span> : <>…</>;
-}
 
 function Name({ view }: { view: SessionView }) {
   const said = [view.client, view.totals.models.join(", "), view.about].filter(Boolean).join(" · ");

@@ -2,7 +2,7 @@
 import { dollars, number, percent, short } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
-import { Failure, Loading } from "../parts/notes";
+import { Failure, Loading, RECALL } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { useCompleteReport } from "../parts/request";
 import { type Column, num, Table, text } from "../parts/table";
@@ -90,7 +90,5 @@ const columnsOf = (own: Setting, to: (setting: Setting) => string): Column<Polic
   num("Cost", ({ cost }) => (cost === null ? "no price" : dollars(cost)), { hint: COUNTED }),
   num("Prompt tokens", ({ prompt, full }) => <>{short(prompt)} <small>{percent(full ? prompt / full : 0)}</small></>),
   num("From the cache", ({ prompt, cached }) => percent(prompt ? cached / prompt : 0)),
-  num("Complete results", ({ recall }) => (recall === null ? "–" : percent(recall)), {
-    hint: "Later-Used Result Recall, the measure of the method’s paper: later-used results that were complete in the prompt",
-  }),
+  num("Result recall", ({ recall }) => (recall === null ? "–" : percent(recall)), { hint: RECALL }),
 ];

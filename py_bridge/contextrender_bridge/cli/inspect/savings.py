@@ -14,20 +14,27 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, fitted, plain, present, thousands
+from contextrender_bridge.cli.inspect.asking import (
+    Service,
+    fitted,
+    headline_share,
+    plain,
+    present,
+    thousands,
+)
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
-HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "complete")
-WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
+HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "all values")
+WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
 GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED = (
     "calls",
     "full",
     "full_capped",
     "prompt",
-    "results_used",
-    "results_used_visible",
+    "steps",
+    "steps_with_misses",
     "calls_with_usage",
 )
 MONEY = ("cost", "full_cost", "usage_cost", "full_usage_cost")
@@ -38,8 +45,8 @@ TERMS = {
     "cost": "dollars at your own or list prices; what the call before had sent counts as cached",
     "billed": "the same by the provider's own counts",
     "whole": "an estimate of the same with the full history",
-    "complete": "of the results that answers used, the share that was complete in the prompt, the "
-    "paper's measure",
+    "all values": "of the steps, the answers that used an earlier result, the share that had every "
+    "value they used",
 }
 """The columns that need an explanation."""
 
@@ -141,11 +148,6 @@ def _line(name: str, total: Json) -> list[Text]:
     share = saved / total["full_capped"] if total["full_capped"] else 0.0
     priced = total["calls_without_price"] < total["calls"]
     billed = priced and total["calls_with_usage"]
-    seen = (
-        f"{total['results_used_visible'] / total['results_used']:.0%}"
-        if total["results_used"]
-        else "–"
-    )
     return [
         plain(name, "bold"),
         Text(f"{total['calls']:,}"),
@@ -156,7 +158,7 @@ def _line(name: str, total: Json) -> list[Text]:
         _dollars(total["full_cost"]) if priced else Text("–"),
         _dollars(total["usage_cost"], total["full_usage_cost"]) if billed else Text("–"),
         _dollars(total["full_usage_cost"]) if billed else Text("–"),
-        Text(seen),
+        Text(headline_share(total)),
     ]
 
 

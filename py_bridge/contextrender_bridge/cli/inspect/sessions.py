@@ -56,15 +56,10 @@ def run(args: argparse.Namespace) -> int:
     asked = {"query": args.search, "since": day_of(args.since), "sort": args.sort}
     with Service() as service:
         page = service.ask("list_sessions", limit=args.limit, prices=[own] if own else [], **asked)
-        shares = (
-            {}
-            if args.json
-            else {view["session"]: share(service, view) for view in page["sessions"]}
-        )
-    return present(args, page, lambda page: draw(page, args.search, shares))
+    return present(args, page, lambda page: draw(page, args.search))
 
 
-def draw(page: Json, search: str, shares: Mapping[str, str]) -> RenderableType:
+def draw(page: Json, search: str) -> RenderableType:
     """The table of the newest sessions, as much of it as there is room for."""
     if not page["sessions"]:
         return Text("no sessions" + (f" with {search!r}" if search else ""))
@@ -79,7 +74,7 @@ def draw(page: Json, search: str, shares: Mapping[str, str]) -> RenderableType:
             thousands(view["tokens"]),
             _saved(counted),
             _cost(counted),
-            shares[view["session"]],
+            headline_share(counted),
             ", ".join(counted["models"]),
             tools_of(view["tools"]),
             _ago(view["updated_at"]),
@@ -120,19 +115,6 @@ def _cost(counted: Json) -> str:
     if counted["cost"] is None:
         return "–"
     return f"{'~' if counted['is_estimate'] else ''}${counted['cost']:,.2f}"
-
-
-def share(service: Service, view: Json) -> str:
-    """Return the share of a session's steps that had every value they used.
-
-    A session whose used results were all complete has no miss, so its calls need no replay.
-    """
-    counted = view["totals"]
-    if not counted["results_used"]:
-        return "–"
-    if counted["results_used_visible"] == counted["results_used"]:
-        return "100%"
-    return headline_share(service.totals(view["session"]))
 
 
 def _ago(stamp: float) -> str:
