@@ -47,7 +47,6 @@ NOT_A_NOUN = words_in(
 
 LEFT: dict[str, int] = {
     "adapters": 210,
-    "audit": 185,
     "base": 5,
     "bench": 156,
     "cli": 190,
@@ -67,7 +66,7 @@ LEFT: dict[str, int] = {
     "wrap": 175,
 }
 """The findings that a package may still have. A number may only be lowered."""
-LEFT_SHARED = 14
+LEFT_SHARED = 10
 """The class names that may still be used twice. It may only be lowered."""
 
 JAC_HEAD = re.compile(r"^\s*(?:static |override )*(def|can|walker|node|edge|obj)\s+(\w+)(.*)")

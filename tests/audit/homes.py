@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.command import READERS, homes
-from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.audit.run_costs import costs_by_model
 from contextrender_bridge.base.wire import Json
 
 CODEX = ".codex/sessions/2026/11/01"
@@ -62,12 +62,12 @@ def audited(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
 
 def sums(found: AuditInput) -> tuple[int, int]:
     """Return calls and prompt tokens."""
-    bills = bills_of(found.runs)
+    bills = costs_by_model(found.runs)
     return sum(bill.calls for bill in bills), sum(bill.prompt for bill in bills)
 
 
 def dollars(found: AuditInput) -> float:
-    return sum(bill.dollars or 0.0 for bill in bills_of(found.runs))
+    return sum(bill.dollars or 0.0 for bill in costs_by_model(found.runs))
 
 
 def claude(id: str, request: str = "", tokens: int = 1_000, text: str = "ok", **usage: Any) -> Json:

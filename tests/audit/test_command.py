@@ -94,9 +94,8 @@ def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
     assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
     assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
     assert "<meter" in page.read_text()
-    assert "the files put back held all that 50% of them needed" in printed(*words).replace(
-        "\n", " "
-    )
+    report = printed(*words).replace("\n", " ")
+    assert "For 50% of them the agent's summary and the files put back held every" in report
 
 
 def test_what_pauses_cost(claude_left: Leave) -> None:
@@ -127,4 +126,4 @@ def test_what_pauses_cost(claude_left: Leave) -> None:
         "compaction": pytest.approx(4_000 * written / bill["dollars"]),
     }
     assert page.read_text().count("<meter") == 3
-    assert "was a cache written anew: " in printed("audit", "--agent", "claude")
+    assert "of the cost was for writing a cache again: " in printed("audit", "--agent", "claude")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.audit.replay import is_sent_shortened
-from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.evaluation import compactions
@@ -59,8 +59,8 @@ def test_codexs_encrypted_summary_is_not_measured(
     leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
     audited(tmp_path, monkeypatch)
     told = said(printed("audit", "--workers", "1"))
-    assert "Of 1 the agent's files have no summary in words (Codex encrypts it)" in told
-    assert "held all that 0%" not in told
+    assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in told
+    assert "held every value used" not in told
 
 
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
@@ -128,7 +128,7 @@ def test_files_that_claude_code_puts_back_count(
     found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (found["summary_had_all"], found["estimated"]) == (share, estimated)
     told = said(printed("audit", "--workers", "1"))
-    assert ("it is estimated which files" in told) == bool(estimated)
+    assert ("did not record which files" in told) == bool(estimated)
 
 
 def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +149,16 @@ def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.Mon
     assert measure_runs(runs, 1).steps == score.steps
 
 
-def long_run(prompt: int) -> Recorded:
+def long_run(prompt: int) -> RecordedRun:
     words = "plain words " * 4_000
     messages = [user("Go."), *step("a", "look", "{}", words), assistant("Done.")]
-    return Recorded("a", "s", "a", "m", messages, usage=[Usage("m", 9), Usage("m", prompt)])
+    return RecordedRun("a", "s", "a", "m", messages, usage=[Usage("m", 9), Usage("m", prompt)])
 
 
 def test_a_run_that_was_sent_shortened_is_told_from_a_whole_one() -> None:
     assert is_sent_shortened(long_run(5_000))
     assert not is_sent_shortened(long_run(9_000))
-    assert not is_sent_shortened(Recorded("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
+    assert not is_sent_shortened(RecordedRun("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
 
 
 def test_young_runs_of_two_providers_are_judged_apart(

@@ -10,7 +10,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
-from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.audit.run_costs import costs_by_model
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -212,7 +212,7 @@ def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
     found = read(path, read_files)
     (run,) = found.runs
     assert run.calls == 2 and found.counts["damaged lines"] == 1
-    (bill,) = bills_of(found.runs)
+    (bill,) = costs_by_model(found.runs)
     assert (bill.calls, bill.prompt, bill.output) == (1, 1000, 10)
     assert bill.dollars is not None and bill.dollars > 0
     with pytest.raises(CommandError, match="there is no"):

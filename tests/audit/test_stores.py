@@ -14,7 +14,7 @@ import zstandard
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
-from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.audit.run_costs import costs_by_model
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -66,8 +66,8 @@ def test_what_hermes_put_away_is_a_history_of_its_own_and_billed_once(tmp_path: 
     )
     assert roles(found) == [["user", "assistant", "tool"], ["user", "assistant"]]
     assert found.runs[0].messages[1]["tool_calls"] == CALL
-    (bill,) = bills_of(found.runs)
-    assert (bill.calls, bill.prompt, bill.cached, bill.output) == (4, 44, 6, 13)
+    (bill,) = costs_by_model(found.runs)
+    assert (bill.calls, bill.prompt, bill.cache_read, bill.output) == (4, 44, 6, 13)
 
 
 def test_damage_in_hermes_store_is_counted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tells whose session a file is, and reads it: those of agents, wherever they were copied to."""
+"""Recognizes by its contents which agent wrote a session file, so that copies can be read, too."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from contextrender_bridge.audit.pi import read_pi_session
 from contextrender_bridge.audit.run_reader import mapping
 
 Reader = Callable[[Path, AuditInput], None]
-STORES: Mapping[str, Reader] = {
+STORE_READERS: Mapping[str, Reader] = {
     "session_message": read_opencode_store,
     "message": read_opencode_store,
     "transcript_events": read_openclaw_store,
     "messages": read_hermes_store,
 }
-"""By a table that the store of one agent alone has."""
+"""Readers of SQLite stores, by a table name that only one agent's store has."""
 SUFFIXES = (".db", ".sqlite", ".jsonl", ".jsonl.zst")
-SQLITE = b"SQLite format 3\0"
-CLAUDE = frozenset({"user", "assistant", "system", "progress", "attachment"}) | SKIPPED
-LINES = 5
-"""Lines of a file that are looked at."""
+SQLITE_HEADER = b"SQLite format 3\0"
+CLAUDE_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"}) | SKIPPED
+SNIFFED_LINES = 5
+"""The number of lines that are read to recognize a file."""
 
 
 def is_agent_file(name: str) -> bool:
-    """Return whether a file may be a session of an agent's, by its name."""
+    """Return whether a file with this name may be an agent's session."""
     return name.endswith(SUFFIXES)
 
 
 def agent_reader(path: Path) -> Reader | None:
-    """Return what reads the file as an agent's session; None if it is none."""
+    """Return the reader for the agent that wrote the file; None if no agent did."""
     try:
         with path.open("rb") as file:
-            if file.read(len(SQLITE)) == SQLITE:
+            if file.read(len(SQLITE_HEADER)) == SQLITE_HEADER:
                 tables = AuditInput().tables(path)
-                return next((STORES[name] for name in STORES if name in tables), None)
+                return next((STORE_READERS[name] for name in STORE_READERS if name in tables), None)
         if not path.name.endswith((".jsonl", ".jsonl.zst")):
             return None
-        for _, line in zip(range(LINES), lines_in(path), strict=False):
+        for _, line in zip(range(SNIFFED_LINES), lines_in(path), strict=False):
             for value in json_values(line):
                 if reader := _reader_of(mapping(value)):
                     return reader
-    except Exception:  # an archive that is damaged at its beginning: read and named elsewhere
+    except Exception:  # a damaged archive: the reader reports it as unreadable
         return read_rollout if path.name.startswith("rollout-") else None
     return None
 
 
-def read_rollout(path: Path, found: AuditInput) -> None:
-    """Read one of Codex's session files."""
-    read_rollouts([path], found)
+def read_rollout(path: Path, audit_input: AuditInput) -> None:
+    """Read one session file of Codex."""
+    read_rollouts([path], audit_input)
 
 
 def _reader_of(record: Mapping[str, Any]) -> Reader | None:
@@ -68,6 +68,6 @@ def _reader_of(record: Mapping[str, Any]) -> Reader | None:
     has_message = isinstance(record.get("message"), Mapping)
     if kind == "message" and has_message:
         return read_pi_session
-    if kind in CLAUDE and (has_message or "sessionId" in record or "leafUuid" in record):
+    if kind in CLAUDE_KINDS and (has_message or "sessionId" in record or "leafUuid" in record):
         return read_claude_session
     return None

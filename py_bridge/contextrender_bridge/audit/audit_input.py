@@ -1,7 +1,7 @@
-"""What the readers find on this machine: runs, their bills, and what could not be read.
+"""The input of an audit: runs, the usage of their calls, and the files that could not be read.
 
 A model call may be recorded several times: agents copy calls into forks, archives and new stores.
-Bills are therefore collected with keys, and `settle` counts calls with a common key once.
+Usage is therefore collected with keys, and `settle` counts calls with a common key once.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextrender_bridge.audit.opening import json_values, lines_in, open_store
-from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.model_table import rated
 from contextrender_bridge.base.rates import split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
-NAMED = 8
-"""Files that a sentence names at most."""
+MAX_NAMED_FILES = 8
+"""The number of unreadable files that a report names."""
 
 
 @dataclass
-class Bill:
-    """The usage of one model call as one record has it. Records with a common key are one call."""
+class UsageRecord:
+    """A record of one model call's usage. Records with a common key are of the same call."""
 
-    run: Recorded
+    run: RecordedRun
     keys: tuple[str, ...]
     usage: Usage
     time: float = 0.0
@@ -38,25 +38,25 @@ class Bill:
 
 @dataclass
 class AuditInput:
-    """All runs, and counts of what was read: files, lines, damaged and unknown ones.
+    """All runs, with counts of the files and lines read, and of damaged and unknown lines.
 
     `unreadable` names each file that could not be read to its end, with the reason.
     """
 
-    runs: list[Recorded] = field(default_factory=list)
+    runs: list[RecordedRun] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
-    _bills: list[Bill] = field(default_factory=list)
-    _billed: set[int] = field(default_factory=set)
+    _records: list[UsageRecord] = field(default_factory=list)
+    _runs_with_usage: set[int] = field(default_factory=set)
 
     def files(self, folder: Path, *, is_session: Callable[[str], bool]) -> Iterator[Path]:
-        """Yield the session files below a folder, also behind links, each once."""
-        seen: set[str] = set()
+        """Yield each session file below a folder once. Links are followed."""
+        visited: set[str] = set()
 
         def is_new(path: Path) -> bool:
-            before = len(seen)
-            seen.add(os.path.realpath(path))
-            return len(seen) > before
+            visited_count = len(visited)
+            visited.add(os.path.realpath(path))
+            return len(visited) > visited_count
 
         for place, folders, names in os.walk(folder, followlinks=True, onerror=self._walk_error):
             folders[:] = sorted(name for name in folders if is_new(Path(place, name)))
@@ -69,23 +69,25 @@ class AuditInput:
             self.cannot_read(Path(error.filename), error)
 
     def cannot_read(self, path: Path, reason: object) -> None:
-        """Name a file that cannot be read to its end."""
-        told = reason.strerror if isinstance(reason, OSError) else reason
+        """Record that a file cannot be read to its end, with the reason."""
+        reason_text = reason.strerror if isinstance(reason, OSError) else reason
         self.counts["unreadable files"] += 1
-        self.unreadable.append(f"{path} ({told})")
+        self.unreadable.append(f"{path} ({reason_text})")
 
     @property
     def sentences(self) -> list[str]:
-        """Sentences that name what could not be read."""
-        named = self.unreadable[:NAMED]
-        more = len(self.unreadable) - len(named)
-        told = "; ".join([*named, *([f"and {more:,} more"] if more else [])])
-        return [f"Not read, or not to the end: {told}."] if named else []
+        """A sentence that names the unreadable files; empty if there are none."""
+        named_files = self.unreadable[:MAX_NAMED_FILES]
+        unnamed_count = len(self.unreadable) - len(named_files)
+        file_list = "; ".join(
+            [*named_files, *([f"and {unnamed_count:,} more"] if unnamed_count else [])]
+        )
+        return [f"Could not be read to the end: {file_list}."] if named_files else []
 
     def rows(self, path: Path, query: str) -> Iterator[sqlite3.Row]:
-        """Yield the rows of a program's SQLite store, which is opened for reading alone.
+        """Yield the rows of another program's SQLite store, opened read-only.
 
-        A store that is damaged is read as far as possible, and named.
+        A damaged store is read as far as possible and recorded as unreadable.
         """
         try:
             with closing(open_store(path)) as store:
@@ -101,17 +103,17 @@ class AuditInput:
         return {str(row[0]) for row in self.rows(path, query)}
 
     def lines(self, path: Path) -> Iterator[Json]:
-        """Yield the JSON objects of a file's lines, also of a compressed one."""
+        """Yield the JSON objects in the lines of a plain or compressed file."""
         self.counts["files"] += 1
         try:
             for line in lines_in(path):
                 if line.strip(b"\0 \t\r\n\xef\xbb\xbf"):
                     yield from self.parsed(line)
-        except Exception as error:  # a decompressor's own errors among them
+        except Exception as error:  # decompressors raise errors of their own
             self.cannot_read(path, error if isinstance(error, OSError) else "damaged archive")
 
     def parsed(self, text: bytes | str) -> Iterator[Json]:
-        """Yield the JSON objects that a text is. A byte that is no UTF-8 is replaced."""
+        """Yield the JSON objects in a text, and count damaged ones. Invalid UTF-8 is replaced."""
         self.counts["lines"] += 1
         for value in json_values(text):
             if isinstance(value, dict):
@@ -119,74 +121,87 @@ class AuditInput:
             else:
                 self.counts["damaged lines"] += 1
 
-    def unknown(self) -> None:
-        """Count a line of a kind that the reader does not know."""
+    def count_unknown(self) -> None:
+        """Count a line whose type the reader does not support."""
         self.counts["unknown lines"] += 1
 
-    def bill(
+    def add_usage(
         self,
-        run: Recorded,
+        run: RecordedRun,
         keys: str | tuple[str, ...],
         usage: Usage | None,
         time: float = 0.0,
         *,
         resumed: bool = False,
     ) -> None:
-        """Note a call's usage. `resumed` says that the session was taken up again before it."""
+        """Record a call's usage, if there is any.
+
+        `time` is in Unix seconds, 0 if unknown. `resumed` means that the agent resumed the session
+        just before the call. Records that share one of their `keys` are of the same call.
+        """
         if usage is not None:
             usage = replace(usage, model=rated(usage.model, usage.prompt))
-            found = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
-            self._billed.add(id(run))
-            self._bills.append(Bill(run, found, usage, time, resumed))
+            call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
+            self._runs_with_usage.add(id(run))
+            self._records.append(UsageRecord(run, call_keys, usage, time, resumed))
 
-    def keep(self, run: Recorded) -> None:
-        """Keep a run, if a model was called in it."""
-        if run.calls or id(run) in self._billed:
+    def add_run(self, run: RecordedRun) -> None:
+        """Add a run if it has an answer or recorded usage."""
+        if run.calls or id(run) in self._runs_with_usage:
             self.runs.append(run)
 
     def settle(self) -> AuditInput:
-        """Give each call's usage to one run, and drop runs that are copies of others."""
-        first: dict[str, str] = {}
+        """Assign each call's usage to one run, and remove runs that are copies of others.
 
-        def root(key: str) -> str:
-            while first.setdefault(key, key) != key:
-                key = first[key]
-            return key
-
-        for number, bill in enumerate(self._bills):
-            bill.keys = bill.keys or (f"call {number}",)
-            for key in bill.keys[1:]:
-                first[root(key)] = root(bill.keys[0])
-        best: dict[str, Bill] = {}
-        for bill in self._bills:
-            other = best.get(key := root(bill.keys[0]))
-            if other is None or _tokens(bill.usage) > _tokens(other.usage):
-                best[key] = bill
-        after_copy: set[int] = set()
-        for bill in self._bills:
-            if best.get(root(bill.keys[0])) is bill:
-                _add(bill, is_resumed=id(bill.run) in after_copy)
-                after_copy.discard(id(bill.run))
+        Of the records of one call, the one with the most tokens counts.
+        """
+        call_of = _calls_by_key(self._records)
+        best_by_call: dict[str, UsageRecord] = {}
+        for record in self._records:
+            best = best_by_call.setdefault(call := call_of[record.keys[0]], record)
+            if _total_tokens(record.usage) > _total_tokens(best.usage):
+                best_by_call[call] = record
+        runs_after_copy: set[int] = set()
+        for record in self._records:
+            if best_by_call[call_of[record.keys[0]]] is record:
+                _assign_usage(record, is_resumed=id(record.run) in runs_after_copy)
+                runs_after_copy.discard(id(record.run))
             else:
-                after_copy.add(id(bill.run))
-        self._bills.clear()
+                runs_after_copy.add(id(record.run))
+        self._records.clear()
         self.runs = _without_copies(self.runs)
         return self
 
 
-def _add(bill: Bill, *, is_resumed: bool) -> None:
-    run, number = bill.run, len(bill.run.usage)
-    if is_resumed or bill.resumed:
+def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
+    """Return for each key the key that stands for its call. A record without keys gets one."""
+    parents: dict[str, str] = {}
+
+    def call_of(key: str) -> str:
+        while parents.setdefault(key, key) != key:
+            key = parents[key]
+        return key
+
+    for number, record in enumerate(records):
+        record.keys = record.keys or (f"call {number}",)
+        for key in record.keys:
+            parents[call_of(key)] = call_of(record.keys[0])
+    return {key: call_of(key) for key in parents}
+
+
+def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
+    run, number = record.run, len(record.run.usage)
+    if is_resumed or record.resumed:
         run.resumed.add(number)
-    if bill.time:
-        run.billed_at[number] = bill.time
-    run.usage.append(bill.usage)
-    run.model = run.model or split_rates(bill.usage.model)[0]
+    if record.time:
+        run.billed_at[number] = record.time
+    run.usage.append(record.usage)
+    run.model = run.model or split_rates(record.usage.model)[0]
 
 
-def _without_copies(runs: list[Recorded]) -> list[Recorded]:
-    """Return the runs, without a second copy of a session that has nothing of its own."""
-    longest: dict[tuple[str, str], Recorded] = {}
+def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
+    """Return the runs without those that have no usage and are shorter copies of others."""
+    longest: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         key = run.source, run.id
         if key not in longest or len(run.messages) > len(longest[key].messages):
@@ -194,5 +209,5 @@ def _without_copies(runs: list[Recorded]) -> list[Recorded]:
     return [run for run in runs if run.usage or longest[run.source, run.id] is run]
 
 
-def _tokens(usage: Usage) -> int:
+def _total_tokens(usage: Usage) -> int:
     return usage.prompt + usage.output

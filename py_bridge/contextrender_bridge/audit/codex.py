@@ -1,8 +1,8 @@
-"""Codex's sessions: `sessions/Y/M/D/rollout-*.jsonl`, compressed with zstd when they are old.
+"""Reads Codex's sessions: `sessions/Y/M/D/rollout-*.jsonl`; old ones are compressed with zstd.
 
-Items are those of the Responses API. A spawned child's file begins with a copy of its parent's
-history, and so does a fork's, whose copy has new times. A compaction's record has the history that
-goes on after it; the summary in it may be encrypted.
+Items are those of the Responses API. The file of a spawned child or a fork begins with a copy of
+its parent's history; a fork's copy has new times. A compaction's record has the history that
+replaces the earlier one; the summary in it may be encrypted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.run_reader import Recorded, items, mapping, second_of
+from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, second_of
 from contextrender_bridge.base.model_table import rated
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import usage_of
@@ -22,14 +22,14 @@ SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})
 SUFFIXES = (".jsonl", ".jsonl.zst")
 COPY_SECONDS = 5.0
-"""A fork copies its parent's records within so many seconds of its beginning."""
+"""A fork copies its parent's records within this many seconds of its beginning."""
 
 
 @dataclass
 class Count:
-    """One record of a model call's usage. `figures` are equal in a copy."""
+    """A record of one model call's usage. `figures` are the same in a copy of the record."""
 
-    run: Recorded
+    run: RecordedRun
     usage: Usage | None
     figures: str
     time: float
@@ -44,38 +44,40 @@ class Rollout:
     id: str = ""
     parent: str = ""
     started: float = 0.0
-    runs: list[Recorded] = field(default_factory=list)
+    runs: list[RecordedRun] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
 
 
-def read_codex(home: Path, found: AuditInput) -> None:
+def read_codex(home: Path, audit_input: AuditInput) -> None:
     """Read every session below `home`, Codex's own folder."""
     read_rollouts(
         [
             path
             for folder in ("sessions", "archived_sessions")
-            for path in found.files(home / folder, is_session=_is_rollout)
+            for path in audit_input.files(home / folder, is_session=_is_rollout)
         ],
-        found,
+        audit_input,
     )
 
 
-def read_rollouts(paths: Sequence[Path], found: AuditInput) -> None:
-    """Read session files, which may be copies and forks of one another."""
-    rollouts = [_read(path, found) for path in paths]
-    known: dict[str, list[Count]] = {}
+def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
+    """Read session files. Some may be copies or forks of others."""
+    rollouts = [_read(path, audit_input) for path in paths]
+    counts_by_id: dict[str, list[Count]] = {}
     for rollout in _parents_first(rollouts):
-        copied = known.get(rollout.id) or known.get(rollout.parent) or []
-        _name_counts(rollout, copied, is_same=rollout.id in known)
-        if len(rollout.counts) > len(known.get(rollout.id, ())):
-            known[rollout.id] = rollout.counts
-        if rollout.parent and rollout.parent not in known:
-            # The parent's file is gone. What this fork copied stands for it.
-            known[rollout.parent] = [count for count in rollout.counts if _is_early(count, rollout)]
+        copied = counts_by_id.get(rollout.id) or counts_by_id.get(rollout.parent) or []
+        _name_counts(rollout, copied, is_same=rollout.id in counts_by_id)
+        if len(rollout.counts) > len(counts_by_id.get(rollout.id, ())):
+            counts_by_id[rollout.id] = rollout.counts
+        if rollout.parent and rollout.parent not in counts_by_id:
+            # The parent's file no longer exists: use the part that this fork copied from it.
+            counts_by_id[rollout.parent] = [
+                count for count in rollout.counts if _is_early(count, rollout)
+            ]
         for count in rollout.counts:
-            found.bill(count.run, count.key, count.usage, count.time)
+            audit_input.add_usage(count.run, count.key, count.usage, count.time)
         for run in rollout.runs:
-            found.keep(run)
+            audit_input.add_run(run)
 
 
 def _is_rollout(name: str) -> bool:
@@ -83,26 +85,29 @@ def _is_rollout(name: str) -> bool:
 
 
 def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return each file behind that of its parent, and of a session's files the longest first."""
+    """Return the files, each after its parent's, and a session's longest file first."""
     by_id: dict[str, list[Rollout]] = {}
-    for rollout in sorted(rollouts, key=lambda one: (-len(one.counts), str(one.path))):
+    for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
         by_id.setdefault(rollout.id, []).append(rollout)
-    found: dict[str, list[Rollout]] = {}
+    audit_input: dict[str, list[Rollout]] = {}
 
     def add(id: str, above: tuple[str, ...]) -> None:
-        if id in found or id in above or id not in by_id:
+        if id in audit_input or id in above or id not in by_id:
             return
         for rollout in by_id[id]:
             add(rollout.parent, (*above, id))
-        found[id] = by_id[id]
+        audit_input[id] = by_id[id]
 
     for id in sorted(by_id):
         add(id, ())
-    return [rollout for id in found for rollout in found[id]]
+    return [rollout for id in audit_input for rollout in audit_input[id]]
 
 
 def _name_counts(rollout: Rollout, earlier: Sequence[Count], *, is_same: bool) -> None:
-    """Give each count a key: that of its original, as long as the file repeats another's."""
+    """Give each count a key: the original's key while the file copies `earlier`, otherwise its own.
+
+    `is_same`: `earlier` is of another file of the same session, not of its parent.
+    """
     is_copy = True
     for number, count in enumerate(rollout.counts):
         original = earlier[number] if number < len(earlier) else None
@@ -112,22 +117,22 @@ def _name_counts(rollout: Rollout, earlier: Sequence[Count], *, is_same: bool) -
             and original.figures == count.figures
             and (is_same or count.time == original.time or _is_early(count, rollout))
         )
-        own = f"codex {rollout.path} {number}"
-        count.key = original.key if is_copy and original is not None else own
+        own_key = f"codex {rollout.path} {number}"
+        count.key = original.key if is_copy and original is not None else own_key
 
 
 def _is_early(count: Count, rollout: Rollout) -> bool:
-    """Return whether a count may have been copied when the fork began."""
+    """Return whether a count is early enough to have been copied when the fork began."""
     return not (count.time and rollout.started) or count.time - rollout.started <= COPY_SECONDS
 
 
-def _read(path: Path, found: AuditInput) -> Rollout:
+def _read(path: Path, audit_input: AuditInput) -> Rollout:
     stem = path.name.split(".jsonl")[0]
     rollout = Rollout(path, stem)
     model, tier, copied, is_recorded = "", "", 0, False
-    seen: set[str] = set()
-    run = Recorded(f"{stem}#1", SOURCE, stem)
-    for ordinal, record in enumerate(found.lines(path), 1):
+    seen_figures: set[str] = set()
+    run = RecordedRun(f"{stem}#1", SOURCE, stem)
+    for ordinal, record in enumerate(audit_input.lines(path), 1):
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
@@ -139,7 +144,7 @@ def _read(path: Path, found: AuditInput) -> Rollout:
             run.add("responses", payload, time)
         elif kind == "compacted":
             rollout.runs.append(run)
-            run = run.compacted()
+            run = run.next_after_compaction()
             _add_compacted(run, payload, time)
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
             is_recorded = True
@@ -148,17 +153,20 @@ def _read(path: Path, found: AuditInput) -> Rollout:
         elif kind == "event_msg":
             if payload.get("type") == "token_count" and not is_recorded and ordinal > copied:
                 count = _count(run, payload, model, tier, time)
-                if count.figures not in seen:  # a count is repeated when nothing was called
+                if count.figures not in seen_figures:  # a count is repeated when nothing was called
                     rollout.counts.append(count)
-                seen.add(count.figures)
+                seen_figures.add(count.figures)
         elif kind not in SKIPPED:
-            found.unknown()
+            audit_input.count_unknown()
     rollout.runs.append(run)
     return rollout
 
 
 def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
-    """Take the file's own head, then that of its parent, which older forks copy behind it."""
+    """Read a file's own header, or the copy of its parent's header that older forks have after it.
+
+    Return the number of records that are copies of the parent's; 0 if it is not recorded.
+    """
     id = str(payload.get("id") or "")
     if not rollout.started and not rollout.parent:
         rollout.id = id or rollout.id
@@ -171,7 +179,7 @@ def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
     return 0
 
 
-def _add_compacted(run: Recorded, payload: Json, time: float) -> None:
+def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
     history = items(payload.get("replacement_history"))
     for item in history:
         run.add("responses", item, time)
@@ -182,29 +190,31 @@ def _add_compacted(run: Recorded, payload: Json, time: float) -> None:
 
 
 def _is_summary(item: object) -> bool:
-    """Return whether an item of the history after a compaction tells its summary in words."""
-    told = mapping(item)
-    if told.get("type") in ("compaction", "compaction_summary", "context_compaction"):
+    """Return whether an item of the history after a compaction has the summary as text."""
+    fields = mapping(item)
+    if fields.get("type") in ("compaction", "compaction_summary", "context_compaction"):
         return False
-    texts = [str(mapping(part).get("text") or "") for part in items(told.get("content"))]
+    texts = [str(mapping(part).get("text") or "") for part in items(fields.get("content"))]
     return any(SUMMARY_HEAD in text for text in texts)
 
 
 SUMMARY_HEAD = "produced a summary of its thinking process"
-"""How the message with Codex's summary begins."""
+"""Words in the message that has Codex's summary."""
 
 
 def _count(
-    run: Recorded, payload: Mapping[str, object], model: str, tier: str, time: float
+    run: RecordedRun, payload: Mapping[str, object], model: str, tier: str, time: float
 ) -> Count:
-    told = mapping(payload.get("info")) or payload
-    used = mapping(told.get("last_token_usage") or told.get("usage") or told)
-    cached = {"cached_tokens": used.get("cached_input_tokens", 0)}
-    name = str(told.get("model") or model)
-    usage = usage_of(name, {**used, "input_tokens_details": cached})
+    info = mapping(payload.get("info")) or payload
+    call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
+    cached = {"cached_tokens": call_usage.get("cached_input_tokens", 0)}
+    name = str(info.get("model") or model)
+    usage = usage_of(name, {**call_usage, "input_tokens_details": cached})
     if usage is not None:
-        tier = str(told.get("service_tier") or tier)
+        tier = str(info.get("service_tier") or tier)
         usage = replace(usage, model=rated(usage.model, usage.prompt, {"service_tier": tier}))
-    total = mapping(told.get("total_token_usage"))
-    id = str(payload.get("response_id") or told.get("response_id") or "")
-    return Count(run, usage, f"{id} {sorted(total.items())} {sorted(used.items())}", time)
+    session_usage = mapping(info.get("total_token_usage"))
+    id = str(payload.get("response_id") or info.get("response_id") or "")
+    return Count(
+        run, usage, f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}", time
+    )

@@ -1,14 +1,14 @@
-"""Say what your agents' runs cost, and what they would have cost with ContextRender.
+"""Report what your agents' runs cost, and what they would have cost with ContextRender.
 
-Without FILE, what Claude Code, Codex, opencode, OpenClaw, Hermes and pi have left here. FILEs are
-histories or requests of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls.
-Nothing leaves the machine.
+Without FILE, the sessions of Claude Code, Codex, opencode, OpenClaw, Hermes and pi on this machine
+are read. A FILE holds histories or requests of OpenAI's or Anthropic's API, or OpenTelemetry spans
+of model calls. Nothing leaves the machine.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -21,14 +21,14 @@ from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
 from contextrender_bridge.audit.pi import read_pi
-from contextrender_bridge.audit.report import Audit, as_json, as_page, as_text
-from contextrender_bridge.audit.run_costs import bills_of, written_anew
+from contextrender_bridge.audit.report import AuditReport, as_json, as_page, as_text
+from contextrender_bridge.audit.run_costs import cache_rewrites_of, costs_by_model
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import environment_without
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.printing import add_json, print_json
 
-MOST = 600
+DEFAULT_CALLS = 600
 READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
     "claude": read_claude,
     "codex": read_codex,
@@ -40,42 +40,34 @@ READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender audit`."""
+    """Add the options of `contextrender audit`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
     parser.add_argument("--agent", choices=list(READERS), help="only this agent's sessions")
     parser.add_argument(
         "--limit",
         type=int,
-        default=MOST,
+        default=DEFAULT_CALLS,
         metavar="N",
-        help="replay the newest runs, of some N model calls (%(default)s)",
+        help="replay the newest runs, up to about N model calls (%(default)s)",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write it as an HTML page")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="number of processes (one per processor)"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="OUT", help="also write the report to OUT as an HTML page"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads, adds up, replays and tells."""
-    found = AuditInput()
-    chosen = {name: folders for name, folders in homes().items() if args.agent in (None, name)}
-    if args.files:
-        for path in args.files:
-            read_files(path, found)
-    else:
-        for name, folders in chosen.items():
-            for home in folders:
-                READERS[name](home, found)
-    found.settle()
-    if not found.runs:
-        usual = [folders[0] for folders in chosen.values()]
-        where = ", ".join(map(str, args.files or usual))
-        raise CommandError(" ".join([f"there are no runs in {where}.", *found.sentences]))
+    """Read the runs, add up their costs, replay the newest ones and print the report."""
+    audit_input = _read_runs(args.files, args.agent)
     from contextrender_bridge.audit.replay import replay
 
-    replayed = replay(found.runs, max(args.limit, 1), args.workers)
-    audit = Audit(found, bills_of(found.runs), written_anew(found.runs), replayed)
+    runs = audit_input.runs
+    replay_report = replay(runs, max(args.limit, 1), args.workers)
+    audit = AuditReport(audit_input, costs_by_model(runs), cache_rewrites_of(runs), replay_report)
     if args.html:
         write(as_page(audit), args.html)
     if args.json:
@@ -86,14 +78,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
+    """Read the runs in the files, or, without files, in the folders of one agent or of all.
+
+    Raise CommandError if there are none.
+    """
+    audit_input = AuditInput()
+    agent_folders = {name: folders for name, folders in homes().items() if agent in (None, name)}
+    if files:
+        for path in files:
+            read_files(path, audit_input)
+    else:
+        for name, folders in agent_folders.items():
+            for home in folders:
+                READERS[name](home, audit_input)
+    audit_input.settle()
+    if not audit_input.runs:
+        default_folders = [folders[0] for folders in agent_folders.values()]
+        places = ", ".join(map(str, files or default_folders))
+        raise CommandError(" ".join([f"there are no runs in {places}.", *audit_input.sentences]))
+    return audit_input
+
+
 def homes() -> dict[str, list[Path]]:
     """Return the folders where agents keep their sessions, by the agent's name."""
     home = Path.home()
     variables = environment_without()
 
     def folders(name: str, *usual: Path) -> list[Path]:
-        own = variables.get(name)
-        return [Path(own).expanduser()] if own else list(usual)
+        override = variables.get(name)
+        return [Path(override).expanduser()] if override else list(usual)
 
     config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(variables.get("XDG_DATA_HOME") or home / ".local" / "share")

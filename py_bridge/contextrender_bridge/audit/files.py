@@ -1,10 +1,10 @@
-"""Files: agents' sessions, wherever they were copied to, our exports, and those of other programs:
-requests or histories of OpenAI's and Anthropic's APIs, and traces.
+"""Reads the files that a user names: agents' sessions, exports of ContextRender, request logs
+of OpenAI's and Anthropic's APIs, and traces.
 
-A file is JSON or JSON Lines, plain or gzipped: a list of messages, an object with `messages` or
-`input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
-(semantic conventions for GenAI), as OTLP's JSON or one span a line. A log's requests, each of which
-goes on with the one before, are one run.
+A file is JSON or JSON Lines, plain or gzipped. It holds a list of messages, objects with `messages`
+or `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
+(semantic conventions for GenAI), either as OTLP's JSON or one span per line. Requests of a log that
+each continue the previous one are one run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from contextrender_bridge.audit.agent_files import agent_reader, is_agent_file, read_rollout
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.codex import read_rollouts
-from contextrender_bridge.audit.run_reader import Recorded, items, mapping, whole
+from contextrender_bridge.audit.run_reader import RecordedRun, count_of, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
@@ -30,13 +30,13 @@ from contextrender_bridge.base.wire import Json
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 EXPORT = "contextrender.session/"
 BLOCKS = frozenset({"tool_use", "tool_result"})
-SIDE_BY_SIDE = 16
-"""A request of a log may continue one of this many last runs."""
+PARALLEL_RUNS = 16
+"""The number of runs in a log, counted from the newest, that a request may continue."""
 
 
-def read_files(path: Path, found: AuditInput) -> None:
-    """Read a file, or those in a folder. Raise CommandError if there is none."""
-    files = list(found.files(path, is_session=_is_readable)) if path.is_dir() else [path]
+def read_files(path: Path, audit_input: AuditInput) -> None:
+    """Read a file, or all files in a folder. Raise CommandError if there is no readable file."""
+    files = list(audit_input.files(path, is_session=_is_readable)) if path.is_dir() else [path]
     if not path.exists() or not files:
         raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
     rollouts = []
@@ -45,125 +45,132 @@ def read_files(path: Path, found: AuditInput) -> None:
         if reader is read_rollout:
             rollouts.append(file)
         elif reader is not None:
-            reader(file, found)
+            reader(file, audit_input)
         elif file == path or file.name.endswith(SUFFIXES):
-            _read(file, found)
-    read_rollouts(rollouts, found)
+            _read(file, audit_input)
+    read_rollouts(rollouts, audit_input)
 
 
 def _is_readable(name: str) -> bool:
     return name.endswith(SUFFIXES) or is_agent_file(name)
 
 
-def _read(path: Path, found: AuditInput) -> None:
-    found.counts["files"] += 1
+def _read(path: Path, audit_input: AuditInput) -> None:
+    audit_input.counts["files"] += 1
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         is_missing = isinstance(error, OSError) and error.strerror
-        found.cannot_read(path, error if is_missing else "damaged archive")
+        audit_input.cannot_read(path, error if is_missing else "damaged archive")
         return
     traces = Traces(path.name)
-    runs: list[_Read] = []
-    for number, value in enumerate(_objects(raw, found)):
+    runs: list[_RequestRun] = []
+    for number, value in enumerate(_objects(raw, audit_input)):
         spans = list(spans_in(value))
         if spans:
             for span in spans:
                 traces.add(span)
             continue
         if str(value.get("format", "")).startswith(EXPORT):
-            _read_export(value, found)
+            _read_export(value, audit_input)
             continue
-        read = _run(value, f"{path.name}#{number}")
-        if read is None:
-            found.unknown()
+        request_run = _run_of_request(value, f"{path.name}#{number}")
+        if request_run is None:
+            audit_input.count_unknown()
         else:
-            _continue(runs, read)
-    for read in runs:
-        for usage in read.usage:
-            found.bill(read.run, "", usage)
-        found.keep(read.run)
-    traces.end(found)
+            _add_request(runs, request_run)
+    for request_run in runs:
+        for usage in request_run.usage:
+            audit_input.add_usage(request_run.run, "", usage)
+        audit_input.add_run(request_run.run)
+    traces.add_runs(audit_input)
 
 
 @dataclass
-class _Read:
-    """A run, and how many of its messages the last request had: the answer is behind them.
+class _RequestRun:
+    """A run made of logged requests, with the usage of its calls.
 
-    `usage` is that of its calls.
+    `prompt_messages` is how many of its messages the last request had; the rest is its answer.
     """
 
-    run: Recorded
-    asked: int
+    run: RecordedRun
+    prompt_messages: int
     usage: list[Usage]
 
 
-def _continue(runs: list[_Read], read: _Read) -> None:
-    """Adds a run; a log has a request for each call, and one that goes on takes the place."""
-    asked = read.run.messages[: read.asked]
-    for earlier in reversed(runs[-SIDE_BY_SIDE:]):
-        is_same_model = earlier.run.model == read.run.model
-        if is_same_model and asked[: earlier.asked] == earlier.run.messages[: earlier.asked]:
-            read.usage = [*earlier.usage, *read.usage]
+def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
+    """Add the run of one request. It replaces the run that the request continues, if there is one.
+
+    A log has one request for each call; each repeats the messages of the previous ones.
+    """
+    prompt = request_run.run.messages[: request_run.prompt_messages]
+    for earlier in reversed(runs[-PARALLEL_RUNS:]):
+        is_same_model = earlier.run.model == request_run.run.model
+        if (
+            is_same_model
+            and prompt[: earlier.prompt_messages] == earlier.run.messages[: earlier.prompt_messages]
+        ):
+            request_run.usage = [*earlier.usage, *request_run.usage]
             runs.remove(earlier)
             break
-    runs.append(read)
+    runs.append(request_run)
 
 
-def _read_export(value: Json, found: AuditInput) -> None:
+def _read_export(value: Json, audit_input: AuditInput) -> None:
     """Read a session that `contextrender export` wrote, each branch as a run.
 
-    What begins anew in a session goes on after an agent's own compaction.
+    A branch without a fork position begins after a compaction of the agent: it continues the
+    previous run.
     """
-    session, lines = str(value.get("session")), list[Recorded]()
+    session, runs = str(value.get("session")), list[RecordedRun]()
     for number, branch in enumerate(map(mapping, items(value.get("branches")))):
-        parent, fork = branch.get("parent"), whole(branch.get("fork_position"))
-        run = Recorded(f"{session}#{number + 1}", "ContextRender", session)
-        if fork and isinstance(parent, int) and 0 <= parent < len(lines):
-            run.messages = list(lines[parent].messages[:fork])
-        elif lines:
-            run.continues = lines[-1].id
+        parent, fork = branch.get("parent"), count_of(branch.get("fork_position"))
+        run = RecordedRun(f"{session}#{number + 1}", "ContextRender", session)
+        if fork and isinstance(parent, int) and 0 <= parent < len(runs):
+            run.messages = list(runs[parent].messages[:fork])
+        elif runs:
+            run.continues = runs[-1].id
         run.messages += [dict(mapping(message)) for message in items(branch.get("messages"))]
-        lines.append(run)
+        runs.append(run)
         calls = map(mapping, items(branch.get("calls")))
         run.model = next((str(call["model"]) for call in calls if call.get("model")), "")
-        found.keep(run)
+        audit_input.add_run(run)
 
 
-def _whole_value(raw: bytes) -> Any:
-    """Return the file as one JSON value. A byte that is no UTF-8 is replaced."""
+def _single_value(raw: bytes) -> Any:
+    """Return the file parsed as one JSON value. Invalid UTF-8 is replaced."""
     try:
         return json.loads(raw)
     except UnicodeDecodeError:
         return json.loads(raw.decode("utf-8", "replace").lstrip("\ufeff"))
 
 
-def _objects(raw: bytes, found: AuditInput) -> Iterator[Json]:
-    """The whole file as one value, or its lines."""
+def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
+    """Yield the JSON objects of a file that is one JSON value or JSON Lines."""
     try:
-        value = _whole_value(raw)
+        value = _single_value(raw)
     except (ValueError, RecursionError):
         for line in raw.splitlines():
             if line.strip():
-                yield from found.parsed(line)
+                yield from audit_input.parsed(line)
         return
-    found.counts["lines"] += 1
+    audit_input.counts["lines"] += 1
     if isinstance(value, dict):
         yield value
-    elif isinstance(value, list) and value and all(_is_message(one) for one in value):
+    elif isinstance(value, list) and value and all(_is_message(item) for item in value):
         yield {"messages": value}
     elif isinstance(value, list):
-        yield from (one for one in value if isinstance(one, dict))
+        yield from (item for item in value if isinstance(item, dict))
 
 
-def _run(value: Json, name: str) -> _Read | None:
-    """A request, with its response where that is beside it."""
+def _run_of_request(value: Json, name: str) -> _RequestRun | None:
+    """Return the run of a logged request and its response, if any; None if it is not a request."""
     request = (
         value if "messages" in value or "input" in value else dict(mapping(value.get("request")))
     )
     model = str(request.get("model") or value.get("model") or "")
     task = str(value.get("task") or value.get("id") or name)
-    run = Recorded(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
+    run = RecordedRun(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
     if isinstance(request.get("messages"), list):
         _add_messages(run, request)
     elif isinstance(request.get("input"), list):
@@ -171,14 +178,14 @@ def _run(value: Json, name: str) -> _Read | None:
             run.add("responses", item)
     else:
         return None
-    asked = len(run.messages)
+    prompt_messages = len(run.messages)
     _add_response(run, mapping(value.get("response")))
-    told = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
-    usage = usage_of(run.model, told)
-    return _Read(run, asked, [usage] if usage else [])
+    usage_fields = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
+    usage = usage_of(run.model, usage_fields)
+    return _RequestRun(run, prompt_messages, [usage] if usage else [])
 
 
-def _add_messages(run: Recorded, request: Json) -> None:
+def _add_messages(run: RecordedRun, request: Json) -> None:
     dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
     system = request.get("system")
     if isinstance(system, str):
@@ -188,7 +195,7 @@ def _add_messages(run: Recorded, request: Json) -> None:
             run.add(dialect, message)
 
 
-def _add_response(run: Recorded, response: Mapping[str, object]) -> None:
+def _add_response(run: RecordedRun, response: Mapping[str, object]) -> None:
     run.model = run.model or str(response.get("model") or "")
     for choice in items(response.get("choices"))[:1]:
         run.add("chat", dict(mapping(mapping(choice).get("message"))))

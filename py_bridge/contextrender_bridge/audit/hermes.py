@@ -1,8 +1,8 @@
-"""Hermes' sessions: its SQLite store `state.db`, opened for reading alone.
+"""Reads Hermes' sessions from its SQLite store `state.db`, opened read-only.
 
-A compaction puts rows away and writes what the agent goes on with behind them: what was put away is
-a history of its own. Usage is kept by session and model, not by call. The system prompt is in the
-store, the tools are not.
+A compaction marks rows as compacted and adds the messages that replace them; the compacted rows are
+a run of their own. Usage is stored per session and model, not per call. The store has the system
+prompt, but not the tools.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.run_reader import Recorded, items, mapping, tool_call, whole
+from contextrender_bridge.audit.run_reader import RecordedRun, count_of, items, mapping, tool_call
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -36,83 +36,96 @@ select id as session_id, model, 1 as calls, input_tokens as fresh, cache_read_to
     cache_write_tokens as written, output_tokens as output
 from sessions where input_tokens > 0 or output_tokens > 0
 """
-"""Of releases that kept the sums with the session, without the number of calls."""
+"""For releases that stored the sums with the session, without the number of calls."""
 ENCODED = "\0json:"
-"""How a content begins that is a list of parts."""
+"""The prefix of a content that is a list of parts in JSON."""
 
 
-def read_hermes(home: Path, found: AuditInput) -> None:
+def read_hermes(home: Path, audit_input: AuditInput) -> None:
     """Read every session in `home`'s store, and in those of its profiles."""
     for path in (home / "state.db", *sorted(home.glob("profiles/*/state.db"))):
         if path.exists():
-            read_hermes_store(path, found)
+            read_hermes_store(path, audit_input)
 
 
-def read_hermes_store(path: Path, found: AuditInput) -> None:
+def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
     """Read the sessions of one store."""
-    found.counts["files"] += 1
-    tables = found.tables(path)
+    audit_input.counts["files"] += 1
+    tables = audit_input.tables(path)
     if not tables:
         return
     if not {"messages", "sessions"} <= tables:
-        found.cannot_read(path, "a format of Hermes' that is not supported")
+        audit_input.cannot_read(path, "a format of Hermes' that is not supported")
         return
-    used = _usage(path, USAGE if "session_model_usage" in tables else EARLIER_USAGE, found)
-    runs = {run.id: run for run in _runs(path, found)}
+    usage_by_session = _usage(
+        path, USAGE if "session_model_usage" in tables else EARLIER_USAGE, audit_input
+    )
+    runs = {run.id: run for run in _runs(path, audit_input)}
     for run in runs.values():
-        # What was put away shares its bill with what came after it.
-        for usage in used.pop(run.task, ()):
-            found.bill(run, f"hermes {run.task} {usage}", usage)
-        found.keep(run)
-    for session, rest in used.items():  # its messages are gone, its bill is not
-        run = Recorded(f"{session}#1", SOURCE, session)
-        for usage in rest:
-            found.bill(run, f"hermes {session} {usage}", usage)
-        found.keep(run)
+        # The usage of a session covers its compacted run, too: count it with the first one only.
+        for usage in usage_by_session.pop(run.task, ()):
+            audit_input.add_usage(run, f"hermes {run.task} {usage}", usage)
+        audit_input.add_run(run)
+    for (
+        session,
+        session_usage,
+    ) in usage_by_session.items():  # only their usage is stored
+        run = RecordedRun(f"{session}#1", SOURCE, session)
+        for usage in session_usage:
+            audit_input.add_usage(run, f"hermes {session} {usage}", usage)
+        audit_input.add_run(run)
 
 
-def _usage(path: Path, query: str, found: AuditInput) -> dict[str, list[Usage]]:
-    """Return by session the sums of each model's calls."""
+def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Usage]]:
+    """Return for each session the summed usage of each model."""
     sums: dict[str, list[Usage]] = {}
-    for row in found.rows(path, query):
+    for row in audit_input.rows(path, query):
         names = ("fresh", "read", "written", "output", "calls")
-        fresh, read, written, output, calls = (whole(row[name]) for name in names)
-        usage = Usage(str(row["model"] or ""), fresh, read, written, output=output, calls=calls)
+        uncached, cache_read, cache_write, output, calls = (count_of(row[name]) for name in names)
+        usage = Usage(
+            str(row["model"] or ""), uncached, cache_read, cache_write, output=output, calls=calls
+        )
         sums.setdefault(row["session_id"], []).append(usage)
     return sums
 
 
-def _runs(path: Path, found: AuditInput) -> Iterator[Recorded]:
-    rows = found.rows(path, MESSAGES)
-    for (session, away), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
-        run = Recorded(f"{session}#{1 - away}", SOURCE, session)
+def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
+    rows = audit_input.rows(path, MESSAGES)
+    for (session, is_compacted), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
+        run = RecordedRun(f"{session}#{1 - is_compacted}", SOURCE, session)
         for row in group:
-            found.counts["lines"] += 1
+            audit_input.counts["lines"] += 1
             run.model = run.model or str(row["model"] or "")
-            run.add("chat", _message(row, found), row["timestamp"])
+            run.add("chat", _message(row, audit_input), row["timestamp"])
         yield run
 
 
-def _message(row: sqlite3.Row, found: AuditInput) -> Json:
-    message: Json = {"role": row["role"], "content": _content(row["content"], found)}
+def _message(row: sqlite3.Row, audit_input: AuditInput) -> Json:
+    message: Json = {"role": row["role"], "content": _content(row["content"], audit_input)}
     if row["role"] == "tool":
         message["tool_call_id"] = str(row["tool_call_id"])
-    calls = [_call(mapping(one)) for one in items(_decoded(row["tool_calls"], found))]
-    return {**message, "tool_calls": calls} if calls else message
+    tool_calls = [
+        _chat_call(mapping(call)) for call in items(_decode_json(row["tool_calls"], audit_input))
+    ]
+    return {**message, "tool_calls": tool_calls} if tool_calls else message
 
 
-def _call(told: Mapping[str, Any]) -> Json:
-    body = mapping(told.get("function"))
-    return tool_call(told.get("id"), body.get("name"), str(body.get("arguments") or ""))
+def _chat_call(call: Mapping[str, Any]) -> Json:
+    function = mapping(call.get("function"))
+    return tool_call(call.get("id"), function.get("name"), str(function.get("arguments") or ""))
 
 
-def _content(text: str | None, found: AuditInput) -> Any:
-    return _decoded(text[len(ENCODED) :], found) if text and text.startswith(ENCODED) else text
+def _content(text: str | None, audit_input: AuditInput) -> Any:
+    return (
+        _decode_json(text[len(ENCODED) :], audit_input)
+        if text and text.startswith(ENCODED)
+        else text
+    )
 
 
-def _decoded(text: str | None, found: AuditInput) -> Any:
+def _decode_json(text: str | None, audit_input: AuditInput) -> Any:
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):
-        found.counts["damaged lines"] += 1
+        audit_input.counts["damaged lines"] += 1
         return None

@@ -1,8 +1,8 @@
-"""Open sessions from files and say why they went wrong. No server takes part in it.
+"""Read sessions from files and report why they went wrong. No server is needed.
 
-FILEs and FOLDERs hold sessions of Claude Code, Codex, opencode, pi, OpenClaw or Hermes, requests of
-OpenAI's or Anthropic's API, JSON Lines runs, or exports of ContextRender. Without any, the newest
-sessions that agents have left on this machine are listed.
+A FILE, or a folder of them, holds sessions of Claude Code, Codex, opencode, pi, OpenClaw or Hermes,
+requests of OpenAI's or Anthropic's API, JSON Lines runs, or exports of ContextRender. Without FILE,
+the newest sessions of agents on this machine are listed.
 """
 
 from __future__ import annotations
@@ -19,72 +19,83 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.command import READERS, homes
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.replay import run_of
-from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
 from contextrender_bridge.printing import add_json, print_json, printable
 
-SHOWN = 20
-"""Sessions that are shown unless --limit says otherwise."""
-LOSSES = 10
-"""Losses of a session that are shown one by one."""
+DEFAULT_SESSIONS = 20
+"""The default of --limit."""
+MAX_LOSSES = 10
+"""The number of losses of a session that are listed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender open`."""
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
     parser.add_argument(
-        "--limit", type=int, default=SHOWN, metavar="N", help="newest sessions (%(default)s)"
+        "--limit",
+        type=int,
+        default=DEFAULT_SESSIONS,
+        metavar="N",
+        help="show the N newest sessions (%(default)s)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read the sessions and print a diagnosis of each."""
-    found = AuditInput()
+    audit_input = AuditInput()
     for path in args.files:
-        read_files(path, found)
+        read_files(path, audit_input)
     if not args.files:
         for name, folders in homes().items():
             for home in folders:
-                READERS[name](home, found)
-    sessions = sessions_of(found.settle().runs)[: max(args.limit, 1)]
+                READERS[name](home, audit_input)
+    sessions = sessions_of(audit_input.settle().runs)[: max(args.limit, 1)]
     if not sessions:
-        where = ", ".join(map(str, args.files)) or "the folders where agents keep theirs"
-        raise CommandError(" ".join([f"there are no sessions in {where}.", *found.sentences]))
-    told = [OpenedSession(runs) for runs in sessions]
+        places = ", ".join(map(str, args.files)) or "the folders where agents keep theirs"
+        raise CommandError(
+            " ".join([f"there are no sessions in {places}.", *audit_input.sentences])
+        )
+    opened_sessions = [OpenedSession(runs) for runs in sessions]
     if args.json:
         return print_json(
-            {"sessions": [one.to_json() for one in told], "unreadable": found.unreadable}
+            {
+                "sessions": [session.to_json() for session in opened_sessions],
+                "unreadable": audit_input.unreadable,
+            }
         )
     out = Console(highlight=False)
-    for one in told:
-        for line in one.lines(is_alone=len(told) == 1):
+    for session in opened_sessions:
+        for line in session.lines(is_alone=len(opened_sessions) == 1):
             out.print(line, soft_wrap=True, markup=False)
-    for sentence in found.sentences:
+    for sentence in audit_input.sentences:
         out.print(sentence, soft_wrap=True, markup=False)
     return 0
 
 
-def sessions_of(runs: Sequence[Recorded]) -> list[list[Recorded]]:
+def sessions_of(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     """Return the runs of each session together, the newest session first."""
-    found: dict[tuple[str, str], list[Recorded]] = {}
-    for one in runs:
-        found.setdefault((one.source, one.task), []).append(one)
-    return sorted(found.values(), key=_newest, reverse=True)
+    runs_by_session: dict[tuple[str, str], list[RecordedRun]] = {}
+    for run in runs:
+        runs_by_session.setdefault((run.source, run.task), []).append(run)
+    return sorted(runs_by_session.values(), key=_newest, reverse=True)
 
 
-def _newest(runs: Sequence[Recorded]) -> float:
+def _newest(runs: Sequence[RecordedRun]) -> float:
     times = [time for run in runs for time in (*run.times, *run.billed_at.values())]
     return max(times, default=0.0)
 
 
 class OpenedSession:
-    """A session and why it went wrong."""
+    """A session and the diagnosis of why it went wrong."""
 
-    def __init__(self, runs: Sequence[Recorded]) -> None:
+    def __init__(self, runs: Sequence[RecordedRun]) -> None:
         self._runs = runs
-        self.diagnosis: Diagnosis = diagnose([made for one in runs if (made := run_of(one))])
+        self.diagnosis: Diagnosis = diagnose(
+            [replay_run for run in runs if (replay_run := run_of(run))]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the session as plain values."""
@@ -100,17 +111,17 @@ class OpenedSession:
 
     @property
     def model(self) -> str:
-        """The first model that is named."""
+        """The first model that a run names; empty if none does."""
         return next((run.model for run in self._runs if run.model), "")
 
     @property
     def hidden_summaries(self) -> int:
-        """Compactions whose summary the file does not have in words."""
+        """The number of compactions whose summary the file does not have as text."""
         return sum(run.hides_summary for run in self._runs)
 
     @property
     def about(self) -> str:
-        """The user's first words."""
+        """The first 60 characters that the user wrote."""
         texts = (
             str(message.get("content") or "")
             for run in self._runs
@@ -120,20 +131,20 @@ class OpenedSession:
         return printable(next((text for text in texts if not text.startswith("<")), ""), 60)
 
     def lines(self, *, is_alone: bool) -> list[str]:
-        """Return the session in lines: what it is, the answer, and each loss if it `is_alone`."""
+        """Return the session and its diagnosis in lines, with each loss if it `is_alone`."""
         first, newest = self._runs[0], _newest(self._runs)
         when = datetime.fromtimestamp(newest).strftime("%Y-%m-%d %H:%M") if newest else ""
         head = [first.source, printable(first.task, 40), when, self.about]
         answer = self.diagnosis.sentence
         if self.hidden_summaries:
-            answer += " A summary in the file has no words, so what it kept is not known."
-        said = [" · ".join(filter(None, head)), f"  {answer}"]
+            answer += " The file has a summary only in encrypted form, so its contents are unknown."
+        lines = [" · ".join(filter(None, head)), f"  {answer}"]
         if is_alone and len(self.diagnosis.losses) > 1:
-            said += [f"  - {loss.sentence}" for loss in self.diagnosis.losses[:LOSSES]]
-        return [printable_line(line) for line in said]
+            lines += [f"  - {loss.sentence}" for loss in self.diagnosis.losses[:MAX_LOSSES]]
+        return [printable_line(line) for line in lines]
 
 
 def printable_line(line: str) -> str:
-    """Return a line without control characters, its indentation kept."""
+    """Return a line without control characters. Its indentation stays."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + printable(line)

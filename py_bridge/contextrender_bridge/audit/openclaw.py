@@ -1,7 +1,8 @@
-"""OpenClaw's sessions: a SQLite store for each of its agents; before that, JSON Lines files.
+"""Reads OpenClaw's sessions: a SQLite store per agent; in earlier releases, JSON Lines.
 
-An event is JSON, or zstd of it where it is large. A compaction begins the history anew with its
-summary and what it kept; system prompt, tools and the words of compactions' calls are not recorded.
+An event is JSON; a large one is compressed with zstd. After a compaction the history begins with
+the summary and the events that were kept. System prompts, tools and the prompts of compactions are
+not recorded.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ EVENTS = "select session_id, event_json, event_zstd from transcript_events order
 STORE = "openclaw-agent.sqlite"
 
 
-def read_openclaw(home: Path, found: AuditInput) -> None:
+def read_openclaw(home: Path, audit_input: AuditInput) -> None:
     """Read every session of every agent in `home`."""
-    for path in found.files(home / "agents", is_session=_is_session):
+    for path in audit_input.files(home / "agents", is_session=_is_session):
         if path.name == STORE:
-            read_openclaw_store(path, found)
+            read_openclaw_store(path, audit_input)
         else:
-            read_events(path.name.split(".jsonl")[0], SOURCE, found.lines(path), found)
+            read_events(path.name.split(".jsonl")[0], SOURCE, audit_input.lines(path), audit_input)
 
 
-def read_openclaw_store(path: Path, found: AuditInput) -> None:
+def read_openclaw_store(path: Path, audit_input: AuditInput) -> None:
     """Read the sessions of one agent's store."""
-    found.counts["files"] += 1
-    for session, rows in groupby(found.rows(path, EVENTS), key=lambda row: row[0]):
-        read_events(str(session), SOURCE, _events(rows, found), found)
+    audit_input.counts["files"] += 1
+    for session, rows in groupby(audit_input.rows(path, EVENTS), key=lambda row: row[0]):
+        read_events(str(session), SOURCE, _events(rows, audit_input), audit_input)
 
 
 def _is_session(name: str) -> bool:
-    """Return whether a file is a store, or a session: also one that was reset or deleted."""
+    """Return whether a file is a store or a session, even a reset or deleted one."""
     return name == STORE or name.endswith(".jsonl") or ".jsonl." in name
 
 
-def _events(rows: Iterable[sqlite3.Row], found: AuditInput) -> Iterator[Json]:
+def _events(rows: Iterable[sqlite3.Row], audit_input: AuditInput) -> Iterator[Json]:
     for _, text, packed in rows:
-        yield from found.parsed(text if text is not None else _unpacked(packed or b""))
+        yield from audit_input.parsed(text if text is not None else _unpacked(packed or b""))
 
 
 def _unpacked(packed: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""opencode's sessions: its SQLite store, opened for reading alone; before that, JSON files.
+"""Reads opencode's sessions: its SQLite stores, opened read-only; in earlier releases, JSON files.
 
-A tool's call and its result are one part there; a compaction begins the history anew with the
-message that sums it up. A fork has copies of its parent's messages under new ids.
+A tool call and its result are one part of a message. After a compaction the history begins with the
+message that has the summary. A fork has copies of its parent's messages with new ids.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
-    Recorded,
+    RecordedRun,
     chat,
+    count_of,
     digest,
     items,
     mapping,
     second_of,
     tool_call,
-    whole,
 )
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -34,7 +34,7 @@ order by m.session_id, m.time_created, m.id, p.id
 QUERY_2 = "select session_id, id, type, data from session_message order by session_id, seq"
 
 
-class Message(NamedTuple):
+class StoredMessage(NamedTuple):
     """One message of a session, with its parts."""
 
     session: str
@@ -43,91 +43,91 @@ class Message(NamedTuple):
     parts: list[Json]
 
 
-def read_opencode(home: Path, found: AuditInput) -> None:
+def read_opencode(home: Path, audit_input: AuditInput) -> None:
     """Read every session in `home`: its stores, one for each channel, and its JSON files."""
     for path in sorted(home.glob("opencode*.db")):
-        read_opencode_store(path, found)
+        read_opencode_store(path, audit_input)
     for storage in (home / "storage", *sorted(home.glob("project/*/storage"))):
-        _read(_in_files(storage, found), found)
+        _read_messages(_messages_in_files(storage, audit_input), audit_input)
 
 
-def read_opencode_store(path: Path, found: AuditInput) -> None:
+def read_opencode_store(path: Path, audit_input: AuditInput) -> None:
     """Read the sessions of one store."""
-    found.counts["files"] += 1
-    tables = found.tables(path)
+    audit_input.counts["files"] += 1
+    tables = audit_input.tables(path)
     if "message" in tables:
-        _read(_stored(path, found), found)
+        _read_messages(_messages_in_store(path, audit_input), audit_input)
     if "session_message" in tables:
-        _read(_stored_2(path, found), found)
+        _read_messages(_messages_in_store_2(path, audit_input), audit_input)
     if tables and not tables & {"message", "session_message"}:
-        found.cannot_read(path, "a format of opencode's that is not supported")
+        audit_input.cannot_read(path, "a format of opencode's that is not supported")
 
 
-def _stored(path: Path, found: AuditInput) -> Iterator[Message]:
-    rows = found.rows(path, QUERY)
-    for (session, id, told), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
-        parts = [next(found.parsed(row[3]), {}) for row in group if row[3]]
-        yield Message(str(session), str(id), next(found.parsed(told or ""), {}), parts)
+def _messages_in_store(path: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
+    rows = audit_input.rows(path, QUERY)
+    for (session, id, data), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
+        parts = [next(audit_input.parsed(row[3]), {}) for row in group if row[3]]
+        yield StoredMessage(str(session), str(id), next(audit_input.parsed(data or ""), {}), parts)
 
 
-def _stored_2(path: Path, found: AuditInput) -> Iterator[Message]:
+def _messages_in_store_2(path: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
     """Yield the messages of opencode 2, whose parts are inside them."""
-    for session, id, kind, data in found.rows(path, QUERY_2):
-        told = next(found.parsed(data or ""), {})
-        kind = told.get("type") or kind
-        parts = [dict(mapping(part)) for part in items(told.get("content"))]
-        if text := told.get("text") or told.get("summary"):
+    for session, id, kind, data in audit_input.rows(path, QUERY_2):
+        fields = next(audit_input.parsed(data or ""), {})
+        kind = fields.get("type") or kind
+        parts = [dict(mapping(part)) for part in items(fields.get("content"))]
+        if text := fields.get("text") or fields.get("summary"):
             parts.append({"type": "text", "text": str(text)})
-        info = {**told, "role": "assistant" if kind == "assistant" else "user"}
+        info = {**fields, "role": "assistant" if kind == "assistant" else "user"}
         if kind == "compaction":
             info |= {"role": "assistant", "summary": True}
         elif kind not in ("assistant", "user", "synthetic", "shell"):
             continue
-        yield Message(str(session), str(id), info, parts)
+        yield StoredMessage(str(session), str(id), info, parts)
 
 
-def _in_files(storage: Path, found: AuditInput) -> Iterator[Message]:
+def _messages_in_files(storage: Path, audit_input: AuditInput) -> Iterator[StoredMessage]:
     """Yield the messages of releases that kept one JSON file per message and part."""
     folder = storage / "message"
     if not folder.is_dir():
         folder = storage / "session" / "message"
     part_folder = folder.parent / "part"
-    paths = found.files(folder, is_session=lambda name: name.endswith(".json"))
+    paths = audit_input.files(folder, is_session=lambda name: name.endswith(".json"))
     for path in sorted(paths, key=lambda path: (path.parent.name, path.stem)):
-        info = _in_file(path, found)
+        info = _read_json(path, audit_input)
         parts = [
-            _in_file(part, found)
+            _read_json(part, audit_input)
             for place in (part_folder / path.stem, part_folder / path.parent.name / path.stem)
             for part in sorted(place.glob("*.json"))
         ]
-        yield Message(path.parent.name, path.stem, info, parts)
+        yield StoredMessage(path.parent.name, path.stem, info, parts)
 
 
-def _in_file(path: Path, found: AuditInput) -> Json:
-    found.counts["files"] += 1
+def _read_json(path: Path, audit_input: AuditInput) -> Json:
+    audit_input.counts["files"] += 1
     try:
-        return next(found.parsed(path.read_bytes()), {})
+        return next(audit_input.parsed(path.read_bytes()), {})
     except OSError as error:
-        found.cannot_read(path, error)
+        audit_input.cannot_read(path, error)
         return {}
 
 
-def _read(messages: Iterable[Message], found: AuditInput) -> None:
-    run = Recorded("", SOURCE, "")
+def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -> None:
+    run = RecordedRun("", SOURCE, "")
     for session, id, info, parts in messages:
         is_summary = info.get("summary") is True and info.get("role") == "assistant"
         if session != run.task or is_summary:
-            found.keep(run)
-            last = run.id if session == run.task else ""
+            audit_input.add_run(run)
+            previous_id = run.id if session == run.task else ""
             run_id = f"{session}#{id}" if is_summary else session
-            run = Recorded(run_id, SOURCE, session, continues=last)
-        _bill(run, id, info, parts, found)
+            run = RecordedRun(run_id, SOURCE, session, continues=previous_id)
+        _add_usage(run, id, info, parts, audit_input)
         _add(run, info, parts)
-    found.keep(run)
+    audit_input.add_run(run)
 
 
-def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
-    """Add one message: its text and calls, and behind it the calls' results."""
+def _add(run: RecordedRun, info: Json, parts: list[Json]) -> None:
+    """Add one message with its text and calls, followed by the calls' results."""
     time = second_of(mapping(info.get("time")).get("created"))
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     tools = [part for part in parts if part.get("type") == "tool"]
@@ -154,28 +154,30 @@ def _call_id(part: Json) -> str:
     return str(part.get("callID") or part.get("id"))
 
 
-def _bill(run: Recorded, id: str, info: Json, parts: list[Json], found: AuditInput) -> None:
-    told = mapping(info.get("tokens"))
-    if info.get("role") != "assistant" or not told:
+def _add_usage(
+    run: RecordedRun, id: str, info: Json, parts: list[Json], audit_input: AuditInput
+) -> None:
+    tokens = mapping(info.get("tokens"))
+    if info.get("role") != "assistant" or not tokens:
         return
-    cache = mapping(told.get("cache"))
+    cache = mapping(tokens.get("cache"))
     usage = Usage(
         str(info.get("modelID") or mapping(info.get("model")).get("id") or ""),
-        whole(told.get("input")),
-        whole(cache.get("read")),
-        whole(cache.get("write")),
-        output=whole(told.get("output")) + whole(told.get("reasoning")),
+        count_of(tokens.get("input")),
+        count_of(cache.get("read")),
+        count_of(cache.get("write")),
+        output=count_of(tokens.get("output")) + count_of(tokens.get("reasoning")),
     )
     times = mapping(info.get("time"))
-    texts = [(part.get("text"), part.get("callID")) for part in parts if _is_said(part)]
-    same = digest(usage, info.get("cost"), texts)
+    texts = [(part.get("text"), part.get("callID")) for part in parts if _is_copied_in_forks(part)]
+    content_digest = digest(usage, info.get("cost"), texts)
     time = second_of(times.get("created"))
-    keys = [f"opencode {same} {id}"]
+    keys = [f"opencode {content_digest} {id}"]
     if time:
-        keys.append(f"opencode {same} {times.get('created')} {times.get('completed')}")
-    found.bill(run, tuple(keys), usage, time)
+        keys.append(f"opencode {content_digest} {times.get('created')} {times.get('completed')}")
+    audit_input.add_usage(run, tuple(keys), usage, time)
 
 
-def _is_said(part: Json) -> bool:
+def _is_copied_in_forks(part: Json) -> bool:
     """Return whether a part has the same content in a fork."""
     return part.get("type") in ("text", "reasoning") or bool(part.get("callID"))

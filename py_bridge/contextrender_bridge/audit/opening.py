@@ -1,4 +1,4 @@
-"""Opens agents' files and stores: compressed and damaged ones, and those of running programs."""
+"""Opens agents' files and stores, even compressed or damaged ones and those of running programs."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ DECODER = json.JSONDecoder(strict=False)
 
 
 def json_values(text: bytes | str) -> Iterator[object]:
-    """Yield the JSON values of a line; None for a damaged part.
-
-    A byte that is no UTF-8 is replaced.
-    """
-    told = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    rest = told.strip("\0 \t\r\n\ufeff")
-    if not rest:
+    """Yield the JSON values of a line, and None for a damaged part. Invalid UTF-8 is replaced."""
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    remaining_text = decoded.strip("\0 \t\r\n\ufeff")
+    if not remaining_text:
         yield None
-    while rest:
+    while remaining_text:
         try:
-            value, end = DECODER.raw_decode(rest)
+            value, end = DECODER.raw_decode(remaining_text)
         except (ValueError, RecursionError):
             yield None
-            value, end = _last_object(rest), len(rest)
+            value, end = _last_object(remaining_text), len(remaining_text)
             if value is None:
                 return
         yield value
-        rest = rest[end:].lstrip("\0 \t\r\n,")
+        remaining_text = remaining_text[end:].lstrip("\0 \t\r\n,")
 
 
 def _last_object(text: str) -> object:
-    """Return the whole object behind half a line, as a program that was killed leaves it."""
+    """Return the complete object at the end of a damaged line; None if there is none.
+
+    A program that was killed while it wrote leaves half a line; its next start appends to it.
+    """
     start = text.find('{"', 1)
     while start > 0:
         try:
@@ -46,7 +46,7 @@ def _last_object(text: str) -> object:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """Open a store for reading; also in a folder where no log of it may be made."""
+    """Open a SQLite store read-only, even in a folder where SQLite cannot create its log."""
     address = path.absolute().as_uri()
     store = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
@@ -58,17 +58,20 @@ def open_store(path: Path) -> sqlite3.Connection:
 
 
 def lines_in(path: Path) -> Iterator[bytes]:
-    """Yield a file's lines, also of a compressed one. Raise EOFError if it breaks off."""
+    """Yield the lines of a plain or zstd-compressed file. Raise EOFError if it is cut off."""
     with path.open("rb") as raw:
         if path.suffix != ".zst":
             yield from raw
             return
         import zstandard
 
-        rest, reader = b"", zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        partial_line, reader = (
+            b"",
+            zstandard.ZstdDecompressor().decompressobj(read_across_frames=True),
+        )
         while chunk := raw.read(1 << 20):
-            *lines, rest = (rest + reader.decompress(chunk)).split(b"\n")
+            *lines, partial_line = (partial_line + reader.decompress(chunk)).split(b"\n")
             yield from lines
-        yield rest
+        yield partial_line
         if not reader.eof and not reader.unused_data:
             raise EOFError

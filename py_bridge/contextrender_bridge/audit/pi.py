@@ -1,7 +1,7 @@
-"""pi's sessions, `agent/sessions/*/*.jsonl`, and OpenClaw's, which have the same events.
+"""Reads pi's sessions, `agent/sessions/*/*.jsonl`, and OpenClaw's, which have the same events.
 
-An event names the one before it, so a session is a tree: a user who goes back to an earlier message
-starts another line of messages. A fork's file begins with a copy of its parent's events.
+An event names its predecessor, so a session is a tree: a user who goes back to an earlier message
+starts another branch. A fork's file begins with a copy of its parent's events.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
-    Recorded,
+    RecordedRun,
     chat,
+    count_of,
     digest,
     items,
     mapping,
     second_of,
     tool_call,
-    whole,
 )
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -26,27 +26,29 @@ from contextrender_bridge.base.wire import Json
 SOURCE = "pi"
 
 
-def read_pi(home: Path, found: AuditInput) -> None:
+def read_pi(home: Path, audit_input: AuditInput) -> None:
     """Read every session below `home`, pi's own folder."""
-    for path in found.files(home / "sessions", is_session=lambda name: name.endswith(".jsonl")):
-        read_pi_session(path, found)
+    for path in audit_input.files(
+        home / "sessions", is_session=lambda name: name.endswith(".jsonl")
+    ):
+        read_pi_session(path, audit_input)
 
 
-def read_pi_session(path: Path, found: AuditInput) -> None:
+def read_pi_session(path: Path, audit_input: AuditInput) -> None:
     """Read one session file."""
-    read_events(path.stem, SOURCE, found.lines(path), found)
+    read_events(path.stem, SOURCE, audit_input.lines(path), audit_input)
 
 
-def read_events(session: str, source: str, events: Iterable[Json], found: AuditInput) -> None:
-    """Read a session's events, each line of messages as a run of its own."""
-    told = list(events)
-    for number, line in enumerate(_lines(told)):
+def read_events(session: str, source: str, events: Iterable[Json], audit_input: AuditInput) -> None:
+    """Read a session's events; each branch becomes a run."""
+    all_events = list(events)
+    for number, branch in enumerate(_branches(all_events)):
         name = f"{session}/{number}" if number else session
-        _read_line(name, source, session, line, found)
+        _read_branch(name, source, session, branch, audit_input)
 
 
-def _lines(events: list[Json]) -> Iterator[list[Json]]:
-    """Yield the events from the first to each that none goes on from, the newest line first."""
+def _branches(events: list[Json]) -> Iterator[list[Json]]:
+    """Yield the events of each branch from the first to the last, the newest branch first."""
     by_id = {str(event["id"]): event for event in events if event.get("id")}
     parents = {str(event.get("parentId") or "") for event in events}
     tips = [id for id, event in by_id.items() if id not in parents and event.get("parentId")]
@@ -54,58 +56,60 @@ def _lines(events: list[Json]) -> Iterator[list[Json]]:
         yield events
         return
     for tip in reversed(tips):
-        line: list[Json] = []
-        seen: set[str] = set()
-        while tip in by_id and tip not in seen:
-            seen.add(tip)
-            line.append(by_id[tip])
+        branch: list[Json] = []
+        visited: set[str] = set()
+        while tip in by_id and tip not in visited:
+            visited.add(tip)
+            branch.append(by_id[tip])
             tip = str(by_id[tip].get("parentId") or "")
-        yield line[::-1]
+        yield branch[::-1]
 
 
-def _read_line(name: str, source: str, session: str, events: list[Json], found: AuditInput) -> None:
-    run = Recorded(f"{name}#1", source, session)
-    kept: list[Json] = []
+def _read_branch(
+    name: str, source: str, session: str, events: list[Json], audit_input: AuditInput
+) -> None:
+    run = RecordedRun(f"{name}#1", source, session)
+    context_events: list[Json] = []
     for event in events:
         kind = event.get("type")
         if kind == "message":
-            kept.append(event)
-            _add(run, event, found)
+            context_events.append(event)
+            _add(run, event, audit_input)
         elif kind == "compaction":
-            found.keep(run)
-            run = run.compacted()
+            audit_input.add_run(run)
+            run = run.next_after_compaction()
             run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
-            kept = _kept(kept, event.get("firstKeptEntryId"))
-            for earlier in kept:
+            context_events = _events_from(context_events, event.get("firstKeptEntryId"))
+            for earlier in context_events:
                 _add_message(run, earlier)
-    found.keep(run)
+    audit_input.add_run(run)
 
 
-def _kept(events: list[Json], first: object) -> list[Json]:
-    """Return the events from that id on; none if it is not there."""
+def _events_from(events: list[Json], first_id: object) -> list[Json]:
+    """Return the events from `first_id` on; none if no event has that id."""
     ids = [event.get("id") for event in events]
-    return events[ids.index(first) :] if first in ids else []
+    return events[ids.index(first_id) :] if first_id in ids else []
 
 
-def _add(run: Recorded, event: Json, found: AuditInput) -> None:
+def _add(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
     _add_message(run, event)
     message = mapping(event.get("message"))
-    told = mapping(message.get("usage"))
-    if message.get("role") != "assistant" or not told:
+    usage_fields = mapping(message.get("usage"))
+    if message.get("role") != "assistant" or not usage_fields:
         return
     names = ("input", "cacheRead", "cacheWrite", "output")
-    fresh, read, written, output = (whole(told.get(name)) for name in names)
-    usage = Usage(str(message.get("model") or ""), fresh, read, written, output=output)
+    uncached, cache_read, cache_write, output = (count_of(usage_fields.get(name)) for name in names)
+    usage = Usage(str(message.get("model") or ""), uncached, cache_read, cache_write, output=output)
     time = second_of(event.get("timestamp")) or second_of(message.get("timestamp"))
-    same = digest(message.get("content"), told, message.get("model"))
-    keys = [f"{run.source} {same} {part}" for part in (event.get("id"), time) if part]
-    found.bill(run, tuple(keys), usage, time)
+    content_digest = digest(message.get("content"), usage_fields, message.get("model"))
+    keys = [f"{run.source} {content_digest} {part}" for part in (event.get("id"), time) if part]
+    audit_input.add_usage(run, tuple(keys), usage, time)
 
 
-def _add_message(run: Recorded, event: Json) -> None:
-    """Add an event's message as a chat message: its parts are texts, thoughts and calls."""
-    told = mapping(event.get("message"))
-    role, content = told.get("role"), told.get("content")
+def _add_message(run: RecordedRun, event: Json) -> None:
+    """Add an event's message as a chat message. Thinking is left out."""
+    message_fields = mapping(event.get("message"))
+    role, content = message_fields.get("role"), message_fields.get("content")
     text = {"type": "text", "text": content}
     parts = [text] if isinstance(content, str) else [mapping(part) for part in items(content)]
     calls = [
@@ -116,5 +120,5 @@ def _add_message(run: Recorded, event: Json) -> None:
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     message = chat("tool" if role == "toolResult" else role, texts, calls)
     if role == "toolResult":
-        message["tool_call_id"] = str(told.get("toolCallId"))
+        message["tool_call_id"] = str(message_fields.get("toolCallId"))
     run.add("chat", message, second_of(event.get("timestamp")))

@@ -1,15 +1,15 @@
-"""Replays the runs: what the recommended setting would have cost and hidden."""
+"""Replays recorded runs to find the setting that would have cost least, and what it omits."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.base.worth import rule_of
@@ -24,17 +24,18 @@ from contextrender_bridge.evaluation.workers import replay_runs
 CHARS_PER_TOKEN = 4
 LEAST_TOKENS = 8_000
 SHORTENED = 0.6
-"""A prompt of less than this share of the history's tokens was not all of it."""
+"""A prompt with less than this share of the history's tokens did not have the full history."""
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """The verdicts on `calls` of `runs` with tool results, one per provider, the largest first.
+class ReplayReport:
+    """The verdicts on the replayed runs, one per provider, the one on most calls first.
 
-    `left_out` are calls of such runs that were not replayed. `shortened` are runs whose calls were
-    sent shortened already. `compactions` is what the agents' own lost; None if they never
-    compacted. Of `hidden_summaries` the agent's files have no words, and `estimated` are those of
-    which the files put back are not recorded.
+    `runs` and `calls` count what was replayed: runs with tool results. `left_out` counts calls of
+    such runs that were not. `shortened` counts runs whose prompts did not have the full history.
+    `compactions` measures what the agents' own compactions lost; None if there were none.
+    `hidden_summaries` counts compactions whose summary is not recorded as text, `estimated` those
+    for which the files put back are not recorded.
     """
 
     verdicts: Sequence[Verdict] = ()
@@ -52,60 +53,82 @@ class Replayed:
         return next(iter(self.verdicts), None)
 
 
-def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replayed:
-    """Replay the newest runs that have tool results, of `most` calls, with a progress bar.
+def replay(
+    recorded_runs: Sequence[RecordedRun], max_calls: int, workers: int | None
+) -> ReplayReport:
+    """Replay the newest runs that have tool results, up to `max_calls` calls, with a progress bar.
 
-    Of a run that would exceed that, the first calls are replayed. Runs of models of different
-    providers are judged apart, since the providers bill by different rules.
+    Only the first calls are replayed of a run that would exceed the limit. Each provider gets a
+    verdict of its own, because the providers bill by different rules.
     """
-    shortened = {id(one) for one in found if is_sent_shortened(one)}
-    useful = [
-        made
-        for one in found
-        if one.calls > 1
-        and id(one) not in shortened
-        and any(message["role"] == "tool" for message in one.messages)
-        and (made := run_of(one))
-    ]
-    useful.sort(key=lambda run: max(run.times, default=0.0), reverse=True)
-    runs, left = list[Run](), most
-    for run in useful:
-        if left > 0:
-            messages = run.messages[: len(first_calls(run.messages, left)[0])]
-            runs.append(
-                dataclasses.replace(run, messages=messages, times=run.times[: len(messages)])
-            )
-            left -= runs[-1].invocations
+    shortened = {id(run) for run in recorded_runs if is_sent_shortened(run)}
+    replayable = _replayable(run for run in recorded_runs if id(run) not in shortened)
+    runs = _newest_calls(replayable, max_calls)
+    calls = _call_count(runs)
     replayed = partial(replay_runs, workers=workers, closed_loop=True)
-    by_rule: dict[str, list[Run]] = {}
-    for run in runs:
-        by_rule.setdefault(rule_of([run.model]), []).append(run)
-    groups = sorted(by_rule.values(), key=lambda group: -sum(run.invocations for run in group))
-    calls = sum(run.invocations for run in runs)
-    return Replayed(
-        [recommend(group, cases_of(POLICIES, BUDGETS), replayed) for group in groups],
+    cases = cases_of(POLICIES, BUDGETS)
+    return ReplayReport(
+        [recommend(group, cases, replayed) for group in _by_provider(runs)],
         len(runs),
         calls,
-        sum(run.invocations for run in useful) - calls,
+        _call_count(replayable) - calls,
         len(shortened),
-        _compactions(found, workers),
-        sum(one.hides_summary for one in found),
-        sum(one.has_estimate for one in found),
+        _compactions(recorded_runs, workers),
+        sum(run.hides_summary for run in recorded_runs),
+        sum(run.has_estimate for run in recorded_runs),
     )
 
 
-def is_sent_shortened(run: Recorded) -> bool:
-    """Return whether the last call's prompt was clearly smaller than the history that is recorded.
+def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
+    """Return the runs with several calls and tool results, the newest first."""
+    runs = [
+        run
+        for recorded_run in recorded_runs
+        if recorded_run.calls > 1
+        and any(message["role"] == "tool" for message in recorded_run.messages)
+        and (run := run_of(recorded_run))
+    ]
+    return sorted(runs, key=lambda run: max(run.times, default=0.0), reverse=True)
 
-    `wrap` does that, and some agents do: a replay of the whole history would be of other calls.
+
+def _newest_calls(runs: Sequence[Run], max_calls: int) -> list[Run]:
+    """Return the first runs, up to `max_calls` calls; the last one may be cut after some calls."""
+    selected, remaining_calls = list[Run](), max_calls
+    for run in runs:
+        if remaining_calls > 0:
+            messages = run.messages[: len(first_calls(run.messages, remaining_calls)[0])]
+            times = run.times[: len(messages)]
+            selected.append(dataclasses.replace(run, messages=messages, times=times))
+            remaining_calls -= selected[-1].invocations
+    return selected
+
+
+def _by_provider(runs: Sequence[Run]) -> list[list[Run]]:
+    """Return the runs grouped by their provider's billing rule, the group with most calls first."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(rule_of([run.model]), []).append(run)
+    return sorted(groups.values(), key=_call_count, reverse=True)
+
+
+def _call_count(runs: Iterable[Run]) -> int:
+    return sum(run.invocations for run in runs)
+
+
+def is_sent_shortened(run: RecordedRun) -> bool:
+    """Return whether the last call's prompt was clearly smaller than the recorded history.
+
+    `wrap` and some agents shorten prompts. A replay of the full history would be of other calls.
     """
     if not run.usage or run.usage[-1].calls != 1:
         return False
-    answers = [at for at, message in enumerate(run.messages) if message["role"] == "assistant"]
+    answers = [
+        position for position, message in enumerate(run.messages) if message["role"] == "assistant"
+    ]
     if not answers:
         return False
-    before = run.messages[: answers[-1]]
-    tokens = sum(_characters(message) for message in before) / CHARS_PER_TOKEN
+    prompt_messages = run.messages[: answers[-1]]
+    tokens = sum(_characters(message) for message in prompt_messages) / CHARS_PER_TOKEN
     return tokens > LEAST_TOKENS and run.usage[-1].prompt < SHORTENED * tokens
 
 
@@ -115,27 +138,35 @@ def _characters(message: Json) -> int:
     return len(text) + sum(len(json.dumps(call)) for call in message.get("tool_calls") or ())
 
 
-def _compactions(found: Sequence[Recorded], workers: int | None) -> CompactionScore | None:
-    """Return what compactions lost, in the sessions that had any.
+def _compactions(
+    recorded_runs: Sequence[RecordedRun], workers: int | None
+) -> CompactionScore | None:
+    """Measure what compactions lost, in the sessions that had any; None if there are none.
 
-    What follows a summary without words is the beginning of a history of its own.
+    A run after a summary that is not recorded as text is measured as a separate history.
     """
-    tasks = {(run.source, run.task) for run in found if run.continues}
+    tasks = {(run.source, run.task) for run in recorded_runs if run.continues}
     runs = [
-        dataclasses.replace(made, continues="") if one.hides_summary else made
-        for one in found
-        if (one.source, one.task) in tasks and (made := run_of(one))
+        dataclasses.replace(run, continues="") if recorded_run.hides_summary else run
+        for recorded_run in recorded_runs
+        if (recorded_run.source, recorded_run.task) in tasks and (run := run_of(recorded_run))
     ]
     return measure_runs(runs, workers) if runs else None
 
 
-def run_of(one: Recorded) -> Run | None:
-    """Return a run to replay; None if its messages cannot be."""
+def run_of(recorded_run: RecordedRun) -> Run | None:
+    """Return a recorded run in the form that is replayed; None if its messages are invalid."""
     try:
-        check_messages(one.messages, 0)
+        check_messages(recorded_run.messages, 0)
     except ContextRenderError:
         return None
-    times = list(accumulate(one.times, max)) if all(one.times) else []
+    times = list(accumulate(recorded_run.times, max)) if all(recorded_run.times) else []
     return Run(
-        one.id, one.source, one.model, one.messages, one.task, times=times, continues=one.continues
+        recorded_run.id,
+        recorded_run.source,
+        recorded_run.model,
+        recorded_run.messages,
+        recorded_run.task,
+        times=times,
+        continues=recorded_run.continues,
     )

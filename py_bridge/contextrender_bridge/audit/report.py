@@ -1,4 +1,4 @@
-"""Prints an audit: in the terminal, as JSON, as a page."""
+"""Formats an audit for the terminal, as JSON and as an HTML page."""
 
 from __future__ import annotations
 
@@ -9,89 +9,97 @@ from html import escape
 from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
-from contextrender_bridge.audit.replay import Replayed
-from contextrender_bridge.audit.run_costs import CAUSES, Bill, CacheRewrites
+from contextrender_bridge.audit.replay import ReplayReport
+from contextrender_bridge.audit.run_costs import CAUSES, CacheRewrites, ModelCost
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.worth import RULE_NAMES
-from contextrender_bridge.evaluation.compactions import AGAIN, ALL, SUMMARY, CompactionScore, within
+from contextrender_bridge.evaluation.compactions import (
+    AGAIN,
+    ALL,
+    SUMMARY,
+    CompactionScore,
+    budget_phrase,
+)
 from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent
 from contextrender_bridge.printing import printable
 
-COSTS = "What they cost, as the providers counted"
-TITLES = ("model", "calls", "prompt", "from cache", "written to it", "output", "dollars")
-OPTION_TITLES = ("budget", "of the bill", "steps that lack something", "dollars a run")
-LOST = ("damaged lines", "unknown lines")
-NOT_SEEN = (
-    "Not in what agents record, and so not in the replay: system prompts, tools' schemas, and "
-    "calls for titles and summaries."
+COSTS = "Cost of the runs, by the providers' token counts"
+TITLES = ("model", "calls", "prompt", "cache read", "cache write", "output", "dollars")
+OPTION_TITLES = ("budget", "share of the cost", "steps with a miss", "dollars per run")
+LINE_PROBLEMS = ("damaged lines", "unknown lines")
+NOT_RECORDED = (
+    "Agents do not record system prompts, tool schemas, or the calls for titles and summaries. The "
+    "replay does not have them."
 )
 
 
 @dataclass(frozen=True)
-class Audit:
-    """Everything that was found."""
+class AuditReport:
+    """All results of an audit."""
 
-    found: AuditInput
-    bills: Sequence[Bill]
-    anew: CacheRewrites
-    replayed: Replayed
+    audit_input: AuditInput
+    model_costs: Sequence[ModelCost]
+    cache_rewrites: CacheRewrites
+    replay_report: ReplayReport
 
     @property
     def head(self) -> list[str]:
-        """Sentences: what was read, and what could not be."""
-        runs = self.found.runs
-        by = Counter(run.source for run in runs)
-        sources = ", ".join(f"{count:,} of {name}" for name, count in by.most_common())
-        calls = sum(max(run.billed, run.calls) for run in runs)
-        said = [f"Runs: {len(runs):,} ({sources}); model calls: {calls:,}."]
-        counts = self.found.counts
-        lost = [f"{counts[name]:,} {name}" for name in LOST if counts[name]]
-        if lost:
-            said.append(f"Of {counts['lines']:,} lines read, left out: {', '.join(lost)}.")
-        return said + self.found.sentences
+        """Sentences on what was read, and on what could not be read."""
+        runs = self.audit_input.runs
+        run_counts = Counter(run.source for run in runs)
+        sources = ", ".join(f"{count:,} of {name}" for name, count in run_counts.most_common())
+        calls = sum(max(run.counted_calls, run.calls) for run in runs)
+        sentences = [f"Runs: {len(runs):,} ({sources}); model calls: {calls:,}."]
+        counts = self.audit_input.counts
+        problems = [f"{counts[name]:,} {name}" for name in LINE_PROBLEMS if counts[name]]
+        if problems:
+            sentences.append(f"Ignored {', '.join(problems)} of {counts['lines']:,} lines read.")
+        return sentences + self.audit_input.sentences
 
     @property
     def costs(self) -> Rows:
-        """What the runs cost, a row a model."""
-        return Rows(COSTS, TITLES, [_row(bill) for bill in self.bills])
+        """A table of the runs' cost, with a row per model."""
+        return Rows(COSTS, TITLES, [_row(cost) for cost in self.model_costs])
 
     @property
-    def priced(self) -> list[str]:
-        """Sentences: what stood in for a price, and what was written anew."""
-        said = [
-            f"{bill.model} is priced as {bill.price_source}."
-            for bill in self.bills
-            if bill.price_source
+    def price_notes(self) -> list[str]:
+        """Sentences on prices taken from other models, and on caches that were written again."""
+        sentences = [
+            f"{model_cost.model} is priced as {model_cost.price_source}."
+            for model_cost in self.model_costs
+            if model_cost.price_source
         ]
-        return [*said, self.anew.sentence] if self.anew.sentence else said
+        return [*sentences, *filter(None, [self.cache_rewrites.sentence])]
 
     @property
     def advice(self) -> list[str]:
-        """Sentences: what to use, on how many runs that rests, and how."""
-        replayed = self.replayed
-        said = []
-        if replayed.shortened:
-            said.append(
-                f"{replayed.shortened:,} runs were sent shortened already, by `wrap` or by the "
-                "agent: their costs count, but they are not replayed."
+        """Sentences on the recommended setting, the runs it is based on, and how to use it."""
+        report = self.replay_report
+        sentences = []
+        if report.shortened:
+            sentences.append(
+                f"The prompts of {report.shortened:,} runs were already shortened by `wrap` or by "
+                "the agent. Their costs count, but they are not replayed."
             )
-        if replayed.verdict is None:
-            return [*said, "No run has whole tool results to leave out: there is nothing to save."]
-        for verdict in replayed.verdicts:
-            head = f"{RULE_NAMES[verdict.rule]}: " if len(replayed.verdicts) > 1 else ""
-            said.append(head + verdict.sentence)
-        said.append(f"Replayed: runs {replayed.runs:,}, calls {replayed.calls:,}.")
-        if replayed.left_out:
-            said.append(f"{replayed.left_out:,} older calls were not replayed; --limit takes more.")
-        said.append(NOT_SEEN)
-        if any(verdict.best is not None for verdict in replayed.verdicts):
-            said.append("To use it: contextrender wrap AGENT")
-        return said
+        if report.verdict is None:
+            return [*sentences, "No run has tool results to omit, so there is nothing to save."]
+        for verdict in report.verdicts:
+            head = f"{RULE_NAMES[verdict.rule]}: " if len(report.verdicts) > 1 else ""
+            sentences.append(head + verdict.sentence)
+        sentences.append(f"Replayed: runs {report.runs:,}, calls {report.calls:,}.")
+        if report.left_out:
+            sentences.append(
+                f"{report.left_out:,} older calls were not replayed. Raise --limit to replay more."
+            )
+        sentences.append(NOT_RECORDED)
+        if any(verdict.best is not None for verdict in report.verdicts):
+            sentences.append("To use it, run: contextrender wrap AGENT")
+        return sentences
 
     @property
     def options(self) -> list[Rows]:
-        """What was replayed, a table per provider: budget, share of the bill, of steps, dollars."""
-        verdicts = self.replayed.verdicts
+        """A table per provider with the cost and the misses of each replayed budget."""
+        verdicts = self.replay_report.verdicts
         return [
             Rows(
                 RULE_NAMES[verdict.rule] if len(verdicts) > 1 else "",
@@ -109,66 +117,67 @@ class Audit:
 
     @property
     def compactions(self) -> list[str]:
-        """Sentences: what the agents' own compactions lost."""
-        replayed, lost = self.replayed, self.replayed.compactions
-        if lost is None:
-            return ["No session was compacted by its agent."]
-        said = [
-            f"Compactions by the agents themselves: {lost.count + replayed.hidden_summaries:,}."
-        ]
-        if replayed.hidden_summaries:
-            said.append(
-                f"Of {replayed.hidden_summaries:,} the agent's files have no summary in words "
-                "(Codex encrypts it), so what it lost cannot be measured."
+        """Sentences on what the agents' own compactions lost."""
+        report, score = self.replay_report, self.replay_report.compactions
+        if score is None:
+            return ["No agent compacted a session."]
+        sentences = [f"Compactions by the agents: {score.count + report.hidden_summaries:,}."]
+        if report.hidden_summaries:
+            sentences.append(
+                f"For {report.hidden_summaries:,} of them the agent's files have no summary as "
+                "text (Codex encrypts it), so the loss cannot be measured."
             )
-        if lost.measured < lost.count:
-            said.append(f"A random sample of {lost.measured:,} was measured.")
-        if replayed.estimated:
-            said.append(
-                f"Of {replayed.estimated:,} it is estimated which files Claude Code put back: the "
-                "last five it read, of 5,000 tokens each."
+        if score.measured < score.count:
+            sentences.append(f"A random sample of {score.measured:,} was measured.")
+        if report.estimated:
+            sentences.append(
+                f"For {report.estimated:,} of them Claude Code did not record which files it put "
+                "back. The last five that it read are assumed, up to 5,000 tokens of each."
             )
-        steps = lost.steps[ALL]
-        if not steps:
-            return [*said, "No step after them drew on results from before."]
-        shown = ", ".join(f"{lost.share(name):.0%} {within(name)}" for name in lost.shown)
-        prices = Prices.of()
-        dollars = sum(
-            price.fresh * tokens
-            for model, tokens in lost.read_tokens.items()
-            if (price := prices.of_model(model)) is not None
-        )
-        return [
-            *said,
-            f"{steps:,} steps after them drew on results from before. The agent's summary "
-            f"and the files put back held all that {lost.share(SUMMARY):.0%} of them needed; with "
-            f"what the agent read again, {lost.share(AGAIN):.0%}.",
-            f"Read again: {lost.read_calls:,} results, {lost.read_tokens.total():,} tokens"
-            + (f" (${dollars:,.2f} at the price of input)." if dollars else "."),
-            f"ContextRender would have shown, with nothing read again: {shown}.",
-        ]
+        if not score.steps[ALL]:
+            return [*sentences, "No later step used a result from before its compaction."]
+        return [*sentences, *_compaction_losses(score)]
 
 
-def as_text(audit: Audit) -> list[str | Rows]:
-    """For the terminal, part by part."""
+def _compaction_losses(score: CompactionScore) -> list[str]:
+    """Return sentences on the steps that used results from before a compaction."""
+    prices = Prices.of()
+    dollars = sum(
+        price.fresh * tokens
+        for model, tokens in score.read_tokens.items()
+        if (price := prices.of_model(model)) is not None
+    )
+    cost = f" (${dollars:,.2f} at the price of uncached input)" if dollars else ""
+    shares = ", ".join(f"{score.share(name):.0%} {budget_phrase(name)}" for name in score.shown)
+    return [
+        f"{score.steps[ALL]:,} later steps used results from before a compaction. For "
+        f"{score.share(SUMMARY):.0%} of them the agent's summary and the files put back held "
+        f"every value used; with what the agent read again, for {score.share(AGAIN):.0%}.",
+        f"Read again: {score.read_calls:,} results, {score.read_tokens.total():,} tokens{cost}.",
+        f"ContextRender would have shown every value, with nothing read again, in {shares}.",
+    ]
+
+
+def as_text(audit: AuditReport) -> list[str | Rows]:
+    """Return the lines and tables to print in the terminal."""
     parts: list[str | Rows] = [*audit.head, ""]
-    if audit.bills:
-        parts += [audit.costs, *audit.priced, ""]
+    if audit.model_costs:
+        parts += [audit.costs, *audit.price_notes, ""]
     parts += [*audit.compactions, "", *audit.advice]
     for table in audit.options:
         parts += ["", table]
     return parts
 
 
-def as_json(audit: Audit) -> dict[str, Any]:
-    """For programs."""
-    replayed = audit.replayed
+def as_json(audit: AuditReport) -> dict[str, Any]:
+    """Return the audit as plain values."""
+    replayed = audit.replay_report
     return {
-        "runs": len(audit.found.runs),
-        "read": dict(audit.found.counts),
-        "unreadable": audit.found.unreadable,
-        "bills": [asdict(bill) for bill in audit.bills],
-        "pauses": audit.anew.shares,
+        "runs": len(audit.audit_input.runs),
+        "read": dict(audit.audit_input.counts),
+        "unreadable": audit.audit_input.unreadable,
+        "bills": [asdict(cost) for cost in audit.model_costs],
+        "pauses": audit.cache_rewrites.shares,
         "replayed": {
             "runs": replayed.runs,
             "calls": replayed.calls,
@@ -185,22 +194,21 @@ def as_json(audit: Audit) -> dict[str, Any]:
     }
 
 
-def as_page(audit: Audit) -> str:
-    """A page that opens offline and runs nothing."""
-    anew, lost = audit.anew.shares, audit.replayed.compactions or CompactionScore()
+def as_page(audit: AuditReport) -> str:
+    """Return an HTML page that opens offline and runs no script."""
+    rewrites = {CAUSES[cause]: share for cause, share in audit.cache_rewrites.shares.items()}
+    score = audit.replay_report.compactions or CompactionScore()
+    steps = {label: score.share(name) for label, name in score.rows.items()}
     return page(
         "What your agents' runs cost",
         [
             paragraphs(audit.head),
             audit.costs.html,
-            paragraphs(audit.priced),
-            _bars("Of the bill, a cache written anew", {CAUSES[name]: anew[name] for name in anew}),
-            "<h2>What compaction lost</h2>",
+            paragraphs(audit.price_notes),
+            _bars("Share of the cost for writing a cache again", rewrites),
+            "<h2>What compactions lost</h2>",
             paragraphs(audit.compactions),
-            _bars(
-                "Steps that had all they needed",
-                {told: lost.share(name) for told, name in lost.rows.items()},
-            ),
+            _bars("Steps whose values were all visible", steps),
             "<h2>What to use</h2>",
             paragraphs(audit.advice),
             *(table.html for table in audit.options),
@@ -209,7 +217,7 @@ def as_page(audit: Audit) -> str:
 
 
 def _bars(caption: str, shares: Mapping[str, float | None]) -> str:
-    """A bar for each share; nothing where there are none."""
+    """Return an HTML table with a bar for each share; empty if all are zero or unknown."""
     if not any(shares.values()):
         return ""
     bars = "".join(
@@ -220,7 +228,7 @@ def _bars(caption: str, shares: Mapping[str, float | None]) -> str:
     return f"<table><caption>{caption}</caption>{bars}</table>"
 
 
-def _row(bill: Bill) -> tuple[str, ...]:
-    counts = (bill.calls, bill.prompt, bill.cached, bill.written, bill.output)
-    dollars = "no price" if bill.dollars is None else f"{bill.dollars:,.2f}"
-    return (printable(bill.model, 40), *(f"{count:,}" for count in counts), dollars)
+def _row(cost: ModelCost) -> tuple[str, ...]:
+    counts = cost.calls, cost.prompt, cost.cache_read, cost.cache_write, cost.output
+    dollars = "no price" if cost.dollars is None else f"{cost.dollars:,.2f}"
+    return (printable(cost.model, 40), *(f"{count:,}" for count in counts), dollars)

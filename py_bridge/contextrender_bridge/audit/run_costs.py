@@ -1,5 +1,5 @@
-"""What the runs cost, as the providers counted and at their prices, and what of it was for a cache
-written anew: after a pause, at a resume, after a compaction.
+"""Adds up what the runs cost by the providers' token counts and prices, and how much of it was for
+rewriting a cache that was lost: after a pause, at a resume, or after a compaction.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from contextrender_bridge.audit.run_reader import Recorded
+from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import LIFETIME, Usage
 
@@ -20,91 +20,99 @@ CAUSES = {
 
 
 @dataclass
-class Bill:
-    """One model's calls. Tokens; `dollars` is None where no price is known.
+class ModelCost:
+    """The tokens and the cost of one model's calls. `dollars` is None if no price is known.
 
-    `price_source` is the model whose price was taken, where it has none of its own.
+    `price_source` names the model whose price was used instead, if this one has no price.
     """
 
     model: str
     calls: int
     prompt: int
-    cached: int
-    written: int
+    cache_read: int
+    cache_write: int
     output: int
     dollars: float | None
     price_source: str
 
 
-def bills_of(runs: Iterable[Recorded]) -> list[Bill]:
-    """The bills, the dearest first."""
-    prices, calls = Prices.of(), dict[str, list[Usage]]()
+def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
+    """Return the cost of each model's calls, the most expensive model first."""
+    prices, usage_by_model = Prices.of(), dict[str, list[Usage]]()
     for run in runs:
-        for used in run.usage:
-            calls.setdefault(used.model, []).append(used)
-    bills = [_bill(model, reduce(Usage.plus, used), prices) for model, used in calls.items()]
-    return sorted(bills, key=lambda bill: -(bill.dollars or 0.0))
+        for usage in run.usage:
+            usage_by_model.setdefault(usage.model, []).append(usage)
+    costs = [
+        _cost_of_model(model, reduce(Usage.plus, usage), prices)
+        for model, usage in usage_by_model.items()
+    ]
+    return sorted(costs, key=lambda total_cost: -(total_cost.dollars or 0.0))
 
 
-def _bill(model: str, used: Usage, prices: Prices) -> Bill:
-    price, written = prices.of_model(model), used.written + used.written_long
-    dollars = price.of(used) if price else None
-    counts = used.calls, used.prompt, used.read, written, used.output
-    return Bill(model or "unnamed", *counts, dollars, prices.price_source_of(model))
+def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
+    price, cache_write = prices.of_model(model), usage.written + usage.written_long
+    dollars = price.of(usage) if price else None
+    counts = usage.calls, usage.prompt, usage.read, cache_write, usage.output
+    return ModelCost(model or "unnamed", *counts, dollars, prices.price_source_of(model))
 
 
 @dataclass
 class CacheRewrites:
-    """Dollars: the whole bill of the calls with a price, and what was written anew, by cause."""
+    """The cost in dollars of all calls with a known price, and of writing lost caches again."""
 
-    bill: float = 0.0
-    causes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    total_cost: float = 0.0
+    cost_by_cause: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
 
     @property
     def shares(self) -> dict[str, float | None]:
-        """Of the bill, from 0 to 1; None where no price is known."""
-        return {name: cost / self.bill if self.bill else None for name, cost in self.causes.items()}
+        """Each cause's share of the total cost, in [0, 1]; None if no price is known."""
+        return {
+            name: cost / self.total_cost if self.total_cost else None
+            for name, cost in self.cost_by_cause.items()
+        }
 
     @property
     def sentence(self) -> str:
-        """The same in words; nothing where there is no bill."""
-        if not self.bill:
+        """The shares in words; empty if no price is known."""
+        if not self.total_cost:
             return ""
-        told = [f"{share:.1%} {CAUSES[name]}" for name, share in self.shares.items() if share]
-        total = sum(self.causes.values()) / self.bill
-        if not told:
-            return "No part of the bill was a cache written anew after a pause or a compaction."
-        return f"Of the bill, {total:.1%} was a cache written anew: {', '.join(told)}."
+        parts = [f"{share:.1%} {CAUSES[name]}" for name, share in self.shares.items() if share]
+        total = sum(self.cost_by_cause.values()) / self.total_cost
+        if not parts:
+            return "No cache had to be written again after a pause or a compaction."
+        return f"{total:.1%} of the cost was for writing a cache again: {', '.join(parts)}."
 
 
-def written_anew(runs: Iterable[Recorded]) -> CacheRewrites:
-    """What calls after such a break sent again and did not read from the cache."""
-    prices, made = Prices.of(), CacheRewrites()
+def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
+    """Return the cost of the tokens that calls after a break sent again, uncached."""
+    prices, rewrites = Prices.of(), CacheRewrites()
     for run in runs:
-        for cause, again, used in _calls(run):
-            price = prices.of_model(used.model)
+        for cause, rewritten_tokens, usage in _calls_with_cause(run):
+            price = prices.of_model(usage.model)
             if price is None:
                 continue
-            made.bill += price.of(used)
-            if cause and used.prompt > used.read:
-                sent = price.of(replace(used, read=0, output=0))
-                made.causes[cause] += sent * again / (used.prompt - used.read)
-    return made
+            rewrites.total_cost += price.of(usage)
+            if cause and usage.prompt > usage.read:
+                prompt_cost = price.of(replace(usage, read=0, output=0))
+                rewrites.cost_by_cause[cause] += (
+                    prompt_cost * rewritten_tokens / (usage.prompt - usage.read)
+                )
+    return rewrites
 
 
-def _calls(run: Recorded) -> Iterator[tuple[str, int, Usage]]:
-    """Each call, with the cause that its cache was gone, if any, and the tokens written anew."""
-    before: Usage | None = None
-    last = 0.0
-    for number, used in enumerate(run.usage):
+def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
+    """Yield each call's cause for a lost cache (empty if none), rewritten tokens and usage."""
+    previous: Usage | None = None
+    previous_time = 0.0
+    for number, usage in enumerate(run.usage):
         time = run.billed_at.get(number, 0.0)
-        known = min(before.prompt, used.prompt) if before else used.prompt
+        cacheable_tokens = min(previous.prompt, usage.prompt) if previous else usage.prompt
         cause = ""
-        if before is None and run.continues:
+        if previous is None and run.continues:
             cause = "compaction"
         elif number in run.resumed:
             cause = "resume"
-        elif last and time - last > LIFETIME:
+        elif previous_time and time - previous_time > LIFETIME:
             cause = "lifetime"
-        yield cause, max(known - used.read, 0), used
-        before, last = used, time
+        yield cause, max(cacheable_tokens - usage.read, 0), usage
+        previous, previous_time = usage, time

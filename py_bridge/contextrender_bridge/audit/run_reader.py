@@ -1,4 +1,4 @@
-"""A run as the readers of agents' sessions make it, and what they share to read values."""
+"""A recorded run, and functions that the readers of agents' sessions share to read values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from contextrender_bridge.dialects import DIALECTS
 
 
 @dataclass
-class Recorded:
-    """One history of an agent, as its last model call saw it, and all its calls' usage.
+class RecordedRun:
+    """The history of an agent at its last model call, and the usage of all its calls.
 
-    `messages` are canonical chat messages and `times` the second of each, 0 where it is not
-    known. A session that was compacted is several of them with one `task`; each `continues` the one
-    before, whose summary it begins with. `billed_at` is the second of each of `usage`, by its
-    number, where it is known; before those in `resumed` the session was taken up again. Of a
-    compaction that `hides_summary`, the file has no summary in words; of one that `has_estimate`,
-    it does not have the files that were put back beside the summary.
+    `messages` are canonical chat messages. `times` are their Unix seconds, 0 if unknown.
+    A session that was compacted has several runs with the same `task`. Each of them `continues`
+    the previous one and begins with its summary.
+    `billed_at` has the Unix second of each item of `usage`, by its index, if it is known.
+    `resumed` has the indexes of the calls just before which the agent resumed the session.
+    `hides_summary`: the file does not have the compaction's summary as text.
+    `has_estimate`: the file does not record which files the agent put back beside the summary.
     """
 
     id: str
@@ -40,43 +41,43 @@ class Recorded:
     resumed: set[int] = field(default_factory=set)
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
-        """Appends what one item of a request in that dialect is as messages."""
+        """Append the messages that one item of a request in the given format stands for."""
         field_name = "input" if dialect == "responses" else "messages"
         for message in DIALECTS[dialect].read({field_name: [item]}).messages:
-            before = self.messages[-1] if self.messages else {"role": ""}
-            # Text and calls of one answer are items there.
-            if dialect == "responses" and before["role"] == message["role"] == "assistant":
-                _join(before, message)
+            previous = self.messages[-1] if self.messages else {"role": ""}
+            # The Responses API has the text and the calls of one answer as separate items.
+            if dialect == "responses" and previous["role"] == message["role"] == "assistant":
+                _join(previous, message)
             else:
                 self.messages.append(message)
                 self.times.append(time)
 
-    def compacted(self) -> Recorded:
-        """The history that goes on from this one's summary."""
+    def next_after_compaction(self) -> RecordedRun:
+        """Return an empty run of the same session that continues this one after a compaction."""
         session, _, part = self.id.rpartition("#")
-        return Recorded(f"{session}#{int(part) + 1}", self.source, self.task, continues=self.id)
+        return RecordedRun(f"{session}#{int(part) + 1}", self.source, self.task, continues=self.id)
 
     @property
     def calls(self) -> int:
-        """The model's answers."""
+        """The number of answers in the messages."""
         return sum(message["role"] == "assistant" for message in self.messages)
 
     @property
-    def billed(self) -> int:
-        """The calls that the usage is of."""
-        return sum(used.calls for used in self.usage)
+    def counted_calls(self) -> int:
+        """The number of calls with recorded usage."""
+        return sum(usage.calls for usage in self.usage)
 
 
-def _join(answer: Json, more: Json) -> None:
-    """Puts the rest of an answer to its beginning."""
-    texts = [text for text in (answer.get("content"), more.get("content")) if text]
+def _join(answer: Json, addition: Json) -> None:
+    """Append the text and the tool calls of `addition` to an answer."""
+    texts = [text for text in (answer.get("content"), addition.get("content")) if text]
     answer["content"] = "\n\n".join(texts) if texts else None
-    if calls := [*answer.get("tool_calls", ()), *more.get("tool_calls", ())]:
+    if calls := [*answer.get("tool_calls", ()), *addition.get("tool_calls", ())]:
         answer["tool_calls"] = calls
 
 
 def second_of(stamp: object) -> float:
-    """A time stamp as seconds; 0 if it is none."""
+    """Return a time stamp in Unix seconds; 0 if it is not a valid one."""
     try:
         if isinstance(stamp, (int, float)):
             return float(stamp) / (1000 if stamp > 1e11 else 1)
@@ -88,17 +89,17 @@ def second_of(stamp: object) -> float:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def items(value: object) -> Sequence[Any]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, otherwise an empty sequence."""
     return value if isinstance(value, list) else ()
 
 
-def whole(value: object) -> int:
-    """Return a count, whatever number it is written as; 0 if it is none."""
+def count_of(value: object) -> int:
+    """Return a number or a numeric text as a count; 0 if it is neither."""
     try:
         return max(int(float(value)), 0) if isinstance(value, (int, float, str)) else 0
     except (ValueError, OverflowError):
@@ -106,17 +107,17 @@ def whole(value: object) -> int:
 
 
 def digest(*values: object) -> str:
-    """Return a short text that equal values have in common."""
+    """Return a hash of the values; equal values have the same."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def chat(role: object, texts: Iterable[object], calls: Sequence[Json]) -> Json:
-    """A chat message of these texts and calls."""
-    made: Json = {"role": str(role), "content": "\n".join(map(str, filter(None, texts))) or None}
-    return {**made, "tool_calls": calls} if calls else made
+    """Return a chat message with these texts, joined by newlines, and these tool calls."""
+    message: Json = {"role": str(role), "content": "\n".join(map(str, filter(None, texts))) or None}
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def tool_call(id: object, name: object, arguments: object) -> Json:
-    """A call as chat messages have it; `arguments` as JSON text or as what that is of."""
+    """Return a tool call of a chat message. `arguments` is JSON text, or a value to encode."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": str(id), "type": "function", "function": {"name": str(name), "arguments": text}}

@@ -1,7 +1,7 @@
-"""Spans of model calls by OpenTelemetry's semantic conventions for GenAI.
+"""Reads spans of model calls in OpenTelemetry's semantic conventions for GenAI.
 
-Calls of one conversation (`gen_ai.conversation.id`, else of one trace) are one run: the history is
-that of the last call, the usage that of all.
+Calls of one conversation (`gen_ai.conversation.id`, otherwise the trace) are one run. Its history
+is that of the call with the longest prompt; its usage is that of all calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
-    Recorded,
+    RecordedRun,
     chat,
     items,
     mapping,
@@ -26,7 +26,7 @@ SOURCE = "OpenTelemetry"
 
 
 def spans_in(value: Json) -> Iterator[Json]:
-    """The model calls' spans in OTLP's JSON, or the one span that it is, attributes made plain."""
+    """Yield the model calls' spans in OTLP JSON or in a single span, with a dict of attributes."""
     for resource in items(value.get("resourceSpans")):
         for scope in items(mapping(resource).get("scopeSpans")):
             for span in items(mapping(scope).get("spans")):
@@ -43,42 +43,42 @@ class Traces:
         self._calls: dict[str, list[Json]] = {}
 
     def add(self, span: Json) -> None:
-        """A call."""
-        told = span["attributes"]
-        key = told.get("gen_ai.conversation.id") or _id(span, "trace")
+        """Add the span of one model call."""
+        attributes = span["attributes"]
+        key = attributes.get("gen_ai.conversation.id") or _id(span, "trace")
         self._calls.setdefault(str(key or self._name), []).append(span)
 
-    def end(self, found: AuditInput) -> None:
-        """Makes the runs."""
+    def add_runs(self, audit_input: AuditInput) -> None:
+        """Add a run for each conversation."""
         for key, calls in self._calls.items():
             calls.sort(key=_time)
             last = max(calls, key=lambda call: len(_messages(call, "input")))
-            run = Recorded(f"{self._name}:{key}", SOURCE, key)
+            run = RecordedRun(f"{self._name}:{key}", SOURCE, key)
             for kind in ("input", "output"):
                 for message in _messages(last, kind):
-                    for made in _as_chat(message):
-                        run.add("chat", made, 0.0)
+                    for chat_message in _as_chat(message):
+                        run.add("chat", chat_message, 0.0)
             for call in calls:
-                found.bill(run, _id(call, "span"), _usage(call))
-            found.keep(run)
+                audit_input.add_usage(run, _id(call, "span"), _usage(call))
+            audit_input.add_run(run)
 
 
 def _span(span: Json) -> Iterator[Json]:
-    told = span.get("attributes")
-    if isinstance(told, list):  # OTLP: keys, and values by their type
-        told = {
-            str(mapping(one).get("key")): next(
-                iter(mapping(mapping(one).get("value")).values()), None
+    attributes = span.get("attributes")
+    if isinstance(attributes, list):  # OTLP: keys, and values by their type
+        attributes = {
+            str(mapping(attribute).get("key")): next(
+                iter(mapping(mapping(attribute).get("value")).values()), None
             )
-            for one in told
+            for attribute in attributes
         }
-    plain = dict(mapping(told))
+    plain = dict(mapping(attributes))
     if any(name.startswith("gen_ai.usage.") or name == "gen_ai.input.messages" for name in plain):
         yield {**span, "attributes": plain}
 
 
 def _id(span: Json, kind: str) -> str:
-    """OTLP's JSON has it in the span, the SDK's own in the span's context."""
+    """Return an id of a span. OTLP JSON has it in the span, the SDK's JSON in its context."""
     inner = mapping(span.get("context")).get(f"{kind}_id")
     return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or inner or "")
 
@@ -94,7 +94,7 @@ def _messages(span: Json, kind: str) -> list[Any]:
 
 
 def _as_chat(message: Any) -> Iterator[Json]:
-    """A message of parts, as chat messages: one for each result in it."""
+    """Yield a GenAI message as chat messages; each tool result becomes its own message."""
     role, texts, calls = mapping(message).get("role"), [], []
     for part in map(mapping, items(mapping(message).get("parts"))):
         if part.get("type") == "text":
@@ -110,16 +110,16 @@ def _as_chat(message: Any) -> Iterator[Json]:
 
 
 def _usage(span: Json) -> Usage:
-    told = span["attributes"]
+    attributes = span["attributes"]
 
     def count(name: str) -> int:
-        value = told.get(f"gen_ai.usage.{name}")
+        value = attributes.get(f"gen_ai.usage.{name}")
         return int(value) if isinstance(value, int) or str(value or "").isdecimal() else 0
 
-    read, written = count("cache_read.input_tokens"), count("cache_creation.input_tokens")
-    model = told.get("gen_ai.response.model") or told.get("gen_ai.request.model") or ""
-    fresh = max(count("input_tokens") - read - written, 0)
-    return Usage(str(model), fresh, read, written, output=count("output_tokens"))
+    cache_read, cache_write = count("cache_read.input_tokens"), count("cache_creation.input_tokens")
+    model = attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model") or ""
+    uncached = max(count("input_tokens") - cache_read - cache_write, 0)
+    return Usage(str(model), uncached, cache_read, cache_write, output=count("output_tokens"))
 
 
 def _time(span: Json) -> float:

@@ -73,7 +73,7 @@ class CompactionScore:
     @property
     def rows(self) -> dict[str, str]:
         """What is counted, by how it is told."""
-        shown = {f"shown {within(name)}, nothing read again": name for name in self.shown}
+        shown = {f"shown {budget_phrase(name)}, nothing read again": name for name in self.shown}
         return {"in the agent's summary": SUMMARY, "and what it read again": AGAIN, **shown}
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _name(case: Case) -> str:
     return str(budget_name(case.budget))
 
 
-def within(name: str) -> str:
+def budget_phrase(name: str) -> str:
     """A row's budget in words."""
     return (
         f"within {int(name):,} tokens" if name.isdecimal() else "within a budget that finds itself"
