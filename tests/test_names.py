@@ -63,7 +63,6 @@ LEFT: dict[str, int] = {
     "sessions": 120,
     "store": 100,
     "views": 5,
-    "wrap": 175,
 }
 """The findings that a package may still have. A number may only be lowered."""
 LEFT_SHARED = 10

@@ -39,7 +39,7 @@ def test_a_continued_session(claude: Wrapped) -> None:
     first = claude.run("claude", "-p", "Find the slow ones of the first six.", *options)
     told = json.loads(first.stdout)
     assert claude.report["calls"] >= 7
-    assert claude.report["tokens_kept_away"] > 0
+    assert claude.report["tokens_omitted"] > 0
     again = ["--resume", told["session_id"]]
     second = claude.run("claude", "-p", "And the next three?", *again, *options)
     assert (told["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS

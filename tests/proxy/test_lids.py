@@ -16,7 +16,7 @@ from contextrender_bridge.proxy.app import Proxy, trust_everybody
 from contextrender_bridge.request_guards import Guard
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 from contextrender_bridge.wrap.proxy_listener import ProxyListener
-from contextrender_bridge.wrap.run_totals import Tally
+from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 from tests.proxy.conftest import Start
 from tests.support.scripted_model import Model, chat, serving, whole
@@ -67,14 +67,16 @@ def test_what_a_body_is_unpacked_to_is_limited_for_a_wrapped_agent(coding: str) 
     settings = Settings(max_body_mb=1, upstream="http://127.0.0.1:9/v1")
     model = Model()
     with serving(model, lifespan="off") as provider:
-        doors = ProviderRoutes("http://127.0.0.1:9", upstreams={"0": f"{provider}/v1"})
+        routes = ProviderRoutes("http://127.0.0.1:9", upstreams={"0": f"{provider}/v1"})
         upstream = f"{provider}/v1"
         nowhere = AsyncContextRender("http://127.0.0.1:9", "t", retries=0)
         own = Settings(max_body_mb=1, upstream=upstream, anthropic_upstream=upstream)
         proxies = {"0": Proxy(own, nowhere, trust_everybody)}
-        listener = ProxyListener(doors, proxies, Tally(), lambda _: False, BodyLimits(settings))
+        listener = ProxyListener(
+            routes, proxies, TotalsCollector(), lambda _: False, BodyLimits(settings)
+        )
         with serving(Guard(listener)) as url:
-            place = f"{url}/w/{doors.secret}/0/chat/completions"
+            place = f"{url}/w/{routes.secret}/0/chat/completions"
             headers = {"content-encoding": coding}
             packed = pack(text.encode())
             assert len(packed) < 20_000

@@ -12,7 +12,7 @@ from contextrender_bridge.wrap.agents.claude import Claude
 from contextrender_bridge.wrap.agents.command import Command
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
-DOOR = "http://127.0.0.1:PORT/w/SECRET/0"
+ROUTE = "http://127.0.0.1:PORT/w/SECRET/0"
 NOBODY = Path("/nowhere/managed-settings.json")
 
 
@@ -20,7 +20,7 @@ class User:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.variables = {"HOME": str(home)}
-        self.doors = ProviderRoutes("http://127.0.0.1:PORT", "SECRET", "tok-123")
+        self.routes = ProviderRoutes("http://127.0.0.1:PORT", "SECRET", "tok-123")
 
     def write(self, name: str, text: object) -> None:
         path = self.home / name
@@ -29,11 +29,11 @@ class User:
 
     def runs(self, agent: Agent, *words: str) -> Redirect:
         given = RunRequest(words, self.variables, self.home / "work", self.home)
-        return agent.redirect(given, self.doors)
+        return agent.redirect(given, self.routes)
 
     @property
     def upstreams(self) -> list[str]:
-        return list(self.doors.upstreams.values())
+        return list(self.routes.upstreams.values())
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
 def test_claude_has_its_providers_own_address(user: User) -> None:
     made = user.runs(Claude(NOBODY), "-p", "hi")
     assert user.upstreams == ["https://api.anthropic.com/v1"]
-    assert settings_of(made)["env"] == {"ANTHROPIC_BASE_URL": DOOR}
+    assert settings_of(made)["env"] == {"ANTHROPIC_BASE_URL": ROUTE}
     assert made.arguments[-2:] == ["-p", "hi"]
     assert made.environment["ENABLE_TOOL_SEARCH"] == "true"
 
@@ -80,7 +80,7 @@ def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -
     user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **allowed})
     made = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
     settings = settings_of(made)
-    assert settings["env"] == {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": DOOR}
+    assert settings["env"] == {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": ROUTE}
     assert settings["permissions"] == {
         "allow": ["Bash", "mcp__contextrender__recall"],
         "deny": ["Read"],
@@ -106,7 +106,7 @@ def test_claude_elsewhere_is_refused(user: User) -> None:
 )
 def test_what_makes_no_model_call_is_run_as_it_is(user: User, name: str, words: list[str]) -> None:
     made = user.runs(AGENTS[name], *words)
-    assert (made.arguments, made.stands_between) == (words, False)
+    assert (made.arguments, made.makes_model_calls) == (words, False)
     assert user.upstreams == []
 
 
@@ -147,7 +147,7 @@ def test_codex_keeps_its_provider(
     assert made.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
     assert made.arguments[-2:] == ["exec", "hi"]
     # Other users of the machine see arguments: what is secret is in the environment.
-    assert not [one for one in (user.doors.token, "SECRET") if one in " ".join(made.arguments)]
+    assert not [one for one in (user.routes.token, "SECRET") if one in " ".join(made.arguments)]
     variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
     assert made.environment[variable] == "SECRET"
 
@@ -171,27 +171,27 @@ def test_opencodes_configuration_is_merged(user: User) -> None:
     made = user.runs(AGENTS["opencode"], "run", "hi")
     config = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
     assert config["theme"] == "mine" and set(config["mcp"]) == {"other", "contextrender"}
-    door = config["provider"]["gw"]["options"]["baseURL"].removesuffix("/v1").rpartition("/")[2]
-    assert user.doors.upstreams[door] == "https://gateway.test/v1"
+    route = config["provider"]["gw"]["options"]["baseURL"].removesuffix("/v1").rpartition("/")[2]
+    assert user.routes.upstreams[route] == "https://gateway.test/v1"
     with pytest.raises(CommandError, match="knows no address"):
         user.runs(AGENTS["opencode"], "run", "-m", "unheard/of", "hi")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "upstream", "door"),
+    ("name", "value", "upstream", "route"),
     [
-        ("OPENAI_BASE_URL", "", "https://api.openai.com/v1", f"{DOOR}/v1"),
-        ("LLM_URL", "https://g.test/x", "https://g.test/x", f"{DOOR}/v1"),
-        ("ANTHROPIC_BASE_URL", "https://g.test/x/", "https://g.test/x/v1", DOOR),
-        ("ANTHROPIC_BASE_URL", "https://g.test/v1", "https://g.test/v1", f"{DOOR}/v1"),
+        ("OPENAI_BASE_URL", "", "https://api.openai.com/v1", f"{ROUTE}/v1"),
+        ("LLM_URL", "https://g.test/x", "https://g.test/x", f"{ROUTE}/v1"),
+        ("ANTHROPIC_BASE_URL", "https://g.test/x/", "https://g.test/x/v1", ROUTE),
+        ("ANTHROPIC_BASE_URL", "https://g.test/v1", "https://g.test/v1", f"{ROUTE}/v1"),
     ],
 )
 def test_a_variable_of_any_command(
-    user: User, name: str, value: str, upstream: str, door: str
+    user: User, name: str, value: str, upstream: str, route: str
 ) -> None:
     user.variables[name] = value
     made = user.runs(Command("mine", [name]), "x")
-    assert made.environment == {name: door}
+    assert made.environment == {name: route}
     assert user.upstreams == [upstream]
 
 
@@ -218,14 +218,14 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
     made = user.runs(AGENTS["openclaw"], "agent", "--local", "-m", "hi")
     ((path, text),) = made.files.items()
     assert path.parent == user.home / "claw" and not path.exists()
-    token = {"CONTEXTRENDER_WRAP_TOKEN": user.doors.token}
+    token = {"CONTEXTRENDER_WRAP_TOKEN": user.routes.token}
     assert made.environment == {"OPENCLAW_CONFIG_PATH": str(path), **token}
     told = json.loads(text)
     assert told["$include"] == "./openclaw.json"
-    assert told["mcp"]["servers"]["contextrender"]["url"] == user.doors.mcp_url
+    assert told["mcp"]["servers"]["contextrender"]["url"] == user.routes.mcp_url
     assert told["models"]["providers"] == {
-        "a": {"baseUrl": DOOR},
-        "b": {"baseUrl": f"{DOOR[:-1]}1/v1"},
+        "a": {"baseUrl": ROUTE},
+        "b": {"baseUrl": f"{ROUTE[:-1]}1/v1"},
     }
     assert user.upstreams == ["https://claude.test/v1", "https://gateway.test/v1"]
     with pytest.raises(CommandError, match="gateway that runs by itself"):
@@ -236,8 +236,8 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
         user.runs(AGENTS["openclaw"], "agent", "exec", "hi")
 
 
-CUSTOM = {"base_url": f"{DOOR}/v1", "api_mode": "codex_responses", "key_env": "OPENAI_API_KEY"}
-ANTHROPIC = DOOR.replace("/0", "/anthropic")
+CUSTOM = {"base_url": f"{ROUTE}/v1", "api_mode": "codex_responses", "key_env": "OPENAI_API_KEY"}
+ANTHROPIC = ROUTE.replace("/0", "/anthropic")
 MESSAGES = {"api_mode": "anthropic_messages"}
 
 
@@ -254,7 +254,7 @@ def hermes_config(made: Redirect) -> dict[str, Any]:
             "model: {provider: 'custom:gw'}\nproviders: {gw: {base_url: '${GW}/v1', api_key: k}}",
             [],
             "https://gw.test/v1",
-            {"providers": {"gw": {"base_url": f"{DOOR}/v1", "api_key": "k"}}},
+            {"providers": {"gw": {"base_url": f"{ROUTE}/v1", "api_key": "k"}}},
         ),
         (
             "model: {provider: custom, base_url: 'https://api.openai.com/v1'}",
@@ -266,7 +266,7 @@ def hermes_config(made: Redirect) -> dict[str, Any]:
             "custom_providers: [{name: Mine, base_url: 'https://m.test/anthropic'}, {name: b}]",
             ["--provider", "mine"],
             "https://m.test/anthropic/v1",
-            {"custom_providers": [{"name": "Mine", "base_url": DOOR, **MESSAGES}, {"name": "b"}]},
+            {"custom_providers": [{"name": "Mine", "base_url": ROUTE, **MESSAGES}, {"name": "b"}]},
         ),
         (
             "model: {provider: anthropic, default: claude}",
@@ -314,9 +314,9 @@ def test_hermes_managed_folder_profile_and_variables(user: User) -> None:
     assert hermes_config(made) == {"approvals": {"mode": "manual"}}
     assert made.notes and "no recall tool" in made.notes[0]
     variables = next(text for path, text in made.files.items() if path.name == ".env")
-    assert variables == f"POLICY=1\nOPENROUTER_BASE_URL={DOOR}/v1\n"
+    assert variables == f"POLICY=1\nOPENROUTER_BASE_URL={ROUTE}/v1\n"
     user.write("else/config.yaml", "model: {provider: nous}")
     user.variables["HERMES_HOME"] = str(user.home / "else")
     with pytest.raises(CommandError, match="no address of Hermes' provider 'nous'"):
         user.runs(AGENTS["hermes"])
-    assert not user.runs(AGENTS["hermes"], "sessions", "list").stands_between
+    assert not user.runs(AGENTS["hermes"], "sessions", "list").makes_model_calls

@@ -5,11 +5,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.wrap.session import _logged
+from contextrender_bridge.wrap.warnings_log import warnings_in_file
 
 
 def test_warnings_go_to_a_private_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings(), _logged(tmp_path / "wrap.log") as log:
+    with warnings.catch_warnings(), warnings_in_file(tmp_path / "wrap.log") as log:
         warnings.simplefilter("default")
         logging.getLogger("contextrender").warning("a call's usage is not noted")
         logging.getLogger("asyncio").error("broken off")

@@ -56,4 +56,4 @@ def test_an_unset_variable_is_told_and_not_guessed(monkeypatch: pytest.MonkeyPat
         for name in ("MY_URL", "MY_OPENAI_URL")
     )
     assert unknown.returncode != 0 and "MY_URL is not set" in unknown.stderr
-    assert "MY_OPENAI_URL is not set: https://api.openai.com/v1 is taken" in known.stdout
+    assert "MY_OPENAI_URL is not set; wrap uses https://api.openai.com/v1" in known.stdout

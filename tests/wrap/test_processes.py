@@ -73,15 +73,15 @@ def test_two_share_one_service_which_ends_after_both(
     assert said.count("starting the service (usually") == 1
     url = load_credentials(data).url
     # What listens is for the agent alone.
-    door = first.read_text()
-    assert httpx.get(door.rpartition("/w/")[0] + "/w/guess/0/v1/models").status_code == 404
+    route = first.read_text()
+    assert httpx.get(route.rpartition("/w/")[0] + "/w/guess/0/v1/models").status_code == 404
     # Killed: its agent goes on, what it held does not count any more.
     one.kill()
     one.wait()
     assert answers(f"{url}/healthz")
     other.send_signal(signal.SIGTERM)
     assert other.wait(timeout=WAIT) == 7
-    assert "no model call came through" in (tmp_path / "other.err").read_text()
+    assert "no model call was answered" in (tmp_path / "other.err").read_text()
     until(lambda: not answers(f"{url}/healthz"))
     assert not any((data / "leases").iterdir())
 
@@ -140,7 +140,7 @@ def test_a_provider_that_is_down_is_named_at_once_and_at_the_end(
     address = "the provider's address http://127.0.0.1:9/v1 does not answer (connection refused)."
     assert first == f"contextrender: {address}"
     assert "502" in done.stdout and "127.0.0.1:9" in done.stdout
-    assert "no model call came through: The provider gave no answer (" in last
+    assert "no model call was answered: The provider gave no answer (" in last
     assert "127.0.0.1:9" in last
 
 
@@ -244,13 +244,13 @@ def test_one_run_has_one_figure_its_last_call_included(
     counted, declared = listed[0]["totals"], told["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
-    assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_kept_away"] > 0
+    assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_omitted"] > 0
     assert counted["calls"] == sum(row["calls_with_usage"] for row in rows) == 5
     before, after = told["tokens_before"], told["tokens_after"]
     assert (counted["full"], counted["prompt"]) == (before, after)
     assert (rows[0]["full_capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
     assert rows[0]["usage_cost"] == pytest.approx(told["cost"], abs=1e-6)
-    assert rows[0]["full_usage_cost"] == pytest.approx(told["cost_of_whole_history"], abs=1e-6)
+    assert rows[0]["full_usage_cost"] == pytest.approx(told["full_history_cost"], abs=1e-6)
 
 
 @pytest.mark.slow

@@ -212,13 +212,13 @@ def agents() -> Iterator[Finding]:
         if program is None:
             yield Finding(name, "not installed", "note", agent.install)
             continue
-        doors = ProviderRoutes.imagined()
+        routes = ProviderRoutes.example()
         try:
-            agent.redirect(RunRequest((), environment_without(), Path.cwd(), Path()), doors)
+            agent.redirect(RunRequest((), environment_without(), Path.cwd(), Path()), routes)
         except CommandError as refused:
             yield Finding(name, str(refused), "note")
             continue
-        told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
+        told = f"{program}, its provider: {', '.join(routes.upstreams.values())}"
         yield Finding(name, told, advice=f"contextrender wrap {name}")
 
 

@@ -1,1 +1,1 @@
-"""`contextrender wrap`: an agent run with the proxy before its provider, and no file changed."""
+"""`contextrender wrap`: runs an agent with the proxy before its provider, and changes no file."""

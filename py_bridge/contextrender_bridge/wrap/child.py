@@ -1,4 +1,4 @@
-"""The agent's process: in the same terminal and process group, with its signals and exit code."""
+"""Runs the agent in the same terminal and process group, and forwards signals and its exit code."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-PASSED_ON = [
+FORWARDED_SIGNALS = [
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-    if hasattr(signal, name)  # Windows has the first alone
+    if hasattr(signal, name)  # Windows has only the first
 ]
-DIED_OF = (signal.SIGINT, *PASSED_ON[:2])
+ENDING_SIGNALS = (signal.SIGINT, *FORWARDED_SIGNALS[:2])
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs it to its end; the return code, negative for a signal. Raises OSError."""
-    with _signals() as children:
+    """Run the command to its end and return its exit code, negative for a signal. Raise OSError."""
+    with _forward_signals() as children:
         child = subprocess.Popen(list(command), env=dict(environment))
         children.append(child)
         return child.wait()
 
 
-def end_like(status: int) -> int:
-    """The exit code for the child's: of a signal that ends programs, by that signal itself."""
+def exit_status_of(status: int) -> int:
+    """Return this process's exit code for the child's; end by the same signal if one ended it."""
     if status >= 0:
         return status
     number = -status
-    if number in DIED_OF:
+    if number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     return 128 + number
 
 
 @contextmanager
-def _signals() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """While the block runs, signals to this process are the child's.
+def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Forward signals to the child while the block runs.
 
-    Ctrl-C comes to both from the terminal: this process lets the child decide what it means.
+    The terminal sends Ctrl-C to both processes. This one ignores it, and the child reacts.
     """
     children: list[subprocess.Popen[bytes]] = []
 
-    def pass_on(number: int, _: FrameType | None) -> None:
+    def forward(number: int, _: FrameType | None) -> None:
         for child in children:
             with suppress(ProcessLookupError):
                 child.send_signal(number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if not _in_foreground():
-            pass_on(number, frame)
+        if not _is_in_foreground():
+            forward(number, frame)
 
-    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    previous_handlers = {number: signal.signal(number, forward) for number in FORWARDED_SIGNALS}
+    previous_handlers[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     try:
         yield children
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
-def _in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C reaches this process and its child alike."""
+def _is_in_foreground() -> bool:
+    """Return whether a terminal's Ctrl-C reaches both this process and its child."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

@@ -1,7 +1,8 @@
 """Run an agent with ContextRender between it and its model provider.
 
-AGENT is claude, codex, opencode, openclaw, hermes or mini; what follows is the agent's own. For
-any other command: contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is changed.
+AGENT is claude, codex, opencode, openclaw, hermes or mini. Arguments after it go to the agent. For
+any other command, use: contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is
+changed.
 """
 
 from __future__ import annotations
@@ -24,31 +25,33 @@ from contextrender_bridge.proxy.command import add_history_options, history_opti
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Redirect, RunRequest
 from contextrender_bridge.wrap.agents.command import Command
-from contextrender_bridge.wrap.child import end_like, run_child
+from contextrender_bridge.wrap.child import exit_status_of, run_child
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 NOT_FOUND = 127
-WITH_VALUE = frozenset(
+OPTIONS_WITH_VALUE = frozenset(
     {"--budget", "--policy", "--holdout", "--pin-tools", "--bypass-tools", "--base-url-env"}
 )
-OWN_OPTIONS = WITH_VALUE | {"--observe"}
+WRAP_OPTIONS = OPTIONS_WITH_VALUE | {"--observe"}
 """Options of wrap that no agent has."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender wrap`; they come before the agent's name."""
+    """Add the options of `contextrender wrap`, which come before the agent's name."""
     add_history_options(parser)
-    parser.add_argument("--observe", action="store_true", help="change nothing, only report")
-    parser.add_argument("--dry-run", action="store_true", help="only show what it would do")
+    parser.add_argument("--observe", action="store_true", help="report, but change no prompt")
     parser.add_argument(
-        "--json", action="store_true", help="print the report, or what --dry-run shows, as JSON"
+        "--dry-run", action="store_true", help="print the redirected command, and do not run it"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the report or the --dry-run output as JSON"
     )
     parser.add_argument(
         "--base-url-env",
         action="append",
         default=[],
         metavar="NAME",
-        help="for any command: the variable with the provider's address (can be repeated)",
+        help="for other commands: the variable with the provider's address (can be repeated)",
     )
     parser.add_argument(
         "agent", nargs="?", default="", metavar="AGENT", help=f"{', '.join(AGENTS)}, or a command"
@@ -57,53 +60,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the agent; its exit code."""
+    """Run the agent and return its exit code."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
     agent = _agent(args.agent, args.base_url_env)
-    _check_place(args.agent, words)
+    _check_option_position(args.agent, words)
     settings = _settings(args)
     program = shutil.which(agent.program)
     if program is None and not args.dry_run:
-        how = f": {agent.install}" if agent.install else "."
-        raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
-    given = RunRequest(words, environment_without(), Path.cwd(), data_dir())
-    doors = ProviderRoutes.imagined()
-    made = agent.redirect(given, doors)
+        hint = f". Install it with: {agent.install}" if agent.install else "."
+        raise CommandError(f"{agent.program} is not installed{hint}", NOT_FOUND)
+    request = RunRequest(words, environment_without(), Path.cwd(), data_dir())
+    routes = ProviderRoutes.example()
+    redirect = agent.redirect(request, routes)
     if program is None or args.dry_run:
-        return _show(agent, made, doors, as_json=args.json)
-    if not made.stands_between:
-        return end_like(run_child([program, *made.arguments], given.environment))
+        return _print_redirect(agent, redirect, routes, as_json=args.json)
+    if not redirect.makes_model_calls:
+        return exit_status_of(run_child([program, *redirect.arguments], request.environment))
     if not hasattr(os, "fork"):
-        raise CommandError("wrap needs Linux or macOS; on Windows, run it in WSL.")
-    from contextrender_bridge.wrap.session import run_between
+        raise CommandError("wrap requires Linux or macOS. On Windows, run it in WSL.")
+    from contextrender_bridge.wrap.session import run_with_proxy
 
-    return end_like(run_between(agent, program, given, settings, as_json=args.json))
+    return exit_status_of(run_with_proxy(agent, program, request, settings, as_json=args.json))
 
 
-def _check_place(agent: str, words: Sequence[str]) -> None:
-    """Raise CommandError for an option of wrap's that stands behind the agent's name."""
+def _check_option_position(agent: str, words: Sequence[str]) -> None:
+    """Raise CommandError if an option of wrap comes after the agent's name."""
     if agent not in AGENTS:
         return
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         if word == "--":
             return
         name = word.partition("=")[0]
-        if name in OWN_OPTIONS:
-            value = words[place + 1 : place + 2] if word in WITH_VALUE else []
-            own = shlex.join([word, *value])
+        if name in WRAP_OPTIONS:
+            value = words[position + 1 : position + 2] if word in OPTIONS_WITH_VALUE else []
+            option = shlex.join([word, *value])
             raise CommandError(
-                f"{name} is an option of wrap: put it before the agent's name, as in "
-                f"`contextrender wrap {own} {agent}`.",
+                f"{name} is an option of wrap. Put it before the agent's name, as in "
+                f"`contextrender wrap {option} {agent}`.",
                 2,
             )
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    """The proxy's settings, as the command line has them. Raises CommandError."""
-    own = current_settings()
-    live = {"budget": own.budget or LIVE_BUDGET, "policy": own.policy or LIVE_POLICY}
+    """Return the proxy's settings, with those of the command line. Raise CommandError."""
+    settings = current_settings()
+    history = {"budget": settings.budget or LIVE_BUDGET, "policy": settings.policy or LIVE_POLICY}
     mode = "observe" if args.observe else "render"
-    return replace(own, mode=mode, **{**live, **history_options(args)})
+    return replace(settings, mode=mode, **{**history, **history_options(args)})
 
 
 def _agent(name: str, variables: list[str]) -> Agent:
@@ -111,30 +114,33 @@ def _agent(name: str, variables: list[str]) -> Agent:
         return AGENTS[name]
     if not variables and shutil.which(name) is None:
         raise CommandError(
-            f"wrap knows {', '.join(AGENTS)}; for another command: "
-            f"contextrender wrap --base-url-env NAME -- COMMAND",
+            f"{name!r} is neither an installed command nor one of wrap's agents: "
+            f"{', '.join(AGENTS)}. For any other command, use: "
+            "contextrender wrap --base-url-env NAME -- COMMAND",
             2,
         )
     return Command(name, variables)
 
 
-def _show(agent: Agent, made: Redirect, doors: ProviderRoutes, *, as_json: bool) -> int:
-    command = [agent.program, *made.arguments]
+def _print_redirect(
+    agent: Agent, redirect: Redirect, routes: ProviderRoutes, *, as_json: bool
+) -> int:
+    command = [agent.program, *redirect.arguments]
     if as_json:
         return print_json(
             {
                 "installed": shutil.which(agent.program) is not None,
                 "command": command,
-                "environment": made.environment,
-                "providers": doors.upstreams,
-                "notes": made.notes,
+                "environment": redirect.environment,
+                "providers": routes.upstreams,
+                "notes": redirect.notes,
             }
         )
-    for name, upstream in doors.upstreams.items():
-        print(f"provider {upstream} behind {doors.origin}/w/{doors.secret}/{name}")
-    for note in made.notes:
+    for name, upstream in routes.upstreams.items():
+        print(f"provider {upstream} behind {routes.origin}/w/{routes.secret}/{name}")
+    for note in redirect.notes:
         print(note)
-    added = [f"{name}={shlex.quote(value)}" for name, value in made.environment.items()]
-    print(" ".join([*added, shlex.join(command)]))
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in redirect.environment.items()]
+    print(" ".join([*assignments, shlex.join(command)]))
     sys.stdout.flush()
     return 0

@@ -1,7 +1,7 @@
-"""The addresses a wrapped agent talks to: a door for each provider it is set up for.
+"""The routes of a wrapped agent: an address on a loopback port for each of its providers.
 
-All are on one loopback port, for those who bring a secret: in the path, or where the address would
-stand in an argument, which other users of the machine can read, in a header.
+All routes share one port and require a secret. It is in the path, or, if the address is in an
+argument that other users of the machine can read, in a header.
 """
 
 from __future__ import annotations
@@ -18,90 +18,94 @@ from contextrender_bridge.listening import STATUS_PATH
 
 PREFIX = "/w/"
 TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
-"""The variable of the agent's environment with the token of the recall tool's door."""
+"""The variable of the agent's environment with the token of the recall tool's route."""
 LINK = "x-contextrender-link"
-"""The header with the secret, for agents that take headers from variables of their environment."""
+"""The header with the secret, for agents that take headers from variables."""
 LINK_VARIABLE = "CONTEXTRENDER_WRAP_LINK"
 BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
-"""The header with it, for agents that fill in variables."""
+"""The header with that token, for agents that replace variables in headers."""
 
 
 @dataclass
 class ProviderRoutes:
-    """The doors of one agent at `origin`. `upstreams` are the providers' addresses by door.
+    """The routes of one agent at `origin`. `upstreams` has the providers' addresses by route name.
 
-    `recalls` says whether there is a recall tool to offer, at `mcp_url`, and `offered` whether the
-    agent has it.
+    With `has_recall` there is a recall tool at `mcp_url`. `offers_recall` is set once the agent is
+    given that address.
     """
 
     origin: str
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    recalls: bool = True
-    offered: bool = False
+    has_recall: bool = True
+    offers_recall: bool = False
     upstreams: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def imagined(cls) -> ProviderRoutes:
-        """Those that `--dry-run` shows."""
+    def example(cls) -> ProviderRoutes:
+        """Return routes with placeholders, as `--dry-run` shows them."""
         return cls("http://127.0.0.1:PORT", "SECRET", "TOKEN")
 
-    def open(self, upstream: str, called: str = "") -> str:
-        """The address of a door to a provider. Raises CommandError when that is ContextRender.
+    def route_to(self, upstream: str, name: str = "") -> str:
+        """Return the address of a route to a provider.
 
-        `upstream` and the door are addresses without `/v1`, or with whatever stands for it: what
-        comes to `DOOR/v1/messages` goes to `UPSTREAM/messages`. The door's address ends in
-        `called`, where the agent looks at that.
+        A request to `ROUTE/v1/messages` is forwarded to `UPSTREAM/messages`, so `upstream` includes
+        the version, and the route does not. The route's address ends in `name`, if one is given.
+        Raise CommandError if `upstream` is not an address, or is ContextRender itself.
         """
-        return f"{self.origin}{PREFIX}{self.secret}/{self._name(upstream, called)}"
+        return f"{self.origin}{PREFIX}{self.secret}/{self._route_name(upstream, name)}"
 
-    def open_by_header(self, upstream: str) -> str:
-        """Return the address of a door without the secret, which a header brings then."""
-        return f"{self.origin}{PREFIX}{self._name(upstream)}"
+    def route_by_header(self, upstream: str) -> str:
+        """Return the address of a route without the secret, for agents that send it in a header."""
+        return f"{self.origin}{PREFIX}{self._route_name(upstream)}"
 
-    def _name(self, upstream: str, called: str = "") -> str:
-        upstream = _checked(upstream)
-        name = next((key for key, known in self.upstreams.items() if known == upstream), "")
-        if not name:
-            name = called or str(len(self.upstreams))
-            self.upstreams[name] = upstream
-        return name
+    def _route_name(self, upstream: str, name: str = "") -> str:
+        """Return the name of the provider's route; a new one gets `name`, or else a number."""
+        upstream = _checked_address(upstream)
+        for route, address in self.upstreams.items():
+            if address == upstream:
+                return route
+        route = name or str(len(self.upstreams))
+        self.upstreams[route] = upstream
+        return route
 
-    def versioned(self, base: str, *, messages: bool) -> str:
-        """The address to give a client in place of `base`, with `/v1` where its kind expects it.
+    def route_with_version(self, base: str, *, messages: bool) -> str:
+        """Return the address for a client to use instead of `base`, with `/v1` if it expects that.
 
-        Anthropic's clients (`messages`) add `/v1/messages` themselves, unless what they were given
-        ends in `/v1`. Raises CommandError.
+        Anthropic's clients (`messages`) add `/v1/messages` themselves, unless their base address
+        ends in `/v1`. Raise CommandError as `route_to` does.
         """
         if messages and not base.rstrip("/").endswith("/v1"):
-            return self.open(with_version(base))
-        return f"{self.open(base)}/v1"
+            return self.route_to(with_version(base))
+        return f"{self.route_to(base)}/v1"
 
     @property
     def mcp_url(self) -> str:
-        """Where the recall tool is, for the bearer of `token`; whoever asks offers it."""
-        self.offered = True
+        """The address of the recall tool, which requires `token`. Sets `offers_recall`."""
+        self.offers_recall = True
         return f"{self.origin}{PREFIX}mcp"
 
 
 def with_version(base: str) -> str:
-    """An Anthropic-style base address, to which clients add `/v1/messages`, with its version."""
+    """Return an Anthropic base address, to which clients add `/v1/messages`, with the version."""
     return f"{base.rstrip('/')}/v1"
 
 
-def _checked(upstream: str) -> str:
+def _checked_address(upstream: str) -> str:
     upstream = upstream.rstrip("/")
     try:
         parts = urlsplit(upstream)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
-        known = False
-    if not known:
-        raise CommandError(f"{upstream!r} is no provider's address.")
+        is_address = False
+    if not is_address:
+        raise CommandError(
+            f"the provider's address {upstream!r} is not an http:// or https:// address."
+        )
     if parts.hostname in LOOPBACK and _is_ours(f"{parts.scheme}://{parts.netloc}", parts.path):
         raise CommandError(
-            f"{parts.scheme}://{parts.netloc} is ContextRender already: wrap would stand in front "
-            "of itself. Take that address out of the agent's configuration, or run it without wrap."
+            f"{parts.scheme}://{parts.netloc} is ContextRender already, so wrap would forward to "
+            "itself. Remove that address from the agent's configuration, or run it without wrap."
         )
     return upstream
 

@@ -1,4 +1,4 @@
-"""What listens for a wrapped agent: its doors, each with the proxy to its provider behind it."""
+"""The local server of a wrapped agent: it passes each route's requests to that provider's proxy."""
 
 from __future__ import annotations
 
@@ -22,52 +22,56 @@ from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.routing import first, without
 from contextrender_bridge.wrap.provider_routes import LINK, PREFIX, ProviderRoutes
-from contextrender_bridge.wrap.run_totals import Listening, Tally
+from contextrender_bridge.wrap.run_totals import CallCapture, TotalsCollector
 
 MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
 MODE = b"x-contextrender-mode"
 PROJECT = b"openai-project"
-"""Codex takes this header from a variable, also for its own provider; the secret comes first."""
+"""Codex takes this header from a variable; wrap puts the secret before the user's value."""
 
 
 class ProxyListener:
-    """Lets in who knows the secret, and listens to what the provider bills."""
+    """Checks the secret, passes requests to the proxies, and collects the provider's usage."""
 
     def __init__(
         self,
-        doors: ProviderRoutes,
+        routes: ProviderRoutes,
         proxies: Mapping[str, Proxy],
-        tally: Tally,
-        passes: Callable[[bytes], bool],
+        collector: TotalsCollector,
+        is_passed_through: Callable[[bytes], bool],
         bodies: BodyLimits,
         mcp: App | None = None,
     ) -> None:
-        """`passes` says of a model call's body that it goes through unread; `mcp` recalls."""
-        self._doors = doors
+        """Create the listener.
+
+        `is_passed_through` returns whether a model call's body is forwarded unread. `mcp` serves
+        the recall tool.
+        """
+        self._routes = routes
         self._proxies = proxies
-        self._tally = tally
-        self._passes = passes
+        self._collector = collector
+        self._is_passed_through = is_passed_through
         self._bodies = bodies
         self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or take part in the server's start and end."""
+        """Answer a request, or the server's startup and shutdown events."""
         if scope["type"] == "lifespan" and self._mcp:
-            await self._mcp(scope, receive, self._closing(send))
+            await self._mcp(scope, receive, self._close_before_shutdown(send))
         elif scope["type"] == "lifespan":
             await answer_lifespan(receive, send, self._close)
         elif scope["type"] == "http":
             await self._admit(scope, receive, send)
 
-    def _closing(self, send: Send) -> Send:
-        """Gives back the proxies' connections before the server's end is told."""
+    def _close_before_shutdown(self, send: Send) -> Send:
+        """Return a `send` that closes the proxies' connections before it completes a shutdown."""
 
-        async def told(message: Any) -> None:
+        async def send_after_close(message: Any) -> None:
             if message["type"] == "lifespan.shutdown.complete":
                 await self._close()
             await send(message)
 
-        return told
+        return send_after_close
 
     async def _close(self) -> None:
         for proxy in self._proxies.values():
@@ -78,36 +82,36 @@ class ProxyListener:
             raise NotFound("Nothing is here.")
         prefix, path = PREFIX[:-1], scope["path"].removeprefix(PREFIX)
         if path.partition("/")[0] == "mcp" and self._mcp is not None:
-            # It asks for a token of its own.
-            await self._mcp({**scope, **_below(scope, prefix)}, receive, send)
+            # The recall tool checks its own token.
+            await self._mcp({**scope, **_path_below(scope, prefix)}, receive, send)
             return
-        is_known, headers = self._read_link(scope["headers"])
+        is_known, headers = self._read_secret_header(scope["headers"])
         if not is_known:
             secret, _, path = path.partition("/")
             is_known, prefix = self._is_secret(secret), f"{PREFIX}{secret}"
         if not is_known:
             raise NotFound("Nothing is here.")
-        door, slash, path = path.partition("/")
+        route, slash, path = path.partition("/")
         if first(headers, b"upgrade").lower() == "websocket":
-            # Codex then uses HTTP at once; any other refusal it tries again for seconds.
+            # Codex then uses HTTP at once. After any other status it retries for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
-        if door not in self._proxies:
+        if route not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
-        inner = {**scope, "headers": headers, **_below(scope, f"{prefix}/{door}")}
-        await self._pass(self._proxies[door], inner, receive, send)
+        inner = {**scope, "headers": headers, **_path_below(scope, f"{prefix}/{route}")}
+        await self._pass(self._proxies[route], inner, receive, send)
 
     def _is_secret(self, text: str) -> bool:
-        return secrets.compare_digest(text.encode(), self._doors.secret.encode())
+        return secrets.compare_digest(text.encode(), self._routes.secret.encode())
 
-    def _read_link(self, headers: Headers) -> tuple[bool, Headers]:
-        """Return whether a header brings the secret, and the headers without it."""
+    def _read_secret_header(self, headers: Headers) -> tuple[bool, Headers]:
+        """Return whether a header has the secret, and the headers without it."""
         if self._is_secret(first(headers, LINK.encode())):
             return True, without(headers, LINK.encode())
         secret, _, project = first(headers, PROJECT).partition(" ")
         if not self._is_secret(secret):
             return False, headers
-        own = [(PROJECT, project.encode("latin-1"))] if project else []
-        return True, [*without(headers, PROJECT), *own]
+        project_header = [(PROJECT, project.encode("latin-1"))] if project else []
+        return True, [*without(headers, PROJECT), *project_header]
 
     async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
@@ -120,46 +124,46 @@ class ProxyListener:
         self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
     ) -> None:
         body = await read_body(receive)
-        headers, body = _decoded(scope["headers"], body, self._bodies.max_bytes)
-        # What is compressed could not be read on its way back.
+        headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
+        # The usage in a compressed reply could not be read.
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
-        if self._passes(body):
+        if self._is_passed_through(body):
             headers = [*without(headers, MODE), (MODE, b"bypass")]
-        listening = Listening(self._tally, headers, send)
+        capture = CallCapture(self._collector, headers, send)
         try:
-            await proxy({**scope, "headers": headers}, _again(body, receive), listening)
+            await proxy({**scope, "headers": headers}, _replay_body(body, receive), capture)
         except Unavailable as failure:
-            self._tally.failure = failure.message.rstrip(".")
+            self._collector.failure = failure.message.rstrip(".")
             raise
         finally:
-            listening.end()
+            capture.end()
 
 
-def _decoded(headers: Headers, body: bytes, most: int) -> tuple[Headers, bytes]:
-    """Return headers and body without a content coding; as they came if it cannot be undone.
+def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers, bytes]:
+    """Return the headers and body decoded; unchanged if the body cannot be decoded.
 
-    Raise InvalidRequest if the body has more than `most` bytes then.
+    Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
     """
     codings = first(headers, b"content-encoding")
-    text = decoded(codings, body, most + 1) if codings else b""
-    if len(text) > most:
-        raise too_large(most)
+    text = decoded(codings, body, max_bytes + 1) if codings else b""
+    if len(text) > max_bytes:
+        raise too_large(max_bytes)
     if not text:
-        return headers, body  # the provider says what is wrong with it
+        return headers, body  # the provider reports what is wrong with it
     return without(headers, b"content-encoding", b"content-length"), text
 
 
-def _below(scope: Scope, prefix: str) -> dict[str, Any]:
+def _path_below(scope: Scope, prefix: str) -> dict[str, Any]:
     """Return the request's path without a prefix."""
     raw = scope.get("raw_path") or scope["path"].encode()
     return {"path": scope["path"][len(prefix) :] or "/", "raw_path": raw[len(prefix) :] or b"/"}
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A request whose body has been read already."""
-    left = [{"type": "http.request", "body": body, "more_body": False}]
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that repeats a body which was already read."""
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Any:
-        return left.pop() if left else await receive()
+        return pending.pop() if pending else await receive()
 
     return next_message

@@ -1,4 +1,4 @@
-"""One wrapped run: the service found, the proxy listening, the agent run, the line at the end."""
+"""Runs an agent with the proxy: finds the service, starts the proxy, and prints a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,59 +30,59 @@ from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
-from contextrender_bridge.wrap.agents.openclaw import sweep
+from contextrender_bridge.wrap.agents.openclaw import remove_stale_files
 from contextrender_bridge.wrap.child import run_child
-from contextrender_bridge.wrap.provider_routes import ProviderRoutes
-from contextrender_bridge.wrap.run_totals import (
-    Declared,
-    Tally,
+from contextrender_bridge.wrap.closing_report import (
+    DeclaredTools,
     closing_json,
     closing_line,
     declared_line,
 )
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
+from contextrender_bridge.wrap.run_totals import TotalsCollector
+from contextrender_bridge.wrap.warnings_log import warnings_in_file
 
 HEALTHY_SECONDS = 20.0
 REVIVE_SECONDS = 5.0
 CONNECT_SECONDS = 2.0
 LOG = "wrap.log"
-LOG_BYTES = 2**20
 
 
-def run_between(
-    agent: Agent, program: str, given: RunRequest, settings: Settings, *, as_json: bool
+def run_with_proxy(
+    agent: Agent, program: str, request: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
-    """The agent's return code. Raises CommandError while nothing has been started yet."""
+    """Run the agent and return its exit code. Raise CommandError if it cannot be started."""
     data = make_data_private(data_dir())
-    tally = Tally()
+    collector = TotalsCollector()
     with held(data, os.getpid()) as folder:
-        known = find_service(data, say)
+        service = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
-            doors = ProviderRoutes(address(listener), recalls=_can_recall())
-            made = agent.redirect(replace(given, folder=folder), doors)
-            for note in (*made.notes, *silent_providers(doors.upstreams.values())):
+            routes = ProviderRoutes(address(listener), has_recall=_can_recall())
+            redirect = agent.redirect(replace(request, folder=folder), routes)
+            for note in (*redirect.notes, *silent_providers(routes.upstreams.values())):
                 say(note)
             if sys.stderr.isatty():
-                say(_between(agent, doors, settings))
-            app = _app(agent, doors, known, settings, tally)
+                say(_start_line(agent, routes, settings))
+            app = _listener_app(agent, routes, service, settings, collector)
             with (
-                _logged(data / LOG) as log,
-                meanwhile(partial(_revive, data, known.url), REVIVE_SECONDS),
-                _serving(app, listener),
-                _written(made.files),
+                warnings_in_file(data / LOG) as log,
+                meanwhile(partial(_restart_service, data, service.url), REVIVE_SECONDS),
+                _serve(app, listener),
+                _written_files(redirect.files),
             ):
                 status = run_child(
-                    [program, *made.arguments], {**given.environment, **made.environment}
+                    [program, *redirect.arguments], {**request.environment, **redirect.environment}
                 )
     if log.warnings:
-        say(f"{log.warnings} warnings of this run are in {data / LOG}")
-    _close(tally, known, observing=settings.mode == "observe", as_json=as_json)
+        say(f"{log.warnings} warnings of this run were written to {data / LOG}")
+    _print_closing_lines(collector, service, observing=settings.mode == "observe", as_json=as_json)
     return status
 
 
 def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
-    """Return a sentence for each provider's address that surely nobody answers at.
+    """Yield a sentence for each provider's address that does not accept a connection.
 
-    Through a network proxy only its own connection would show it.
+    Addresses behind a network proxy are skipped, because a connection would only test the proxy.
     """
     for upstream in dict.fromkeys(upstreams):
         parts = urlsplit(upstream)
@@ -98,42 +97,12 @@ def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
 
 
 def say(text: str) -> None:
-    """A line of ours to the person; standard output is the agent's."""
+    """Print a line on standard error, because standard output belongs to the agent."""
     print(f"contextrender: {text}", file=sys.stderr, flush=True)
 
 
-class _Log(RotatingFileHandler):
-    """A file for what would otherwise be written into the agent's screen."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-        path.chmod(0o600)
-        self.warnings = 0
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the record, and count it."""
-        self.warnings += 1
-        super().emit(record)
-
-
-@contextmanager
-def _logged(path: Path) -> Iterator[_Log]:
-    """Write warnings to a file while the agent has the screen."""
-    root, handler = logging.getLogger(), _Log(path)
-    handlers, root.handlers = root.handlers, [handler]
-    handler.setLevel(logging.WARNING)
-    logging.captureWarnings(True)
-    try:
-        yield handler
-    finally:
-        logging.captureWarnings(False)
-        root.handlers = handlers
-        handler.close()
-
-
-def _revive(data: Path, url: str) -> None:
-    """Start the service again if it has died; the agent's calls go through unchanged meanwhile."""
+def _restart_service(data: Path, url: str) -> None:
+    """Restart the service if it has died. Until then the agent's calls are forwarded unchanged."""
     try:
         if revive(data, url):
             logging.getLogger("contextrender").warning("the service had died and was started again")
@@ -145,14 +114,14 @@ def _can_recall() -> bool:
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError:
-        say(f"no recall tool: it needs {how_to_install('mcp')}.")
+        say(f"no recall tool: it needs the extra `mcp`. Install it with {how_to_install('mcp')}.")
         return False
     return True
 
 
 @contextmanager
-def _serving(app: Any, listener: socket.socket) -> Iterator[None]:
-    """The app, from when it listens until the agent has ended."""
+def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
+    """Serve `app` while the block runs. Raise CommandError if it does not start."""
     from uvicorn import Server
 
     server = Server(http_config(app, timeout_graceful_shutdown=2))
@@ -171,10 +140,10 @@ def _serving(app: Any, listener: socket.socket) -> Iterator[None]:
 
 
 @contextmanager
-def _written(files: Mapping[Path, str]) -> Iterator[None]:
-    """The run's own files, for as long as it takes; those of killed runs go now."""
+def _written_files(files: Mapping[Path, str]) -> Iterator[None]:
+    """Write files for the duration of the block, and delete those of killed runs."""
     for folder in {path.parent for path in files}:
-        sweep(folder)
+        remove_stale_files(folder)
     try:
         for path, text in files.items():
             write_private(path, text)
@@ -184,61 +153,75 @@ def _written(files: Mapping[Path, str]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _app(
-    agent: Agent, doors: ProviderRoutes, known: Credentials, settings: Settings, tally: Tally
+def _listener_app(
+    agent: Agent,
+    routes: ProviderRoutes,
+    service: Credentials,
+    settings: Settings,
+    collector: TotalsCollector,
 ) -> Any:
-    """What listens for the agent."""
+    """Return the app that answers the agent's requests."""
     try:
         from contextrender_bridge.request_guards import Guard
     except ImportError:
-        raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
+        raise CommandError(
+            f"wrap needs the extra `proxy`. Install it with {how_to_install('proxy')}."
+        ) from None
 
     from contextrender_bridge.proxy.app import Proxy, trust_everybody
     from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
-    # Given no token, a client finds the next one when the one it has is refused.
-    client = AsyncContextRender(known.url)
+    # A client that is given no token reads a new one when the service refuses its current one.
+    client = AsyncContextRender(service.url)
     proxies = {
         name: Proxy(
             replace(settings, upstream=upstream, anthropic_upstream=upstream),
-            AsyncContextRender(known.url),
+            AsyncContextRender(service.url),
             trust_everybody,
-            recalls=doors.offered,
+            recalls=routes.offers_recall,
         )
-        for name, upstream in doors.upstreams.items()
+        for name, upstream in routes.upstreams.items()
     }
     mcp = None
-    if doors.recalls:
+    if routes.has_recall:
         from contextrender_bridge.mcp_server import guarded, recall_app
 
-        mcp = guarded(recall_app(client, lambda: tally.session), lambda: doors.token)
-    return Guard(ProxyListener(doors, proxies, tally, agent.passes, BodyLimits(settings), mcp))
+        mcp = guarded(recall_app(client, lambda: collector.session), lambda: routes.token)
+    return Guard(
+        ProxyListener(
+            routes, proxies, collector, agent.is_passed_through, BodyLimits(settings), mcp
+        )
+    )
 
 
-def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:
-    link = f"{known.url}/console/"
-    declared = Declared()
-    if tally.session:
-        # Where the service has gone, nothing is told.
-        with suppress(ContextRenderError), ContextRender(known.url) as client:
-            declared = Declared.among(client.inspect_session(tally.session)["tools"])
+def _print_closing_lines(
+    collector: TotalsCollector, service: Credentials, *, observing: bool, as_json: bool
+) -> None:
+    link = f"{service.url}/console/"
+    declared = DeclaredTools()
+    if collector.session:
+        # The service may have stopped; then the report has no tools.
+        with suppress(ContextRenderError), ContextRender(service.url) as client:
+            declared = DeclaredTools.of_tools(client.inspect_session(collector.session)["tools"])
     if as_json:
-        told = closing_json(tally.totals, declared, link)
-        print(json.dumps(told), file=sys.stderr, flush=True)
+        report = closing_json(collector.totals, declared, link)
+        print(json.dumps(report), file=sys.stderr, flush=True)
         return
     if declared.never_called:
         say(declared_line(declared))
-    if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
-        with suppress(ContextRenderError):  # where the service has gone
-            link += f"#code={sign_in_code(known.url)}"
-    say(closing_line(tally.totals, link, observing=observing, failure=tally.failure))
+    if sys.stderr.isatty():  # the code signs in once, so it is shown at a terminal, not in a log
+        with suppress(ContextRenderError):  # the service may have stopped
+            link += f"#code={sign_in_code(service.url)}"
+    say(closing_line(collector.totals, link, observing=observing, failure=collector.failure))
 
 
-def _between(agent: Agent, doors: ProviderRoutes, settings: Settings) -> str:
-    """What stands where, for the person who sees nothing else of it until the agent ends."""
-    where = " and ".join(dict.fromkeys(doors.upstreams.values())) or "its provider"
+def _start_line(agent: Agent, routes: ProviderRoutes, settings: Settings) -> str:
+    """Return a sentence on what wrap does; nothing else is printed until the agent ends."""
+    providers = " and ".join(dict.fromkeys(routes.upstreams.values())) or "its provider"
     if settings.mode == "observe":
-        return f"between {agent.program} and {where}, changing nothing; the sums follow at the end."
-    budget = settings.budget
-    how = f"{budget:,} tokens of history" if isinstance(budget, int) else f"budget {budget}"
-    return f"between {agent.program} and {where}: {how}; what it saved follows at the end."
+        action = "no prompt is changed"
+    elif isinstance(settings.budget, int):
+        action = f"{settings.budget:,} tokens of history"
+    else:
+        action = f"budget {settings.budget}"
+    return f"between {agent.program} and {providers}: {action}; a report follows at the end."

@@ -1,4 +1,4 @@
-"""The agents that wrap knows, by the name it has on the command line."""
+"""The agents that wrap supports, by their names on the command line."""
 
 from __future__ import annotations
 

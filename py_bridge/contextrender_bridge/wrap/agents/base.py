@@ -1,4 +1,4 @@
-"""What wrap knows of an agent: how one run of it is redirected, by flags and environment alone."""
+"""The interface of an agent: how one run of it is redirected, by options and variables alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MCP_NAME = "contextrender"
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run as the user asked for it.
+    """One run as the user requested it.
 
-    `folder` is for files that only this run reads; it is the run's own, and goes with it.
+    `folder` is for files that only this run reads. It is deleted with the run.
     """
 
     arguments: Sequence[str]
@@ -32,11 +32,11 @@ class RunRequest:
 
     @property
     def home(self) -> Path:
-        """The user's home, as the agent sees it."""
+        """The user's home folder in the agent's environment."""
         return Path(self.environment.get("HOME") or Path.home())
 
     def get(self, *names: str) -> str:
-        """The first of these variables that is set; empty if none is."""
+        """Return the value of the first of these variables that is set; empty if none is."""
         return next((value for name in names if (value := self.environment.get(name))), "")
 
 
@@ -44,23 +44,23 @@ class RunRequest:
 class Redirect:
     """The same run with the proxy before its provider.
 
-    `environment` holds only what is added, `files` what is written for as long as the run takes,
-    where the agent reads nothing else. Without `stands_between` it makes no model calls, and
-    is run as it is.
+    `environment` has only the added variables. `files` are written for the duration of the run, for
+    agents that take some settings only from files. A run that `makes_model_calls` not at all needs
+    no proxy.
     """
 
     arguments: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    stands_between: bool = True
+    makes_model_calls: bool = True
     files: dict[Path, str] = field(default_factory=dict)
 
 
 class Agent(ABC):
-    """A kind of agent. `program` is its command, `install` how one gets it.
+    """An agent program. `program` is its command, `install` the command that installs it.
 
-    With `has_bare_calls` its model calls without tools are titles, summaries and the like, which go
-    through unread.
+    With `has_bare_calls` the agent's model calls without tools are for titles, summaries and the
+    like. The proxy forwards them unread.
     """
 
     program: str
@@ -68,101 +68,104 @@ class Agent(ABC):
     has_bare_calls = False
 
     @abstractmethod
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """The run through `doors`. Raises CommandError where that cannot be."""
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run redirected through `routes`. Raise CommandError if that is impossible."""
 
-    def passes(self, body: bytes) -> bool:
-        """Return whether a model call goes through unread: it has no tools, or none in its list."""
+    def is_passed_through(self, body: bytes) -> bool:
+        """Return whether the proxy forwards a model call unread, because it has no tools."""
         return self.has_bare_calls and _TOOLS.search(body) is None
 
 
-def unchanged(given: RunRequest) -> Redirect:
-    """The run as the user gave it: there is nothing to stand between."""
-    return Redirect(list(given.arguments), stands_between=False)
+def run_unchanged(request: RunRequest) -> Redirect:
+    """Return the run as the user requested it, for commands that make no model calls."""
+    return Redirect(list(request.arguments), makes_model_calls=False)
 
 
-def first_word(arguments: Sequence[str]) -> str:
-    """The first argument if it is a word, not an option."""
+def first_command(arguments: Sequence[str]) -> str:
+    """Return the first argument if it is not an option; otherwise an empty text."""
     return arguments[0] if arguments and not arguments[0].startswith("-") else ""
 
 
 def is_question(arguments: Sequence[str], version: str) -> bool:
-    """Whether they ask for help, or for the `version`, by its short option too."""
+    """Return whether the arguments ask for help or the version; `version` is its short option."""
     return not {"--help", "-h", "--version", version}.isdisjoint(arguments)
 
 
 def value_of(arguments: Sequence[str], *names: str) -> str:
-    """The last value of an option, as `--name value` or `--name=value`; else empty."""
-    found = ""
-    for place, word in enumerate(arguments):
+    """Return the last value of an option, `--name value` or `--name=value`; empty if absent."""
+    value = ""
+    for position, word in enumerate(arguments):
         if word == "--":
             break
-        if word in names and place + 1 < len(arguments):
-            found = arguments[place + 1]
+        if word in names and position + 1 < len(arguments):
+            value = arguments[position + 1]
         for name in names:
             if name.startswith("--") and word.startswith(f"{name}="):
-                found = word[len(name) + 1 :]
-    return found
+                value = word[len(name) + 1 :]
+    return value
 
 
 def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
-    """The object that `parse` makes of a file's text; empty if there is no file.
+    """Return the object that `parse` makes of a file's text; an empty one if there is no file.
 
-    Raises CommandError when it cannot be read.
+    Raise CommandError if the file cannot be read.
     """
     try:
-        found = parse(_text_of(path.read_bytes()))
+        value = parse(_text_of(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except CommandError:
         raise
     except Exception as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    return table(found)
+    return table(value)
 
 
 def _text_of(raw: bytes) -> str:
-    """Return a file's text, whatever byte order mark an editor has put before it."""
+    """Return a file's text without a byte order mark; the mark decides the encoding."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8-sig", "replace")
 
 
 def read_json(path: Path) -> Json:
-    """A JSON object from a file, as `parse_json` and `read_file`."""
+    """Return the JSON object in a file, by the rules of `parse_json` and `read_file`."""
     return read_file(path, lambda text: parse_json(text, str(path)))
 
 
-def parse_json(text: str, where: str) -> Json:
-    """A JSON object with comments and trailing commas. Raises CommandError."""
+def parse_json(text: str, place: str) -> Json:
+    """Return a JSON object; comments and trailing commas are allowed.
+
+    Raise CommandError, which names `place`, if the text is not JSON.
+    """
     try:
         value = json.loads(_without_comments(text)) if text.strip() else {}
     except ValueError:
-        raise CommandError(f"{where} is no JSON.") from None
+        raise CommandError(f"{place} is not valid JSON.") from None
     return table(value)
 
 
 def table(value: object) -> Json:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def merged(one: Json, other: Json) -> Json:
-    """`other` over `one`, key by key."""
-    both = {**one, **other}
-    for key in one.keys() & other.keys():
-        if isinstance(one[key], dict) and isinstance(other[key], dict):
-            both[key] = merged(one[key], other[key])
-    return both
+def merged(base: Json, overlay: Json) -> Json:
+    """Return `base` with the values of `overlay` over it, merged key by key."""
+    result = {**base, **overlay}
+    for key in base.keys() & overlay.keys():
+        if isinstance(base[key], dict) and isinstance(overlay[key], dict):
+            result[key] = merged(base[key], overlay[key])
+    return result
 
 
 _TOOLS = re.compile(rb'"tools"\s*:\s*\[\s*[^\]\s]')
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def _without_comments(text: str) -> str:
-    for pattern in (_COMMENT, _COMMA):
-        text = pattern.sub(lambda found: found[1] or "", text)
+    for pattern in (_COMMENT, _TRAILING_COMMA):
+        text = pattern.sub(lambda match: match[1] or "", text)
     return text

@@ -1,4 +1,4 @@
-"""Claude Code: its settings layers, the first of which `--settings` is."""
+"""Claude Code: redirected by `--settings`, which has priority over its settings files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_word,
+    first_command,
     is_question,
     parse_json,
     read_json,
-    unchanged,
+    run_unchanged,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
@@ -26,20 +26,20 @@ from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRou
 URL = "ANTHROPIC_BASE_URL"
 PROVIDER = "https://api.anthropic.com"
 TOOL_SEARCH = "ENABLE_TOOL_SEARCH"
-# Signed requests are good for one host alone, and have paths of their own.
-ELSEWHERE = {
+# Signed requests are valid for one host only and have paths of their own.
+SIGNING_PROVIDERS = {
     "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
     "CLAUDE_CODE_USE_VERTEX": "Vertex AI",
     "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
 }
-COMMANDS = (
+COMMANDS_WITHOUT_CALLS = (
     "agents attach auth auto-mode config doctor gateway install kill logs mcp migrate-installer "
     "plugin plugins project remote-control respawn rm setup-token stop ultrareview "
     "update upgrade"
 )
-"""Those that make no model calls."""
-AWAY = frozenset({"--bg", "--background", "--cloud", "--desktop"})
-MANAGED = (
+"""Claude Code's commands that make no model calls."""
+OUTSIDE_OPTIONS = frozenset({"--bg", "--background", "--cloud", "--desktop"})
+MANAGED_SETTINGS = (
     Path("/Library/Application Support/ClaudeCode")
     if sys.platform == "darwin"
     else Path("/etc/claude-code")
@@ -53,73 +53,89 @@ class Claude(Agent):
     install = "npm install --global @anthropic-ai/claude-code"
     has_bare_calls = True
 
-    def __init__(self, managed: Path = MANAGED) -> None:
-        """`managed` are the settings of an organisation, which beat all others."""
+    def __init__(self, managed: Path = MANAGED_SETTINGS) -> None:
+        """Set `managed`, the file of an organisation's settings, which override all others."""
         self._managed = managed
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """Through `--settings`, which beats every layer of the user's own."""
-        words = given.arguments
-        if is_question(words, "-v") or first_word(words) in COMMANDS.split():
-            return unchanged(given)
-        if away := AWAY & set(words):
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run redirected by `--settings`, which overrides the user's settings files."""
+        words = request.arguments
+        if is_question(words, "-v") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+            return run_unchanged(request)
+        if outside_options := OUTSIDE_OPTIONS & set(words):
             raise CommandError(
-                f"`claude {min(away)}` runs outside this terminal, where wrap cannot follow."
+                f"`claude {min(outside_options)}` runs outside this terminal, so wrap cannot "
+                "redirect it. Run it without that option, or without wrap."
             )
-        own = _own_settings(given)
+        user_settings = _user_settings(request)
         managed = read_json(self._managed)
-        layers = [managed, own, *_files(given), {"env": dict(given.environment)}]
-        for name, provider in ELSEWHERE.items():
-            if _variable(layers, name).lower() in ("1", "true", "yes", "on"):
-                raise CommandError(
-                    f"Claude Code is set up for {provider} ({name}), whose requests are for "
-                    "its own address alone: wrap cannot redirect it."
-                )
+        environment = {"env": dict(request.environment)}
+        layers = [managed, user_settings, *_settings_files(request), environment]
+        _refuse_signing_provider(layers)
         if _variable([managed], URL):
-            raise CommandError(f"{self._managed} sets {URL}, which nothing else can: wrap is off.")
+            raise CommandError(
+                f"{self._managed} sets {URL} and overrides all other settings, so wrap cannot "
+                "redirect Claude Code."
+            )
         base = _variable(layers, URL) or PROVIDER
-        settings = {**own, "env": {**own.get("env", {}), URL: doors.open(with_version(base))}}
-        made = Redirect([])
+        settings = {
+            **user_settings,
+            "env": {**user_settings.get("env", {}), URL: routes.route_to(with_version(base))},
+        }
+        result = Redirect([])
         if not _variable(layers, TOOL_SEARCH):
-            made.environment[TOOL_SEARCH] = "true"
-        if doors.recalls:
-            allowed = own.get("permissions", {})
+            result.environment[TOOL_SEARCH] = "true"
+        if routes.has_recall:
+            permissions = user_settings.get("permissions", {})
             tool = f"mcp__{MCP_NAME}__recall"
-            settings["permissions"] = {**allowed, "allow": [*allowed.get("allow", ()), tool]}
-            made.environment[TOKEN] = doors.token
-            server = {"type": "http", "url": doors.mcp_url, "headers": BEARER}
-            made.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
-        # In a file, because other users see arguments: they hold the secret, and maybe keys.
-        file = given.folder / "settings.json"
-        made.files[file] = json.dumps(settings)
-        # Behind --mcp-config, which takes every word up to the next option.
-        made.arguments += ["--settings", str(file), *_without(words, "--settings")]
+            settings["permissions"] = {
+                **permissions,
+                "allow": [*permissions.get("allow", ()), tool],
+            }
+            result.environment[TOKEN] = routes.token
+            server = {"type": "http", "url": routes.mcp_url, "headers": BEARER}
+            result.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
+        # In a file, because other users can read arguments, and the settings have secrets.
+        file = request.folder / "settings.json"
+        result.files[file] = json.dumps(settings)
+        # After --mcp-config, because that option takes every argument up to the next option.
+        result.arguments += ["--settings", str(file), *_without(words, "--settings")]
         if base.rstrip("/") != PROVIDER:
-            made.notes.append(f"Claude Code's own gateway stays its provider: {base}")
-        return made
+            result.notes.append(f"Claude Code keeps using its configured gateway: {base}")
+        return result
 
 
-def _own_settings(given: RunRequest) -> Json:
-    told = value_of(given.arguments, "--settings")
-    if told.lstrip().startswith("{"):
-        return parse_json(told, "--settings")
-    if not told:
+def _refuse_signing_provider(layers: Sequence[Json]) -> None:
+    """Raise CommandError if the settings select a provider whose requests are signed."""
+    for name, provider in SIGNING_PROVIDERS.items():
+        if _variable(layers, name).lower() in ("1", "true", "yes", "on"):
+            raise CommandError(
+                f"Claude Code is set up for {provider} ({name}). Its requests are signed for "
+                "its own address, so wrap cannot redirect them."
+            )
+
+
+def _user_settings(request: RunRequest) -> Json:
+    option = value_of(request.arguments, "--settings")
+    if option.lstrip().startswith("{"):
+        return parse_json(option, "--settings")
+    if not option:
         return {}
-    path = given.cwd / Path(told).expanduser()
+    path = request.cwd / Path(option).expanduser()
     if not path.is_file():
         raise CommandError(f"there is no settings file {path}.")
     return read_json(path)
 
 
-def _files(given: RunRequest) -> Iterator[Json]:
-    home = Path(given.get("CLAUDE_CONFIG_DIR") or given.home / ".claude").expanduser()
-    yield read_json(given.cwd / ".claude" / "settings.local.json")
-    yield read_json(given.cwd / ".claude" / "settings.json")
+def _settings_files(request: RunRequest) -> Iterator[Json]:
+    home = Path(request.get("CLAUDE_CONFIG_DIR") or request.home / ".claude").expanduser()
+    yield read_json(request.cwd / ".claude" / "settings.local.json")
+    yield read_json(request.cwd / ".claude" / "settings.json")
     yield read_json(home / "settings.json")
 
 
 def _variable(layers: Sequence[Json], name: str) -> str:
-    """A variable as Claude Code sees it: the first layer's that sets it."""
+    """Return the value of a variable in the first layer that sets it; empty if none does."""
     for layer in layers:
         values = layer.get("env")
         if isinstance(values, dict) and values.get(name):
@@ -128,14 +144,14 @@ def _variable(layers: Sequence[Json], name: str) -> str:
 
 
 def _without(arguments: Sequence[str], name: str) -> list[str]:
-    """The arguments but for an option and its value."""
-    kept: list[str] = []
+    """Return the arguments without an option and its value."""
+    remaining: list[str] = []
     words = iter(arguments)
     for word in words:
         if word == "--":
-            return [*kept, word, *words]
+            return [*remaining, word, *words]
         if word == name:
             next(words, None)
         elif not word.startswith(f"{name}="):
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining

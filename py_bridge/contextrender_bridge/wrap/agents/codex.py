@@ -1,8 +1,8 @@
-"""Codex: one provider's address, by `-c`; everything else of that provider stays the user's.
+"""Codex: redirected by `-c`, which changes the provider's address and no other setting.
 
-Other users of the machine can read arguments, so the address has no secret. A header has it, whose
-value Codex takes from a variable: by a provider's own `env_http_headers`, or from `OPENAI_PROJECT`
-for its built-in provider, which takes no such option.
+Other users of the machine can read arguments, so the address does not have the secret. A header
+has it. Codex takes the header's value from a variable: by `env_http_headers` of a configured
+provider, or from `OPENAI_PROJECT` for the built-in provider, which does not have that option.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_word,
+    first_command,
     is_question,
     merged,
     read_file,
     read_json,
+    run_unchanged,
     table,
-    unchanged,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import LINK, LINK_VARIABLE, TOKEN, ProviderRoutes
@@ -36,13 +36,13 @@ CHATGPT = "https://chatgpt.com/backend-api/codex"
 BUILT_IN = "openai"
 ADDRESS = "openai_base_url"
 PROJECT = "OPENAI_PROJECT"
-COMMANDS = (
+COMMANDS_WITHOUT_CALLS = (
     "agents app-server apply a archive cloud completion debug delete doctor exec-server "
     "features help login logout mcp migrate-nfs-db migrate-rollouts plugin queue remote-control "
     "sandbox unarchive update"
 )
-"""Those that make no model calls."""
-SIGNED = frozenset({"amazon-bedrock"})
+"""Codex's commands that make no model calls."""
+SIGNING_PROVIDERS = frozenset({"amazon-bedrock"})
 
 
 class Codex(Agent):
@@ -51,68 +51,73 @@ class Codex(Agent):
     program = "codex"
     install = "npm install --global @openai/codex"
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """By `-c` options, which beat the user's configuration and change nothing else of it."""
-        words = given.arguments
-        if is_question(words, "-V") or first_word(words) in COMMANDS.split():
-            return unchanged(given)
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run redirected by `-c` options, which override the user's configuration."""
+        words = request.arguments
+        if is_question(words, "-V") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+            return run_unchanged(request)
         if "--oss" in words or "--remote" in words:
-            raise CommandError("wrap cannot stand between Codex and --oss or --remote.")
-        home = Path(given.get("CODEX_HOME") or given.home / ".codex").expanduser()
-        config = _config(given, home)
+            raise CommandError("wrap cannot redirect Codex with --oss or --remote.")
+        home = Path(request.get("CODEX_HOME") or request.home / ".codex").expanduser()
+        config = _config(request, home)
         provider = str(config.get("model_provider") or BUILT_IN)
-        options, upstream = _provider(provider, config, home, given)
-        door = json.dumps(f"{doors.open_by_header(upstream)}/v1")
+        options, upstream = _provider(provider, config, home, request)
+        route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
         address = f"{options}.base_url" if options else ADDRESS
         if options:
             header = f"{options}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
-            made = Redirect(["-c", f"{address}={door}", "-c", header])
-            made.environment[LINK_VARIABLE] = doors.secret
+            result = Redirect(["-c", f"{address}={route}", "-c", header])
+            result.environment[LINK_VARIABLE] = routes.secret
         else:
-            made = Redirect(["-c", f"{address}={door}"])
-            made.environment[PROJECT] = f"{doors.secret} {given.get(PROJECT)}".strip()
-        if doors.recalls:
-            server = f"{{url={json.dumps(doors.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
+            result = Redirect(["-c", f"{address}={route}"])
+            result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
+        if routes.has_recall:
+            server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
             server += ',default_tools_approval_mode="approve"}'
-            made.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
-            made.environment[TOKEN] = doors.token
-        made.arguments += _without(words, address)
-        return made
+            result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
+            result.environment[TOKEN] = routes.token
+        result.arguments += _without(words, address)
+        return result
 
 
-def _provider(name: str, config: Json, home: Path, given: RunRequest) -> tuple[str, str]:
-    """Return the table of a provider's options, empty for the built-in one, and its address."""
-    if name in SIGNED:
-        raise CommandError(f"Codex's provider {name} signs its requests: wrap cannot redirect it.")
-    if name == BUILT_IN:
-        known = config.get(ADDRESS)
-        return "", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
-    own = table(config.get("model_providers")).get(name)
-    if not isinstance(own, dict):
+def _provider(name: str, config: Json, home: Path, request: RunRequest) -> tuple[str, str]:
+    """Return the configuration key of a provider, empty for the built-in one, and its address."""
+    if name in SIGNING_PROVIDERS:
         raise CommandError(
-            f"Codex's provider {name!r} is neither its own nor in {home}/config.toml."
+            f"Codex's provider {name} signs its requests, so wrap cannot redirect it."
         )
-    if not own.get("base_url"):
-        raise CommandError(f"Codex's provider {name} has no base_url.")
-    return f"model_providers.{name}", str(own["base_url"])
+    if name == BUILT_IN:
+        configured = config.get(ADDRESS)
+        return "", str(configured or (CHATGPT if _logged_in(home, request) else OPENAI))
+    definition = table(config.get("model_providers")).get(name)
+    if not isinstance(definition, dict):
+        raise CommandError(
+            f"Codex's provider {name!r} is not built in, and {home}/config.toml does not define it."
+        )
+    if not definition.get("base_url"):
+        raise CommandError(
+            f"Codex's provider {name} has no base_url. Set model_providers.{name}.base_url in "
+            f"{home}/config.toml."
+        )
+    return f"model_providers.{name}", str(definition["base_url"])
 
 
-def _logged_in(home: Path, given: RunRequest) -> bool:
-    """Whether it uses a ChatGPT account: then its requests go there."""
-    if given.get("CODEX_API_KEY"):
+def _logged_in(home: Path, request: RunRequest) -> bool:
+    """Return whether Codex uses a ChatGPT account, and so sends its requests to ChatGPT."""
+    if request.get("CODEX_API_KEY"):
         return False
     login = read_json(home / "auth.json")
     return bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
 
 
-def _config(given: RunRequest, home: Path) -> Json:
-    """The keys of the configuration that matter here, with profile and `-c` options."""
+def _config(request: RunRequest, home: Path) -> Json:
+    """Return the configuration, merged with the profile and the `-c` options."""
     config = read_file(home / "config.toml", _toml)
-    profile = value_of(given.arguments, "--profile", "-p") or str(config.get("profile") or "")
+    profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
     config = {**config, **table(table(config.get("profiles")).get(profile))}
     if profile:
         config = merged(config, read_file(home / f"{profile}.config.toml", _toml))
-    for option in _options(given.arguments):
+    for option in _config_options(request.arguments):
         key, _, value = option.partition("=")
         try:
             parsed: Any = _toml(f"value = {value}")["value"]
@@ -124,32 +129,32 @@ def _config(given: RunRequest, home: Path) -> Json:
     return config
 
 
-def _options(arguments: Sequence[str]) -> Iterator[str]:
-    for place, word in enumerate(arguments):
-        if word in ("-c", "--config") and place + 1 < len(arguments):
-            yield arguments[place + 1]
+def _config_options(arguments: Sequence[str]) -> Iterator[str]:
+    for position, word in enumerate(arguments):
+        if word in ("-c", "--config") and position + 1 < len(arguments):
+            yield arguments[position + 1]
         elif word.startswith("--config="):
             yield word.partition("=")[2]
 
 
 def _without(arguments: Sequence[str], key: str) -> list[str]:
     """Return the arguments without options that set `key`, because Codex takes the last one."""
-    kept: list[str] = []
+    remaining: list[str] = []
     words = iter(arguments)
     for word in words:
         option, _, value = word.partition("=")
         if word in ("-c", "--config"):
             value = next(words, "")
             if value.partition("=")[0].strip() != key:
-                kept += [word, value]
+                remaining += [word, value]
         elif option != "--config" or value.partition("=")[0].strip() != key:
-            kept.append(word)
-    return kept
+            remaining.append(word)
+    return remaining
 
 
 def _toml(text: str) -> Json:
     try:
-        found: Json = importlib.import_module("tomllib").loads(text)
+        table: Json = importlib.import_module("tomllib").loads(text)
     except ImportError:
-        raise CommandError("to read Codex's configuration needs Python 3.11 or newer.") from None
-    return found
+        raise CommandError("reading Codex's configuration requires Python 3.11 or newer.") from None
+    return table

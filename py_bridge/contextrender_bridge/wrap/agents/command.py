@@ -1,4 +1,4 @@
-"""Commands that take their provider's address from the environment: any, and mini-swe-agent."""
+"""Commands that take their provider's address from a variable: any command, and mini-swe-agent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ANTHROPIC = "https://api.anthropic.com"
 LITELLM_OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 LITELLM_ANTHROPIC = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")
 API_BASE = "model.model_kwargs.api_base"
-"""Of mini-swe-agent's configuration; it beats LiteLLM's variables."""
+"""A key of mini-swe-agent's configuration; it overrides LiteLLM's variables."""
 
 
 class Command(Agent):
-    """A command whose variables `names` hold the address."""
+    """A command that takes its provider's address from the variables `names`."""
 
     def __init__(self, program: str, names: Sequence[str]) -> None:
-        """Raises CommandError when no variable is named."""
+        """Raise CommandError if `names` is empty."""
         if not names:
             raise CommandError(
                 "name the variable that holds the provider's address: "
@@ -30,12 +30,12 @@ class Command(Agent):
         self.program = program
         self._names = names
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """By the variables, each with the provider that it names now; unset ones are told."""
-        found = _variables(given, doors, *[(name,) for name in self._names])
-        unset = [name for name in self._names if not given.get(name)]
-        notes = [f"{name} is not set: {_usual(name)} is taken." for name in unset]
-        return Redirect(list(given.arguments), found, notes=notes)
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run redirected by the variables, with a note for each that was not set."""
+        variables = _variables(request, routes, *[(name,) for name in self._names])
+        unset = [name for name in self._names if not request.get(name)]
+        notes = [f"{name} is not set; wrap uses {_default_address(name)}." for name in unset]
+        return Redirect(list(request.arguments), variables, notes=notes)
 
 
 class Mini(Agent):
@@ -44,34 +44,36 @@ class Mini(Agent):
     program = "mini"
     install = "uv tool install mini-swe-agent"
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """By LiteLLM's variables; an address given by `-c` is given again, in a file."""
-        made = Redirect(
-            list(given.arguments), _variables(given, doors, LITELLM_OPENAI, LITELLM_ANTHROPIC)
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run redirected by LiteLLM's variables, and by a file for `-c`."""
+        result = Redirect(
+            list(request.arguments), _variables(request, routes, LITELLM_OPENAI, LITELLM_ANTHROPIC)
         )
-        told = [word for word in given.arguments if word.startswith(f"{API_BASE}=")]
-        if told:
-            door = f"{doors.open(told[-1].partition('=')[2])}/v1"
-            # In a file, because other users see arguments, and the address has the secret.
-            file = given.folder / "mini.yaml"
-            made.files[file] = json.dumps({"model": {"model_kwargs": {"api_base": door}}})
-            made.arguments += ["-c", str(file)]
-        return made
+        addresses = [word for word in request.arguments if word.startswith(f"{API_BASE}=")]
+        if addresses:
+            route = f"{routes.route_to(addresses[-1].partition('=')[2])}/v1"
+            # In a file, because other users can read arguments, and the address has the secret.
+            file = request.folder / "mini.yaml"
+            result.files[file] = json.dumps({"model": {"model_kwargs": {"api_base": route}}})
+            result.arguments += ["-c", str(file)]
+        return result
 
 
-def _variables(given: RunRequest, doors: ProviderRoutes, *groups: Sequence[str]) -> dict[str, str]:
-    """New values of variables; those of a group name the same provider, the first set one wins."""
-    found: dict[str, str] = {}
+def _variables(
+    request: RunRequest, routes: ProviderRoutes, *groups: Sequence[str]
+) -> dict[str, str]:
+    """Return new values for the variables; a group's get the route of its first set variable."""
+    variables: dict[str, str] = {}
     for names in groups:
-        base = given.get(*names) or _usual(names[0])
-        door = doors.versioned(base, messages="ANTHROPIC" in names[0].upper())
-        found |= dict.fromkeys(names, door)
-    return found
+        base = request.get(*names) or _default_address(names[0])
+        route = routes.route_with_version(base, messages="ANTHROPIC" in names[0].upper())
+        variables |= dict.fromkeys(names, route)
+    return variables
 
 
-def _usual(name: str) -> str:
-    """The provider that an unset variable's name speaks of. Raises CommandError for none."""
+def _default_address(name: str) -> str:
+    """Return the address of the provider that a variable's name mentions, or raise CommandError."""
     for maker, address in (("ANTHROPIC", ANTHROPIC), ("OPENAI", OPENAI)):
         if maker in name.upper():
             return address
-    raise CommandError(f"{name} is not set: set it to the provider's address, such as {OPENAI}.")
+    raise CommandError(f"{name} is not set. Set it to the provider's address, such as {OPENAI}.")

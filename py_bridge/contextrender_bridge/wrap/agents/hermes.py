@@ -1,7 +1,7 @@
-"""Hermes: a managed folder of this run's own, whose configuration and `.env` beat the user's.
+"""Hermes: redirected by a managed folder for this run, which overrides the user's configuration.
 
 Hermes merges `HERMES_MANAGED_DIR` over `config.yaml` key by key, so the provider keeps its key,
-headers and body. An administrator's managed folder is carried over into the run's.
+headers and body. The settings of an administrator's managed folder are copied into the run's.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_word,
+    first_command,
     is_question,
     merged,
+    run_unchanged,
     table,
-    unchanged,
 )
-from contextrender_bridge.wrap.agents.hermes_set import VARIABLE, HermesSet, read_hermes
+from contextrender_bridge.wrap.agents.hermes_settings import (
+    VARIABLE,
+    HermesSettings,
+    read_hermes_settings,
+)
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
-KNOWN = {
+KNOWN_PROVIDERS = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "deepseek": ("DEEPSEEK_BASE_URL", "https://api.deepseek.com/v1"),
     "openai-api": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
@@ -34,17 +38,17 @@ KNOWN = {
     "xai": ("XAI_BASE_URL", "https://api.x.ai/v1"),
     "zai": ("GLM_BASE_URL", "https://api.z.ai/api/paas/v4"),
 }
-"""Providers of Hermes' own that the proxy reads: the variable of the address, the address."""
+"""Hermes' built-in providers that the proxy supports: the variable of the address, the address."""
 
 NO_RECALL = (
-    "no recall tool: Hermes asks MCP servers only where its own config.yaml names one "
-    "(`hermes mcp add`)."
+    "no recall tool: Hermes connects to MCP servers only if its own config.yaml names one. Add one "
+    "with `hermes mcp add`."
 )
 MCP_SECONDS = 15.0
-"""Hermes' own 1.5 may not do to import its MCP client; it goes on as soon as all have answered."""
-LOOKED_AT = ("api_mode", "transport", "api_key", "key_env")
-MODES = {"api.openai.com": "codex_responses", "api.x.ai": "codex_responses"}
-MODES["api.anthropic.com"] = "anthropic_messages"
+"""The time limit for MCP servers. Hermes' default of 1.5 may be too short to import its client."""
+COPIED_FIELDS = ("api_mode", "transport", "api_key", "key_env")
+MODE_BY_HOST = {"api.openai.com": "codex_responses", "api.x.ai": "codex_responses"}
+MODE_BY_HOST["api.anthropic.com"] = "anthropic_messages"
 MESSAGES = "anthropic_messages"
 
 
@@ -55,133 +59,162 @@ class Hermes(Agent):
     install = "uv tool install 'hermes-agent[mcp]'"
     has_bare_calls = True
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """A door for the provider that this run is set to use."""
-        if is_question(given.arguments, "-V") or first_word(given.arguments) not in ("", "chat"):
-            return unchanged(given)
-        read = read_hermes(given)
-        _point(read, doors)
-        made = Redirect(list(given.arguments), {VARIABLE: str(given.folder)})
-        if doors.recalls and not read.asks_mcp:
-            made.notes.append(NO_RECALL)
-        elif doors.recalls:
-            server = {"url": doors.mcp_url, "headers": BEARER}
-            read.overlay["mcp_servers"] = {MCP_NAME: server}
-            read.overlay["mcp_discovery_timeout"] = _patience(read)
-            made.environment[TOKEN] = doors.token
-        config = merged(read.managed, read.overlay)
-        made.files[given.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
-        lines = [f"{key}={value}\n" for key, value in {**read.managed_env, **read.env}.items()]
-        made.files[given.folder / ".env"] = "".join(lines)
-        return made
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run with a route to the provider that it is set to use."""
+        if is_question(request.arguments, "-V") or first_command(request.arguments) not in (
+            "",
+            "chat",
+        ):
+            return run_unchanged(request)
+        settings = read_hermes_settings(request)
+        _route_provider(settings, routes)
+        result = Redirect(list(request.arguments), {VARIABLE: str(request.folder)})
+        if routes.has_recall and not settings.asks_mcp:
+            result.notes.append(NO_RECALL)
+        elif routes.has_recall:
+            server = {"url": routes.mcp_url, "headers": BEARER}
+            settings.overlay["mcp_servers"] = {MCP_NAME: server}
+            settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
+            result.environment[TOKEN] = routes.token
+        config = merged(settings.managed, settings.overlay)
+        result.files[request.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
+        lines = [
+            f"{key}={value}\n" for key, value in {**settings.managed_env, **settings.env}.items()
+        ]
+        result.files[request.folder / ".env"] = "".join(lines)
+        return result
 
 
-def _point(read: HermesSet, doors: ProviderRoutes) -> None:
-    """Writes into the overlay what takes the provider's calls to its door."""
-    name = read.provider
-    for key, entry in _named(read, name):
-        base = read.expanded(entry[key])
+def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
+    """Add to the overlay what sends the provider's calls to its route. Raise CommandError."""
+    name = settings.provider
+    for key, entry in _named_provider(settings, name):
+        base = settings.expanded(entry[key])
         mode = entry.get("api_mode") or entry.get("transport")
-        entry |= {key: _door(base, mode or _mode(base), doors), **_key(read, base, entry)}
+        entry |= {
+            key: _route(base, mode or _mode(base), routes),
+            **_key_variable(settings, base, entry),
+        }
         if not mode and _mode(base):
             entry["api_mode"] = _mode(base)
         return
-    if name in KNOWN:
-        _point_known(read, name, doors)
-    elif base := _bare(read, name):
-        _point_bare(read, name if name != "auto" else "custom", base, doors)
+    if name in KNOWN_PROVIDERS:
+        _route_known_provider(settings, name, routes)
+    elif base := _bare_address(settings, name):
+        _route_bare_address(settings, name if name != "auto" else "custom", base, routes)
     else:
         raise CommandError(
-            f"wrap knows no address of Hermes' provider {name!r}. Name one with `hermes model`, "
+            f"wrap knows no address of Hermes' provider {name!r}. Set one with `hermes model`, "
             "or set providers.NAME.base_url in Hermes' configuration."
         )
 
 
-def _patience(read: HermesSet) -> float:
-    """Seconds for MCP servers before the first call: a longer time of the user's own stays."""
-    told = read.config.get("mcp_discovery_timeout")
-    return max(MCP_SECONDS, float(told)) if isinstance(told, int | float) else MCP_SECONDS
+def _mcp_timeout(settings: HermesSettings) -> float:
+    """Return how many seconds Hermes waits for MCP servers, at least as long as the user set."""
+    user_timeout = settings.config.get("mcp_discovery_timeout")
+    return (
+        max(MCP_SECONDS, float(user_timeout))
+        if isinstance(user_timeout, int | float)
+        else MCP_SECONDS
+    )
 
 
-def _named(read: HermesSet, name: str) -> Iterator[tuple[str, Json]]:
-    """The overlay's entry of a provider the user has named, and the key of its address."""
-    wanted = name.removeprefix("custom:")
-    for one, entry in table(read.config.get("providers")).items():
-        if isinstance(entry, dict) and wanted in (_plain(one), _plain(entry.get("name"))):
+def _named_provider(settings: HermesSettings, name: str) -> Iterator[tuple[str, Json]]:
+    """Yield the address key and the overlay's entry of a provider that the user has defined."""
+    plain_name = name.removeprefix("custom:")
+    for id, entry in table(settings.config.get("providers")).items():
+        if isinstance(entry, dict) and plain_name in (_plain(id), _plain(entry.get("name"))):
             for key in ("api", "url", "base_url"):
                 if entry.get(key):
-                    kept = {k: entry[k] for k in (key, *LOOKED_AT) if entry.get(k)}
-                    read.overlay["providers"] = {one: kept}
-                    yield key, kept
-    older = read.config.get("custom_providers")
-    # A list is replaced as a whole: the file is this user's alone and goes with the run.
-    copied = [dict(one) if isinstance(one, dict) else one for one in older or ()]
-    for entry in copied if isinstance(older, list) else ():
-        named = isinstance(entry, dict) and wanted == _plain(entry.get("name"))
-        if named and entry.get("base_url"):
-            read.overlay["custom_providers"] = copied
+                    copied_fields = {k: entry[k] for k in (key, *COPIED_FIELDS) if entry.get(k)}
+                    settings.overlay["providers"] = {id: copied_fields}
+                    yield key, copied_fields
+    custom_providers = settings.config.get("custom_providers")
+    # Hermes replaces a list as a whole. Only this user can read the copy; it is deleted later.
+    custom_copy = [
+        dict(item) if isinstance(item, dict) else item for item in custom_providers or ()
+    ]
+    for entry in custom_copy if isinstance(custom_providers, list) else ():
+        is_match = isinstance(entry, dict) and plain_name == _plain(entry.get("name"))
+        if is_match and entry.get("base_url"):
+            settings.overlay["custom_providers"] = custom_copy
             yield "base_url", entry
 
 
-def _point_known(read: HermesSet, name: str, doors: ProviderRoutes) -> None:
-    variable, known = KNOWN[name]
-    own = str(read.model.get("provider") or "").lower() == name
-    told = read.expanded(read.model.get("base_url")) if own and name != "openrouter" else ""
-    base = told or read.variables.get(variable) or known
-    mode = (read.model.get("api_mode") if own else "") or _mode(base)
+def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
+    variable, default_address = KNOWN_PROVIDERS[name]
+    is_configured = str(settings.model.get("provider") or "").lower() == name
+    configured_address = (
+        settings.expanded(settings.model.get("base_url"))
+        if is_configured and name != "openrouter"
+        else ""
+    )
+    base = configured_address or settings.variables.get(variable) or default_address
+    mode = (settings.model.get("api_mode") if is_configured else "") or _mode(base)
     if name == "openrouter":
-        if not any(read.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
+        if not any(settings.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
             raise CommandError("wrap needs OPENROUTER_API_KEY in the environment or Hermes' .env.")
-        read.env[variable] = _door(base, mode, doors)
+        settings.env[variable] = _route(base, mode, routes)
         return
-    if name == "anthropic":  # Hermes takes other addresses only where they end in /anthropic
-        bare = base if base.rstrip("/").endswith("/v1") else with_version(base)
-        door = doors.open(bare, name)
+    if name == "anthropic":  # Hermes accepts other addresses only if they end in /anthropic
+        address = base if base.rstrip("/").endswith("/v1") else with_version(base)
+        route = routes.route_to(address, name)
     else:
-        door = _door(base, mode, doors)
-    model = {"provider": name, "base_url": door}
-    read.overlay["model"] = model | ({"api_mode": mode} if mode else {})
-    if read.variables.get(variable):
-        read.env[variable] = door
+        route = _route(base, mode, routes)
+    model = {"provider": name, "base_url": route}
+    settings.overlay["model"] = model | ({"api_mode": mode} if mode else {})
+    if settings.variables.get(variable):
+        settings.env[variable] = route
 
 
-def _bare(read: HermesSet, name: str) -> str:
-    """The address of `custom`, and of `auto` where the configuration has one of no known cloud."""
-    base = read.expanded(read.variables.get("CUSTOM_BASE_URL") or read.model.get("base_url"))
+def _bare_address(settings: HermesSettings, name: str) -> str:
+    """Return the address of a provider that is neither defined nor built in; empty if none is set.
+
+    `custom` and local servers have one; `auto` has one if it is not the address of a known cloud.
+    """
+    base = settings.expanded(
+        settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
+    )
     cloud = _host(base).endswith(("openrouter.ai", "anthropic.com", "openai.com"))
     local = name in ("custom", "ollama", "vllm", "llamacpp")
     return base if local or (name == "auto" and not cloud) else ""
 
 
-def _point_bare(read: HermesSet, name: str, base: str, doors: ProviderRoutes) -> None:
-    """By an entry of that name, which comes first: its key is the one Hermes has for the host."""
-    told = read.model.get("api_mode")
-    # Hermes takes `codex_responses` of a bare address only where it is OpenAI's or xAI's.
-    mode = (told if told != "codex_responses" else "") or _mode(base) or "chat_completions"
-    entry: Json = {"base_url": _door(base, mode, doors), "api_mode": mode}
-    key = read.model.get("api_key") or read.model.get("api")
-    entry |= {"api_key": str(key)} if key else _key(read, base, entry)
-    read.overlay |= {"providers": {name: entry}, "model": {"provider": name}}
+def _route_bare_address(
+    settings: HermesSettings, name: str, base: str, routes: ProviderRoutes
+) -> None:
+    """Add a provider with this address, and Hermes' key for its host, to the overlay."""
+    configured_mode = settings.model.get("api_mode")
+    # Hermes accepts `codex_responses` for such an address only if it is OpenAI's or xAI's.
+    mode = (
+        (configured_mode if configured_mode != "codex_responses" else "")
+        or _mode(base)
+        or "chat_completions"
+    )
+    entry: Json = {"base_url": _route(base, mode, routes), "api_mode": mode}
+    key = settings.model.get("api_key") or settings.model.get("api")
+    entry |= {"api_key": str(key)} if key else _key_variable(settings, base, entry)
+    settings.overlay |= {"providers": {name: entry}, "model": {"provider": name}}
 
 
-def _key(read: HermesSet, base: str, entry: Json) -> dict[str, str]:
-    """The variable of the key that Hermes gives to that host alone, where it has no other."""
+def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str, str]:
+    """Return the field that names the variable of the host's key, if no other key is set."""
     labels = _host(base).split(".")
     vendor = labels[-2].upper().replace("-", "_") if len(labels) > 1 else ""
-    own = entry.get("api_key") or read.variables.get(str(entry.get("key_env") or ""))
-    derived = f"{vendor}_API_KEY"
-    return {} if own or not read.variables.get(derived) else {"key_env": derived}
+    has_key = entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or ""))
+    variable = f"{vendor}_API_KEY"
+    return {} if has_key or not settings.variables.get(variable) else {"key_env": variable}
 
 
-def _door(base: str, mode: object, doors: ProviderRoutes) -> str:
-    return doors.versioned(base, messages=mode == MESSAGES)
+def _route(base: str, mode: object, routes: ProviderRoutes) -> str:
+    return routes.route_with_version(base, messages=mode == MESSAGES)
 
 
 def _mode(base: str) -> str:
-    """The API that Hermes speaks with an address, where that follows from the address."""
+    """Return the API mode that Hermes derives from an address; empty if it derives none."""
     path = urlsplit(base.lower()).path.rstrip("/")
     messages = path.endswith(("/anthropic", "/anthropic/v1"))
-    return MODES.get(_host(base)) or (MESSAGES if messages else "")
+    return MODE_BY_HOST.get(_host(base)) or (MESSAGES if messages else "")
 
 
 def _host(base: str) -> str:

@@ -1,7 +1,8 @@
-"""OpenClaw: a file beside the user's configuration, which it includes and changes the addresses of.
+"""OpenClaw: redirected by a file that includes the user's configuration and changes addresses.
 
-OpenClaw includes only what is in its configuration's own folder. The file is named by this process,
-is gone when the run ends, and one that a killed run has left goes with the next.
+OpenClaw includes only files in its configuration's own folder, so the file is written there. Its
+name has the id of this process. It is deleted when the run ends, or by the next run if this one is
+killed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_word,
+    first_command,
     read_json,
-    unchanged,
+    run_unchanged,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes
@@ -29,7 +30,7 @@ from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRou
 VARIABLE = "OPENCLAW_CONFIG_PATH"
 PREFIX = ".contextrender-"
 MESSAGES = "anthropic-messages"
-SPOKEN = frozenset({"openai-completions", "openai-responses", MESSAGES})
+SUPPORTED_APIS = frozenset({"openai-completions", "openai-responses", MESSAGES})
 
 
 class OpenClaw(Agent):
@@ -38,42 +39,48 @@ class OpenClaw(Agent):
     program = "openclaw"
     install = "npm install --global openclaw"
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """A door for each provider of the configuration that the proxy reads."""
-        words = list(given.arguments)
-        if first_word(words) != "agent":
-            return unchanged(given)
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run with a route for each configured provider that the proxy supports."""
+        words = list(request.arguments)
+        if first_command(words) != "agent":
+            return run_unchanged(request)
         if "--local" not in words and words[1:2] != ["exec"]:
             raise CommandError(
-                "`openclaw agent` asks a gateway that runs by itself: wrap needs --local, or "
-                "`openclaw agent exec`."
+                "`openclaw agent` calls a gateway that runs by itself, which wrap cannot redirect. "
+                "Add --local, or use `openclaw agent exec`."
             )
-        file = _configuration(given)
-        own = read_json(file)
-        providers: dict[str, Json] = own.get("models", {}).get("providers", {})
+        user_file = _config_file(request)
+        config = read_json(user_file)
+        providers: dict[str, Json] = config.get("models", {}).get("providers", {})
         if not providers:
-            raise CommandError(f"{file} names no models.providers: wrap knows no address to go to.")
-        changed = {
-            name: {"baseUrl": doors.versioned(base, messages=provider["api"] == MESSAGES)}
+            raise CommandError(f"{user_file} has no models.providers with the provider's address.")
+        redirected = {
+            name: {"baseUrl": routes.route_with_version(base, messages=provider["api"] == MESSAGES)}
             for name, provider in providers.items()
-            if (base := str(provider.get("baseUrl") or "")) and provider.get("api") in SPOKEN
+            if (base := str(provider.get("baseUrl") or ""))
+            and provider.get("api") in SUPPORTED_APIS
         }
-        _check(own, changed, file)
-        overlay = file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
-        added: Json = {"$include": f"./{file.name}", "models": {"providers": changed}}
-        told = value_of(words, "--config")
-        arguments = [str(overlay) if word == told and told else word for word in words]
-        made = Redirect(arguments, {VARIABLE: str(overlay)})
-        if doors.recalls:
-            server = {"url": doors.mcp_url, "transport": "streamable-http", "headers": BEARER}
-            added["mcp"] = {"servers": {MCP_NAME: server}}
-            made.environment[TOKEN] = doors.token
-        made.files[overlay] = json.dumps(added)
-        return made
+        _check_model(config, redirected, user_file)
+        overlay_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
+        overlay_config: Json = {
+            "$include": f"./{user_file.name}",
+            "models": {"providers": redirected},
+        }
+        config_option = value_of(words, "--config")
+        arguments = [
+            str(overlay_file) if word == config_option and config_option else word for word in words
+        ]
+        result = Redirect(arguments, {VARIABLE: str(overlay_file)})
+        if routes.has_recall:
+            server = {"url": routes.mcp_url, "transport": "streamable-http", "headers": BEARER}
+            overlay_config["mcp"] = {"servers": {MCP_NAME: server}}
+            result.environment[TOKEN] = routes.token
+        result.files[overlay_file] = json.dumps(overlay_config)
+        return result
 
 
-def sweep(folder: Path) -> None:
-    """Removes what killed runs have left in a folder."""
+def remove_stale_files(folder: Path) -> None:
+    """Delete the files of killed runs in a folder."""
     for path in folder.glob(f"{PREFIX}*.json"):
         pid, _, start = path.stem.removeprefix(PREFIX).partition("-")
         if pid.isdecimal() and started_at(int(pid)) != start:
@@ -81,17 +88,19 @@ def sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _configuration(given: RunRequest) -> Path:
-    told = value_of(given.arguments, "--config") or given.get(VARIABLE)
-    if told:
-        return given.cwd / Path(told).expanduser()
-    state = Path(given.get("OPENCLAW_STATE_DIR") or given.home / ".openclaw").expanduser()
+def _config_file(request: RunRequest) -> Path:
+    path = value_of(request.arguments, "--config") or request.get(VARIABLE)
+    if path:
+        return request.cwd / Path(path).expanduser()
+    state = Path(request.get("OPENCLAW_STATE_DIR") or request.home / ".openclaw").expanduser()
     return state / "openclaw.json"
 
 
-def _check(own: Json, changed: Json, file: Path) -> None:
-    """That the model the agent uses has a door."""
-    model = own.get("agents", {}).get("defaults", {}).get("model", {})
+def _check_model(config: Json, redirected: Json, file: Path) -> None:
+    """Raise CommandError unless the agent's model has a route."""
+    model = config.get("agents", {}).get("defaults", {}).get("model", {})
     primary = str(model.get("primary", "") if isinstance(model, dict) else model)
-    if primary.partition("/")[0] not in changed:
-        raise CommandError(f"{file} gives no address that the proxy reads for model {primary!r}.")
+    if primary.partition("/")[0] not in redirected:
+        raise CommandError(
+            f"{file} has no provider with a baseUrl and a supported api for model {primary!r}."
+        )

@@ -1,10 +1,10 @@
-"""opencode: its configuration merges by key, and `OPENCODE_CONFIG_CONTENT` comes last."""
+"""opencode: redirected by `OPENCODE_CONFIG_CONTENT`, which it merges over its configuration."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
@@ -14,31 +14,31 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
-    first_word,
+    first_command,
     is_question,
     merged,
     parse_json,
     read_json,
+    run_unchanged,
     table,
-    unchanged,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
-CONTENT = "OPENCODE_CONFIG_CONTENT"
-KNOWN = {
+INLINE_CONFIG = "OPENCODE_CONFIG_CONTENT"
+KNOWN_ADDRESSES = {
     "anthropic": "https://api.anthropic.com/v1",
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
 }
-"""Providers whose addresses opencode has itself, and whose APIs the proxy reads."""
+"""Built-in providers of opencode whose APIs the proxy supports."""
 
-SPOKEN = ("@ai-sdk/anthropic", "@ai-sdk/openai", "@ai-sdk/openai-compatible")
-COMMANDS = (
+SUPPORTED_PACKAGES = ("@ai-sdk/anthropic", "@ai-sdk/openai", "@ai-sdk/openai-compatible")
+COMMANDS_WITHOUT_CALLS = (
     "acp agent attach auth completion db debug export github import login logout mcp models "
     "plug plugin pr providers serve session stats uninstall upgrade web"
 )
-"""Those that make no model calls."""
+"""opencode's commands that make no model calls."""
 _VARIABLE = re.compile(r"\{env:([^}]+)\}")
 
 
@@ -49,65 +49,70 @@ class OpenCode(Agent):
     install = "npm install --global opencode-ai"
     has_bare_calls = True
 
-    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
-        """A door for each provider that it may use and that the proxy reads."""
-        words = given.arguments
-        if is_question(words, "-v") or first_word(words) in COMMANDS.split():
-            return unchanged(given)
-        own = parse_json(given.get(CONTENT), CONTENT)
-        providers: Json = {}
-        model = ""
-        for layer in [*_files(given), own]:
-            model = str(layer.get("model") or model)
-            for name, settings in table(layer.get("provider")).items():
-                known = providers.setdefault(name, {"options": {}})
-                known["npm"] = table(settings).get("npm") or known.get("npm")
-                known["options"] |= table(table(settings).get("options"))
-        model = value_of(words, "--model", "-m") or model
-        made = Redirect(list(words))
-        doored: Json = {}
-        for name in sorted({*KNOWN, *providers}):
-            base = _address(name, providers.get(name, {}), given)
-            if base:
-                doored[name] = {"options": {"baseURL": f"{doors.open(base)}/v1"}}
-        used = model.partition("/")[0]
-        if used and used not in doored:
+    def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
+        """Return the run with a route for each provider that opencode may use, if supported."""
+        words = request.arguments
+        if is_question(words, "-v") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+            return run_unchanged(request)
+        inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
+        configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
+        model = value_of(words, "--model", "-m") or configured_model
+        result = Redirect(list(words))
+        redirected = {
+            name: {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
+            for name in sorted({*KNOWN_ADDRESSES, *providers})
+            if (base := _address(name, providers.get(name, {}), request))
+        }
+        provider = model.partition("/")[0]
+        if provider and provider not in redirected:
             raise CommandError(
-                f"opencode's model is {model}: wrap knows no address of its provider {used}. "
-                f"Set provider.{used}.options.baseURL in opencode's configuration."
+                f"wrap knows no address of the provider {provider} of opencode's model {model}. "
+                f"Set provider.{provider}.options.baseURL in opencode's configuration."
             )
-        if not used:
-            made.notes.append(f"through wrap: the providers {', '.join(doored)}; no others")
-        added: Json = {"provider": doored}
-        if doors.recalls:
-            bearer = {"Authorization": f"Bearer {doors.token}"}
-            added["mcp"] = {
-                MCP_NAME: {"type": "remote", "url": doors.mcp_url, "headers": bearer}
+        if not provider:
+            result.notes.append(f"wrap redirects only these providers: {', '.join(redirected)}")
+        overlay: Json = {"provider": redirected}
+        if routes.has_recall:
+            bearer = {"Authorization": f"Bearer {routes.token}"}
+            overlay["mcp"] = {
+                MCP_NAME: {"type": "remote", "url": routes.mcp_url, "headers": bearer}
                 | {"oauth": False, "enabled": True}
             }
-        made.environment[CONTENT] = json.dumps(merged(own, added))
-        return made
+        result.environment[INLINE_CONFIG] = json.dumps(merged(inline_config, overlay))
+        return result
 
 
-def _address(name: str, settings: Json, given: RunRequest) -> str:
-    """A provider's address, if the proxy reads what it speaks."""
+def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
+    """Return the model and the providers' settings, merged from all layers of configuration."""
+    model, providers = "", dict[str, Json]()
+    for layer in layers:
+        model = str(layer.get("model") or model)
+        for name, settings in table(layer.get("provider")).items():
+            merged_settings = providers.setdefault(name, {"options": {}})
+            merged_settings["npm"] = table(settings).get("npm") or merged_settings.get("npm")
+            merged_settings["options"] |= table(table(settings).get("options"))
+    return model, providers
+
+
+def _address(name: str, settings: Json, request: RunRequest) -> str:
+    """Return a provider's address; empty if it has none or the proxy does not support its API."""
     package = settings.get("npm")
-    if package and package not in SPOKEN:
+    if package and package not in SUPPORTED_PACKAGES:
         return ""
-    told = settings.get("options", {}).get("baseURL")
-    if isinstance(told, str) and told:
-        return _VARIABLE.sub(lambda found: given.environment.get(found[1], ""), told)
-    return KNOWN.get(name, "")
+    address = settings.get("options", {}).get("baseURL")
+    if isinstance(address, str) and address:
+        return _VARIABLE.sub(lambda match: request.environment.get(match[1], ""), address)
+    return KNOWN_ADDRESSES.get(name, "")
 
 
-def _files(given: RunRequest) -> Iterator[Json]:
-    """The configuration's layers, the weakest first."""
-    home = Path(given.get("XDG_CONFIG_HOME") or given.home / ".config") / "opencode"
+def _config_files(request: RunRequest) -> Iterator[Json]:
+    """Yield the configuration files' contents; each overrides the previous ones."""
+    home = Path(request.get("XDG_CONFIG_HOME") or request.home / ".config") / "opencode"
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         yield read_json(home / name)
-    if extra := given.get("OPENCODE_CONFIG"):
+    if extra := request.get("OPENCODE_CONFIG"):
         yield read_json(Path(extra).expanduser())
-    for folder in reversed([given.cwd, *given.cwd.parents]):
+    for folder in reversed([request.cwd, *request.cwd.parents]):
         for place in (folder, folder / ".opencode"):
             for name in ("opencode.json", "opencode.jsonc"):
                 yield read_json(place / name)

@@ -8,13 +8,13 @@ from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.client.replies import ToolView
-from contextrender_bridge.wrap.run_totals import (
-    Declared,
-    Tally,
+from contextrender_bridge.wrap.closing_report import (
+    DeclaredTools,
     closing_json,
     closing_line,
     declared_line,
 )
+from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"
 
@@ -53,70 +53,72 @@ def test_usage_in_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
     assert read_usage(kind, body) == usage
 
 
-def tallied(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> Tally:
+def tallied(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> TotalsCollector:
     """Of a session's calls: tokens before and after, and what was used."""
-    tally = Tally()
+    collector = TotalsCollector()
     for number, (before, after, usage) in enumerate(calls):
         told = {"tokens-before": str(before), "tokens-after": str(after)}
-        tally.add(("s",), told, usage, now=1000 + number * pause)
-    return tally
+        collector.add(("s",), told, usage, now=1000 + number * pause)
+    return collector
 
 
 def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
-    tally = tallied(
+    collector = tallied(
         (900, 900, Usage(CLAUDE, 10, 0, 990, output=5)),
         (1900, 1900, Usage(CLAUDE, 10, 1000, 990, output=5)),
     )
-    assert tally.totals.cost == tally.totals.whole_cost > 0
-    line = closing_line(tally.totals, "LINK", observing=False)
-    assert "left out (0%, because your history stayed under the budget)" in line
-    assert "it pays from prompts of about 50,000 tokens, and the longest had 2,000" in line
+    assert collector.totals.cost == collector.totals.full_history_cost > 0
+    line = closing_line(collector.totals, "LINK", observing=False)
+    assert "omitted (0%, because your history stayed under the budget)" in line
+    assert (
+        "wrap pays off for prompts from about 50,000 tokens on, and the longest had 2,000" in line
+    )
 
 
 def test_a_long_run_does_not_say_from_where_it_pays() -> None:
     line = closing_line(
         tallied((90_000, 20_000, Usage(CLAUDE, 20_000))).totals, "LINK", observing=False
     )
-    assert "it pays" not in line
+    assert "pays off" not in line
 
 
 def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
     price = Prices.of().of_model(CLAUDE)
     assert price is not None
     first = (10_000, 10_000, Usage(CLAUDE, 0, 0, 10_000))
-    tally = tallied(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
+    collector = tallied(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
     second = price.read * 10_000 + price.written * 2_000
-    assert tally.totals.whole_cost == pytest.approx(price.written * 10_000 + second)
-    assert closing_json(tally.totals, Declared(), "")["tokens_kept_away"] == 7_000
+    assert collector.totals.full_history_cost == pytest.approx(price.written * 10_000 + second)
+    assert closing_json(collector.totals, DeclaredTools(), "")["tokens_omitted"] == 7_000
 
 
 def test_a_run_that_cost_more_says_so() -> None:
     # A little less each time, and never from the cache.
     less = (20_000, 19_000, Usage(CLAUDE, 0, 0, 19_000))
-    tally = tallied((20_000, 20_000, Usage(CLAUDE, 0, 0, 20_000)), *[less] * 9)
-    assert tally.totals.cost > 5 * tally.totals.whole_cost / 2
-    assert "MORE" in closing_line(tally.totals, "LINK", observing=False)
+    collector = tallied((20_000, 20_000, Usage(CLAUDE, 0, 0, 20_000)), *[less] * 9)
+    assert collector.totals.cost > 5 * collector.totals.full_history_cost / 2
+    assert "MORE" in closing_line(collector.totals, "LINK", observing=False)
 
 
 def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
     price = Prices.of().of_model(CLAUDE)
     assert price is not None
-    tally = tallied(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
-    assert tally.totals.whole_cost == pytest.approx(2 * price.written * 10_000)
+    collector = tallied(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
+    assert collector.totals.full_history_cost == pytest.approx(2 * price.written * 10_000)
 
 
 def test_what_is_not_known_is_said() -> None:
-    tally = Tally()
-    tally.add(("s",), {}, None)
-    tally.add(("s",), {"fail-open": "late"}, Usage("nobody's", 5))
-    line = closing_line(tally.totals, "LINK", observing=False)
-    assert "1 without usage" in line and "no price known of nobody's" in line
-    assert "1 went through unchanged" in line and "$" not in line
+    collector = TotalsCollector()
+    collector.add(("s",), {}, None)
+    collector.add(("s",), {"fail-open": "late"}, Usage("nobody's", 5))
+    line = closing_line(collector.totals, "LINK", observing=False)
+    assert "1 without usage" in line and "no price is known for nobody's" in line
+    assert "1 sent unchanged" in line and "$" not in line
 
 
 def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so() -> None:
-    tally = tallied((9, 9, Usage("claude-opus-4-99", 10**6)))
-    line = closing_line(tally.totals, "link", observing=False)
+    collector = tallied((9, 9, Usage("claude-opus-4-99", 10**6)))
+    line = closing_line(collector.totals, "link", observing=False)
     assert "it cost $5.00" in line
     assert "claude-opus-4-99 at the price of claude-opus-4-6" in line
 
@@ -124,20 +126,20 @@ def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so(
 def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None:
     known = (8_000, 2_000, Usage(GPT, 3_000))
     line = closing_line(tallied(known).totals, "link", observing=False)
-    assert "6,000 of 9,000 prompt tokens left out (67%)" in line
-    tally = tallied(known, (1_000, 500, None))
-    assert (tally.totals.before, tally.totals.after) == (10_000, 3_500)
+    assert "6,000 of 9,000 prompt tokens omitted (67%)" in line
+    collector = tallied(known, (1_000, 500, None))
+    assert (collector.totals.tokens_before, collector.totals.tokens_after) == (10_000, 3_500)
 
 
 def test_declarations_that_are_paid_for_and_never_called_are_told() -> None:
     rows = [("read", 2, 900), ("fly", 0, 10_000), ("contextrender_recall", 0, 80), ("old", 1, 0)]
     views = [tool(name, results, declared) for name, results, declared in rows]
-    line = declared_line(Declared.among(views))
+    line = declared_line(DeclaredTools.of_tools(views))
     assert line == (
-        "the declarations of its 2 tools are about 10,900 tokens of every request; "
+        "the declarations of its 2 tools take about 10,900 tokens of every request; "
         "1 was never called (10,000 tokens)"
     )
-    assert not Declared.among(views[:1]).never_called
+    assert not DeclaredTools.of_tools(views[:1]).never_called
 
 
 def tool(name: str, results: int, declared: int) -> ToolView:

@@ -1,0 +1,120 @@
+"""The report that wrap prints when the agent ends: one line, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from contextrender_bridge.base.worth import pays_from, rule_of
+from contextrender_bridge.client.replies import ToolView
+from contextrender_bridge.wrap.run_totals import RunTotals
+
+
+def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str = "") -> str:
+    """Return the report in one line. `failure` is the reason why no call was answered."""
+    if not totals.calls:
+        return f"no model call was answered{failure and f': {failure}'}; {link}"
+    parts = [
+        f"{totals.calls} {'call' if totals.calls == 1 else 'calls'}",
+        _tokens(totals, observing),
+    ]
+    parts += _cost(totals, observing)
+    if totals.fail_open_count:
+        parts.append(f"{totals.fail_open_count} sent unchanged because the service failed")
+    return "; ".join([*parts, link])
+
+
+@dataclass
+class DeclaredTools:
+    """The number and tokens of the tools that a session's last request declared."""
+
+    tools: int = 0
+    tokens: int = 0
+    never_called: int = 0
+    tokens_never_called: int = 0
+
+    @classmethod
+    def of_tools(cls, tools: Sequence[ToolView]) -> DeclaredTools:
+        """Return the counts of these tools, without ContextRender's own."""
+        declared = [
+            tool for tool in tools if tool["declared"] and "contextrender" not in tool["name"]
+        ]
+        unused = [tool["declared"] for tool in declared if not tool["results"]]
+        return cls(
+            len(declared), sum(tool["declared"] for tool in declared), len(unused), sum(unused)
+        )
+
+
+def declared_line(declared: DeclaredTools) -> str:
+    """Return a sentence on the tokens of tool declarations, and on tools never called."""
+    were = "was" if declared.never_called == 1 else "were"
+    return (
+        f"the declarations of its {declared.tools} tools take about {declared.tokens:,} tokens of "
+        f"every request; {declared.never_called} {were} never called "
+        f"({declared.tokens_never_called:,} tokens)"
+    )
+
+
+def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[str, Any]:
+    """Return the report as plain values. Costs are None if no price is known."""
+    has_price = totals.priced_calls > 0
+    return {
+        "calls": totals.calls,
+        "tokens_before": totals.tokens_before,
+        "tokens_after": totals.tokens_after,
+        "longest_prompt": totals.longest_prompt,
+        "pays_from": pays_from(rule_of([totals.model]), totals.model),
+        "tokens_omitted": totals.tokens_before - totals.tokens_after,
+        "cost": round(totals.cost, 6) if has_price else None,
+        "full_history_cost": round(totals.full_history_cost, 6) if has_price else None,
+        "calls_without_usage": totals.calls_without_usage,
+        "models_without_price": sorted(totals.models_without_price),
+        "price_source": totals.price_source,
+        "fail_open": totals.fail_open_count,
+        "declared": asdict(declared),
+        "console": link,
+    }
+
+
+def _tokens(totals: RunTotals, observing: bool) -> str:
+    if observing:
+        return f"{totals.tokens_before:,} prompt tokens, nothing changed"
+    omitted = totals.tokens_before - totals.tokens_after
+    share = f"{omitted / totals.tokens_before:.0%}" if totals.tokens_before else "0%"
+    if not omitted and not totals.fail_open_count:
+        share += ", because your history stayed under the budget"
+    text = f"{omitted:,} of {totals.tokens_before:,} prompt tokens omitted ({share})"
+    pays_from_tokens = pays_from(rule_of([totals.model]), totals.model)
+    if totals.longest_prompt < pays_from_tokens:
+        text += f"; wrap pays off for prompts from about {pays_from_tokens:,} tokens on, and the "
+        text += f"longest had {totals.longest_prompt:,}"
+    return text
+
+
+def _cost(totals: RunTotals, observing: bool) -> list[str]:
+    parts = []
+    if totals.priced_calls:
+        parts.append(_compared(totals, observing))
+    if totals.calls_without_usage:
+        parts.append(f"{totals.calls_without_usage} without usage in the reply")
+    parts += [f"{model} at the price of {source}" for model, source in totals.price_source.items()]
+    if totals.models_without_price:
+        names = ", ".join(
+            sorted(name or "an unnamed model" for name in totals.models_without_price)
+        )
+        parts.append(f"no price is known for {names}; set one with `contextrender price`")
+    return parts
+
+
+def _compared(totals: RunTotals, observing: bool) -> str:
+    cost, full_cost = totals.cost, totals.full_history_cost
+    if observing or abs(cost - full_cost) < 0.00005:
+        return f"it cost {_dollars(cost)}"
+    text = f"it cost {_dollars(cost)} instead of about {_dollars(full_cost)} with the full history"
+    addition = f": {_dollars(cost - full_cost)} MORE, because the provider's cache was used less"
+    return text + (addition if cost > full_cost else "")
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"

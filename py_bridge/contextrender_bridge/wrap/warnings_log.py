@@ -1,0 +1,41 @@
+"""Writes warnings to a file while the agent uses the terminal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+LOG_BYTES = 2**20
+
+
+class WarningsLog(RotatingFileHandler):
+    """A log file for warnings that would otherwise be printed over the agent's screen."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        path.chmod(0o600)
+        self.warnings = 0
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write and count a record."""
+        self.warnings += 1
+        super().emit(record)
+
+
+@contextmanager
+def warnings_in_file(path: Path) -> Iterator[WarningsLog]:
+    """Write warnings to a file while the block runs, because the agent uses the terminal."""
+    root, handler = logging.getLogger(), WarningsLog(path)
+    handlers, root.handlers = root.handlers, [handler]
+    handler.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    try:
+        yield handler
+    finally:
+        logging.captureWarnings(False)
+        root.handlers = handlers
+        handler.close()
