@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.cli.inspect.savings import draw, grouped
+from contextrender_bridge.cli.inspect.savings import draw, group_rows
 from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.server.watching import metrics
 from rich.console import Console
@@ -118,7 +118,7 @@ def row(**changed: Any) -> dict[str, Any]:
 def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() -> None:
     free = dict.fromkeys(("cost", "full_cost", "usage_cost", "full_usage_cost"))
     rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
-    assert grouped(rows, ["policy"])["p"]["calls"] == 20
+    assert group_rows(rows, ["policy"])["p"]["calls"] == 20
     out = Console(width=120, color_system="standard", force_terminal=True)
     with out.capture() as got:
         out.print(draw({"sessions": 2, "sessions_counted": 2, "rows": rows}, ["model"]))

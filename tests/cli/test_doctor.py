@@ -16,7 +16,7 @@ def findings(status: int) -> dict[str, dict[str, str]]:
     told = json.loads(done.stdout)
     assert done.returncode == status
     assert told["ok"] == (status == 0)
-    return {finding["what"]: finding for finding in told["findings"]}
+    return {finding["check"]: finding for finding in told["findings"]}
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def test_an_agent_and_its_provider(machine: Path) -> None:
     own = {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}}
     (machine / ".claude" / "settings.json").write_text(json.dumps(own))
     found = findings(0)["claude"]
-    assert "https://gateway.test/v1" in found["told"]
+    assert "https://gateway.test/v1" in found["message"]
     assert found["advice"] == "contextrender wrap claude"
 
 
 def test_a_data_folder_that_is_a_file(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine / "data").write_text("")
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(machine / "data"))
-    assert "is a file" in findings(1)["data"]["told"]
+    assert "is a file" in findings(1)["data"]["message"]
 
 
 def test_a_part_that_is_missing_is_named_with_what_brings_it(
@@ -66,7 +66,7 @@ def test_a_part_that_is_missing_is_named_with_what_brings_it(
 
     monkeypatch.setattr(doctor, "version", there)
     found = findings(0)["parts"]
-    assert found["told"] == "not installed: mcp"
+    assert found["message"] == "not installed: mcp"
     assert "[mcp]" in found["advice"]
 
 
@@ -85,14 +85,14 @@ def test_it_goes_on_after_settings_that_are_wrong(
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "much")
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")
     told = json.loads(contextrender("doctor", "--json").stdout)["findings"]
-    settings = [one["told"] for one in told if one["what"] == "settings"]
+    settings = [one["message"] for one in told if one["check"] == "settings"]
     assert "CONTEXTRENDER_URL is 'foo'" in settings[0]
     assert "http://127.0.0.1:8000" in settings[0]
     assert settings[1].startswith("CONTEXTRENDER_BUDGET must be")
     assert (
         settings[2] == "unknown setting CONTEXTRENDER_POLICYY: did you mean CONTEXTRENDER_POLICY?"
     )
-    assert {"data", "embedder", "service", "claude"} <= {one["what"] for one in told}
+    assert {"data", "embedder", "service", "claude"} <= {one["check"] for one in told}
     shown = contextrender("config")
     assert shown.returncode == 1
     assert "CONTEXTRENDER_URL is 'foo'" in shown.stderr

@@ -85,7 +85,7 @@ def test_a_day_is_named_as_utc(session: str) -> None:
 def test_a_file_that_is_there_is_not_replaced(session: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine")
     done = run("export", "oddly", str(tmp_path / "a.json"), encoding="utf-8")
-    assert done.returncode == 1 and b"is there already" in done.stderr
+    assert done.returncode == 1 and b"already exists" in done.stderr
     run("export", "oddly", str(tmp_path / "b.json"), encoding="utf-8")
     done = run("import", str(tmp_path / "b.json"), encoding="utf-8")
     assert done.returncode == 1 and b"--as NAME" in done.stderr

@@ -137,5 +137,5 @@ def test_links_are_made_listed_and_taken_back_in_the_terminal(service: Service) 
     assert link["url"] == url and link["label"] == "review"
     assert link["id"] in run(service, "share", session, "--list")
     assert "no such link" in run(service, "share", session, "--revoke", "nothing", status=1)
-    assert "no links" in run(service, "share", session, "--revoke", link["id"])
+    assert "no links to this session" in run(service, "share", session, "--revoke", link["id"])
     assert "no session 'nowhere'" in run(service, "share", "nowhere", status=1)

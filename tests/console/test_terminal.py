@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.cli.inspect.asking import headline_share
+from contextrender_bridge.cli.inspect.common import headline_share
 from contextrender_bridge.engine.call.call_record import numbers_in
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete

@@ -22,7 +22,7 @@ TOLD = [one for one in told() if one.words[0] == "contextrender"]
 
 @pytest.mark.parametrize("one", TOLD, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
 def test_a_documented_command_is_understood(one: Told) -> None:
-    command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].place)
+    command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].module)
     parser = argparse.ArgumentParser(prog=one.words[1])
     command.add_arguments(parser)
     parser.parse_args(one.words[2:])

@@ -105,4 +105,4 @@ def test_the_report_compares_what_was_billed(start: Start, everyones: Server) ->
     assert rows["prompt"]["holdout"] > 0
     told = Console(width=100, file=None, record=True)
     told.print(draw(found))
-    assert "whole (20)" in told.export_text()
+    assert "full (20)" in told.export_text()

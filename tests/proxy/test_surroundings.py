@@ -72,7 +72,7 @@ def test_doctor_names_the_variable(
     assert not list(faults())
     monkeypatch.setenv(name, value)
     found = findings(1)["network"]
-    assert found["state"] == "bad" and told in found["told"]
+    assert found["state"] == "bad" and told in found["message"]
 
 
 def test_what_works_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:

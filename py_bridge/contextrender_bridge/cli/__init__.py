@@ -1,7 +1,7 @@
-"""`contextrender`: one table of subcommands, each imported only when it runs.
+"""The command `contextrender`: a table of subcommands, each imported only when it runs.
 
 A subcommand is a module, or a class in one, with `add_arguments(parser)` and `run(args) -> int`.
-`args.words` is the command as it was given.
+`args.words` has the command and its arguments as they were typed.
 """
 
 from __future__ import annotations
@@ -22,108 +22,136 @@ from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import unknown_variables
 from contextrender_bridge.printing import printable
 
-HERE = "contextrender_bridge"
+PACKAGE = "contextrender_bridge"
 
 
 @dataclass(frozen=True)
 class Subcommand:
-    """A row of the table. `server` says that it needs the `[server]` extra."""
+    """A subcommand: its help, its `module` or `module:class`, and whether it needs the server."""
 
     help: str
-    place: str
-    server: bool = False
+    module: str
+    needs_server: bool = False
 
 
 GROUPS = {
-    "Use it": {
-        "wrap": Subcommand("run a coding agent through it", f"{HERE}.wrap.command"),
-        "install": Subcommand("install its plugin in an agent", f"{HERE}.plugins.install_command"),
-        "proxy": Subcommand("shorten any program's model calls", f"{HERE}.proxy.command"),
-        "serve": Subcommand("run the service", f"{HERE}.server.process.start", server=True),
-        "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
+    "Use ContextRender": {
+        "wrap": Subcommand("run a coding agent with ContextRender", f"{PACKAGE}.wrap.command"),
+        "install": Subcommand(
+            "install the plugin in an agent", f"{PACKAGE}.plugins.install_command"
+        ),
+        "proxy": Subcommand("shorten any program's model calls", f"{PACKAGE}.proxy.command"),
+        "serve": Subcommand(
+            "run the service", f"{PACKAGE}.server.process.start", needs_server=True
+        ),
+        "mcp": Subcommand("serve recall to MCP clients", f"{PACKAGE}.cli.mcp"),
     },
-    "See what it did": {
-        "console": Subcommand("open the console in a browser", f"{HERE}.cli.inspect.console"),
-        "sessions": Subcommand("list sessions", f"{HERE}.cli.inspect.sessions"),
-        "show": Subcommand("show a session or a call", f"{HERE}.cli.inspect.show"),
-        "misses": Subcommand("list used values that prompts lacked", f"{HERE}.cli.inspect.misses"),
-        "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.inspect.explain"),
-        "recall": Subcommand("print complete results", f"{HERE}.cli.inspect.recall"),
-        "search": Subcommand("search the contents of sessions", f"{HERE}.cli.inspect.search"),
-        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.inspect.graph"),
-        "tools": Subcommand("show what each tool costs", f"{HERE}.cli.inspect.tools"),
-        "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.inspect.savings"),
-        "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.inspect.holdout"),
-        "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.inspect.share"),
+    "Inspect sessions": {
+        "console": Subcommand("open the console in a browser", f"{PACKAGE}.cli.inspect.console"),
+        "sessions": Subcommand("list sessions", f"{PACKAGE}.cli.inspect.sessions"),
+        "show": Subcommand("show a session or a call", f"{PACKAGE}.cli.inspect.show"),
+        "misses": Subcommand(
+            "list used values that were not in the prompt", f"{PACKAGE}.cli.inspect.misses"
+        ),
+        "explain": Subcommand(
+            "explain why results were shown or not", f"{PACKAGE}.cli.inspect.explain"
+        ),
+        "recall": Subcommand("print complete results", f"{PACKAGE}.cli.inspect.recall"),
+        "search": Subcommand("search the contents of sessions", f"{PACKAGE}.cli.inspect.search"),
+        "graph": Subcommand("print the graph of reused results", f"{PACKAGE}.cli.inspect.graph"),
+        "tools": Subcommand("show what each tool costs", f"{PACKAGE}.cli.inspect.tools"),
+        "savings": Subcommand("show what all sessions saved", f"{PACKAGE}.cli.inspect.savings"),
+        "holdout": Subcommand(
+            "compare with sessions sent in full", f"{PACKAGE}.cli.inspect.holdout"
+        ),
+        "share": Subcommand("create a read-only link to a session", f"{PACKAGE}.cli.inspect.share"),
     },
     "Measure": {
         "open": Subcommand(
-            "say why a recorded session went wrong", f"{HERE}.audit.open_command", server=True
+            "explain why a recorded session went wrong",
+            f"{PACKAGE}.audit.open_command",
+            needs_server=True,
         ),
         "audit": Subcommand(
-            "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
+            "report what runs cost, and could have cost",
+            f"{PACKAGE}.audit.command",
+            needs_server=True,
         ),
         "recommend": Subcommand(
             "recommend a policy and a budget",
-            f"{HERE}.evaluation.recommend_command",
-            server=True,
+            f"{PACKAGE}.evaluation.recommend_command",
+            needs_server=True,
         ),
         "replay": Subcommand(
-            "measure policies on runs",
-            f"{HERE}.evaluation.replay_command",
-            server=True,
+            "measure policies on recorded runs",
+            f"{PACKAGE}.evaluation.replay_command",
+            needs_server=True,
         ),
         "eval": Subcommand(
-            "write a whole report on runs",
-            f"{HERE}.evaluation.eval_command",
-            server=True,
+            "write a full report on recorded runs",
+            f"{PACKAGE}.evaluation.eval_command",
+            needs_server=True,
         ),
-        "demo": Subcommand("replay a recorded run", f"{HERE}.evaluation.demo", server=True),
-        "price": Subcommand("show or set a model's price", f"{HERE}.cli.price"),
+        "demo": Subcommand(
+            "replay a recorded run", f"{PACKAGE}.evaluation.demo", needs_server=True
+        ),
+        "price": Subcommand("show or set a model's price", f"{PACKAGE}.cli.price"),
     },
     "Operate": {
-        "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
-        "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
-        "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
-        "export": Subcommand("write a session to a file", f"{HERE}.cli.whole_sessions:Export"),
-        "import": Subcommand("import sessions from files", f"{HERE}.cli.whole_sessions:Import"),
-        "delete": Subcommand("delete sessions for good", f"{HERE}.cli.whole_sessions:Delete"),
+        "doctor": Subcommand("check the installation, and suggest fixes", f"{PACKAGE}.cli.doctor"),
+        "config": Subcommand("show the settings and their sources", f"{PACKAGE}.cli.config"),
+        "user": Subcommand(
+            "manage users and their tokens", f"{PACKAGE}.cli.user", needs_server=True
+        ),
+        "export": Subcommand("write a session to a file", f"{PACKAGE}.cli.whole_sessions:Export"),
+        "import": Subcommand("import sessions from files", f"{PACKAGE}.cli.whole_sessions:Import"),
+        "delete": Subcommand("delete sessions permanently", f"{PACKAGE}.cli.whole_sessions:Delete"),
         "gc": Subcommand(
-            "delete sessions beyond the limits", f"{HERE}.cli.store:Collect", server=True
+            "delete sessions beyond the retention limits",
+            f"{PACKAGE}.cli.store:Collect",
+            needs_server=True,
         ),
-        "backup": Subcommand("back up the store", f"{HERE}.cli.store:Backup", server=True),
-        "restore": Subcommand("restore a backup", f"{HERE}.cli.store:Restore", server=True),
+        "backup": Subcommand("back up the store", f"{PACKAGE}.cli.store:Backup", needs_server=True),
+        "restore": Subcommand(
+            "restore a backup", f"{PACKAGE}.cli.store:Restore", needs_server=True
+        ),
         "check": Subcommand(
-            "find damaged rows in the store", f"{HERE}.cli.store:Check", server=True
+            "find damaged rows in the store", f"{PACKAGE}.cli.store:Check", needs_server=True
         ),
-        "completion": Subcommand("print a shell's completion", f"{HERE}.cli.completion"),
-        "uninstall": Subcommand("list what is left here, and remove it", f"{HERE}.cli.uninstall"),
-        "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
+        "completion": Subcommand(
+            "print a completion script for a shell", f"{PACKAGE}.cli.completion"
+        ),
+        "uninstall": Subcommand(
+            "remove ContextRender's files and plugins", f"{PACKAGE}.cli.uninstall"
+        ),
+        "jac": Subcommand(
+            "run your own walker, or draw a session", f"{PACKAGE}.cli.jac", needs_server=True
+        ),
     },
 }
-"""As `--help` lists them, the most used first."""
+"""The subcommands in the order of `--help`: in each group the most used first."""
 
 SUBCOMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand. Errors the user can mend are one sentence on stderr."""
+    """Run one subcommand and return its exit code. Print an error of the user's as one sentence."""
     _replace_unprintable()
     parser = _parser()
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
-    if unknown := _unknown_command(words):
+    arguments_given = list(sys.argv[1:] if argv is None else argv)
+    if arguments_given[:1] == ["help"]:
+        arguments_given = [*arguments_given[1:2], "--help"]
+    if unknown := _unknown_command_message(arguments_given):
         print(f"contextrender: {unknown}", file=sys.stderr)
         return 2
-    chosen = parser.parse_args(words)
-    if chosen.command is None:
+    parsed = parser.parse_args(arguments_given)
+    if parsed.command is None:
         parser.print_help()
         return 0
-    for strange in unknown_variables() if chosen.command not in ("config", "doctor") else ():
-        print(f"contextrender: {strange}", file=sys.stderr)
+    for sentence in unknown_variables() if parsed.command not in ("config", "doctor") else ():
+        print(f"contextrender: {sentence}", file=sys.stderr)
     try:
-        return _run(chosen.command, chosen.arguments)
+        return _run(parsed.command, parsed.arguments)
     except CommandError as error:
         print(f"contextrender: {error}", file=sys.stderr)
         return error.status
@@ -138,20 +166,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replace_unprintable() -> None:
-    """Print a character that the terminal's encoding lacks as another, instead of failing."""
+    """Have a character that the terminal's encoding lacks printed as `?` instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _unknown_command(words: Sequence[str]) -> str:
-    """Return a sentence on a first word that is no command; empty if it is one, or an option."""
+def _unknown_command_message(words: Sequence[str]) -> str:
+    """Return an error message if the first word is neither a command nor an option."""
     if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
         return ""
     name = printable(words[0], 40)
-    near = get_close_matches(words[0], SUBCOMMANDS, 1)
+    similar = get_close_matches(words[0], SUBCOMMANDS, 1)
     hint = (
-        f"did you mean `contextrender {near[0]}`?" if near else "`contextrender --help` lists them."
+        f"did you mean `contextrender {similar[0]}`?"
+        if similar
+        else "`contextrender --help` lists them."
     )
     return f"there is no command {name!r}; {hint}"
 
@@ -178,11 +208,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(name: str, arguments: Sequence[str]) -> int:
     row = SUBCOMMANDS[name]
-    if row.server and importlib.util.find_spec("jaclang") is None:
+    if row.needs_server and importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")
-    if row.server:
+    if row.needs_server:
         make_app_importable()
-    command = pkgutil.resolve_name(row.place)
+    command = pkgutil.resolve_name(row.module)
     parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=command.__doc__)
     command.add_arguments(parser)
     parsed = parser.parse_args(arguments)

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the lines for the shell to read."""
+    """Print the shell's completion script."""
     from contextrender_bridge.cli import SUBCOMMANDS
     from contextrender_bridge.wrap.agents import AGENTS
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
-    """Return the completion: commands first, agents behind `wrap`, files elsewhere."""
+    """Return a shell script that completes commands, agents after `wrap`, and files otherwise."""
     names, programs = " ".join(commands), " ".join(agents)
     if shell == "fish":
         lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
@@ -32,8 +32,8 @@ def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
             f"complete -c contextrender -f -n __fish_use_subcommand -a {name} -d '{text}'"
             for name, text in ((name, text.replace("'", "")) for name, text in commands.items())
         ]
-        behind = "'__fish_seen_subcommand_from wrap'"
-        return "\n".join([*lines, f"complete -c contextrender -n {behind} -a '{programs}'"])
+        condition = "'__fish_seen_subcommand_from wrap'"
+        return "\n".join([*lines, f"complete -c contextrender -n {condition} -a '{programs}'"])
     head = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return (
         f"{head}_contextrender() {{\n"

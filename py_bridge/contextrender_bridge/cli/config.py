@@ -1,4 +1,4 @@
-"""Show every setting in force, where it is from (environment, file or default) and what it is."""
+"""Show every setting with its value, its source (environment, file or default) and its purpose."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from contextrender_bridge.printing import add_json, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender config`."""
+    """Add the options of `contextrender config`."""
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints them; secrets only as set or not. 1 if one is unfit."""
-    unfit: list[str] = []
-    rows = in_force(unfit)
+    """Print the settings, without secrets. Return 1 if a setting is invalid, otherwise 0."""
+    invalid: list[str] = []
+    rows = in_force(invalid)
     if args.json:
-        print_json({row.name: {"value": _shown(row), "source": row.source} for row in rows})
-        return 1 if unfit else 0
+        print_json({row.name: {"value": _format_value(row), "source": row.source} for row in rows})
+        return 1 if invalid else 0
     for row in rows:
-        print(f"{row.name:<26} {_shown(row):<34} {row.source}")
+        print(f"{row.name:<26} {_format_value(row):<34} {row.source}")
         print(textwrap.fill(row.description, 80, initial_indent="    ", subsequent_indent="    "))
-    there = "" if config_file().exists() else " (not there)"
-    print(f"\nConfiguration file: {config_file()}{there}")
-    for sentence in [*unfit, *unknown_variables()]:
+    missing_note = "" if config_file().exists() else " (does not exist)"
+    print(f"\nConfiguration file: {config_file()}{missing_note}")
+    for sentence in [*invalid, *unknown_variables()]:
         print(f"contextrender: {sentence}", file=sys.stderr)
-    return 1 if unfit else 0
+    return 1 if invalid else 0
 
 
-def _shown(row: InForce) -> str:
+def _format_value(row: InForce) -> str:
     if row.secret and row.value:
         return "(set)"
     if isinstance(row.value, bool):

@@ -1,6 +1,6 @@
-"""Check the set-up of this machine, and say what to do about what is wrong.
+"""Check the installation on this machine, and print how to mend each problem.
 
-Long because each check is here once.
+Long because it has all checks.
 """
 
 from __future__ import annotations
@@ -44,213 +44,229 @@ from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import RunRequest
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
-PARTS = {
+PACKAGES_BY_EXTRA = {
     "server": ("jaclang", "jac-scale", "tiktoken", "wordllama"),
     "proxy": ("uvicorn", "zstandard"),
     "mcp": ("mcp",),
 }
-"""By the extra that brings them."""
+"""The packages that each extra installs."""
 
-MODELS = ("byllm", "litellm")
-"""Needed only where a setting names a model."""
+MODEL_PACKAGES = ("byllm", "litellm")
+"""Needed only if a setting names a model."""
 
-MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+STATE_LABELS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing looked at. `state` is ok, note (works without) or bad; `advice` what to do.
+class CheckResult:
+    """The result of one check. No check changes anything or calls a model.
 
-    No check changes anything or asks a model.
+    `state` is `ok`, `note` (ContextRender works anyway) or `bad`. `advice` says what to do.
     """
 
-    what: str
-    told: str
+    check: str
+    message: str
     state: str = "ok"
     advice: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender doctor`."""
+    """Add the options of `contextrender doctor`."""
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings; 1 if one of them stops ContextRender from working."""
+    """Print the results. Return 1 if one of them keeps ContextRender from working, otherwise 0."""
     with unfit_as_defaults():
         findings = [
-            *python(),
-            *versions(),
-            *configuration(),
-            *data_folder(),
-            *models(),
-            *network(),
-            *service(),
-            *agents(),
-            *plugins(),
+            *check_python(),
+            *check_versions(),
+            *check_settings(),
+            *check_data_folder(),
+            *check_models(),
+            *check_network(),
+            *check_service(),
+            *check_agents(),
+            *check_plugins(),
         ]
-    bad = any(finding.state == "bad" for finding in findings)
+    has_problem = any(finding.state == "bad" for finding in findings)
     if args.json:
-        print_json({"ok": not bad, "findings": [vars(finding) for finding in findings]})
+        print_json({"ok": not has_problem, "findings": [vars(finding) for finding in findings]})
     else:
         print("\n".join(_line(finding) for finding in findings))
-    return 1 if bad else 0
+    return 1 if has_problem else 0
 
 
-def python() -> Iterator[Finding]:
-    """The interpreter, and whether it can serve."""
-    told = f"{platform.python_version()} at {sys.executable}"
+def check_python() -> Iterator[CheckResult]:
+    """Check whether this Python can run the service."""
+    message = f"{platform.python_version()} at {sys.executable}"
     advice = "" if serves() else "the client works; the service needs 3.12 or newer"
-    yield Finding("python", told, "note" if advice else "ok", advice)
+    yield CheckResult("python", message, "note" if advice else "ok", advice)
 
 
-def versions() -> Iterator[Finding]:
-    """The distribution and what it stands on."""
-    yield Finding("version", f"contextrender {version('contextrender')}")
-    versions = {name: _version(name) for name in (*chain(*PARTS.values()), *MODELS)}
-    there = [f"{name} {found}" for name, found in versions.items() if found]
-    if there:
-        yield Finding("parts", ", ".join(there))
-    for extra, names in PARTS.items():
-        if missing := [name for name in names if not versions[name]]:
-            told = f"not installed: {', '.join(missing)}"
-            yield Finding("parts", told, "note", how_to_install(extra))
+def check_versions() -> Iterator[CheckResult]:
+    """Check the versions of ContextRender and the packages that it needs."""
+    yield CheckResult("version", f"contextrender {version('contextrender')}")
+    check_versions = {
+        name: _version(name) for name in (*chain(*PACKAGES_BY_EXTRA.values()), *MODEL_PACKAGES)
+    }
+    installed = [
+        f"{name} {installed_version}"
+        for name, installed_version in check_versions.items()
+        if installed_version
+    ]
+    if installed:
+        yield CheckResult("parts", ", ".join(installed))
+    for extra, names in PACKAGES_BY_EXTRA.items():
+        if missing_names := [name for name in names if not check_versions[name]]:
+            message = f"not installed: {', '.join(missing_names)}"
+            yield CheckResult("parts", message, "note", how_to_install(extra))
 
 
 def _version(name: str) -> str:
-    """Of an installed distribution; empty where it is none."""
+    """Return the version of a package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
         return ""
 
 
-def configuration() -> Iterator[Finding]:
-    """The settings in force; the defaults in place of unfit ones."""
-    unfit: list[str] = []
-    in_force(unfit)
-    for state, sentences in (("bad", unfit), ("note", unknown_variables())):
-        for told in sentences:
-            yield Finding("settings", told, state, "`contextrender config` shows all of them")
-    there = config_file()
-    yield Finding("settings", str(there) if there.exists() else "environment and defaults")
+def check_settings() -> Iterator[CheckResult]:
+    """Check the settings, and the environment for unknown ones."""
+    invalid: list[str] = []
+    in_force(invalid)
+    for state, sentences in (("bad", invalid), ("note", unknown_variables())):
+        for message in sentences:
+            yield CheckResult(
+                "settings", message, state, "`contextrender config` shows all of them"
+            )
+    file = config_file()
+    yield CheckResult("settings", str(file) if file.exists() else "environment and defaults")
 
 
-def data_folder() -> Iterator[Finding]:
-    """Where everything is kept."""
+def check_data_folder() -> Iterator[CheckResult]:
+    """Check that the data folder can be written to, and its free space."""
     folder = data_dir()
-    elsewhere = "name another with CONTEXTRENDER_DATA"
-    parent = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    advice = "name another with CONTEXTRENDER_DATA"
+    parent = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not parent.is_dir():
-        yield Finding("data", f"{parent} is a file", "bad", elsewhere)
+        yield CheckResult("data", f"{parent} is a file", "bad", advice)
     elif not os.access(parent, os.W_OK | os.X_OK):
-        yield Finding("data", f"{parent} cannot be written to", "bad", elsewhere)
+        yield CheckResult("data", f"{parent} cannot be written to", "bad", advice)
     elif parent != folder:
-        yield Finding("data", f"{folder}, which the first start makes")
+        yield CheckResult("data", f"{folder}, which the first start makes")
     else:
-        free = shutil.disk_usage(folder).free / 2**30
-        used = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
-        told = f"{folder}: {used:.0f} MB used, {free:.1f} GB free"
-        yield Finding("data", told, *(("note", "make room") if free < 1 else ()))
+        free_gb = shutil.disk_usage(folder).free / 2**30
+        used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
+        message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
+        yield CheckResult("data", message, *(("note", "make room") if free_gb < 1 else ()))
 
 
-def models() -> Iterator[Finding]:
-    """The tokenizer and the embedder, loaded as the service loads them, and the provider."""
+def check_models() -> Iterator[CheckResult]:
+    """Check that the tokenizer and the embedder can be loaded, and the model's settings."""
     if importlib.util.find_spec("jaclang") is None:
         return
     settings = current_settings()
-    yield _tried("tokenizer", _count_tokens)
+    yield _check_loading("tokenizer", _count_tokens)
     if settings.embed_model in ("wordllama", "none"):
-        yield _tried("embedder", _embed)
+        yield _check_loading("embedder", _embed)
     else:
-        yield Finding("embedder", f"{settings.embed_model}, asked over the network")
-    yield Finding("model", settings.model or "none: results larger than the budget become excerpts")
-    named = settings.model or settings.embed_model not in ("wordllama", "none")
-    if named and any(importlib.util.find_spec(name) is None for name in MODELS):
-        yield Finding("model", "LiteLLM is not installed", "bad", how_to_install("models"))
-    keys = [name for name in KEYS if environment_without().get(name)]
-    yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
+        yield CheckResult("embedder", f"{settings.embed_model}, asked over the network")
+    yield CheckResult(
+        "model", settings.model or "none: results larger than the budget become excerpts"
+    )
+    needs_provider = settings.model or settings.embed_model not in ("wordllama", "none")
+    if needs_provider and any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
+        yield CheckResult("model", "LiteLLM is not installed", "bad", how_to_install("models"))
+    keys = [name for name in KEY_VARIABLES if environment_without().get(name)]
+    yield CheckResult("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
 
 
-def network() -> Iterator[Finding]:
-    """What keeps connections to providers from working: certificates, network proxies."""
+def check_network() -> Iterator[CheckResult]:
+    """Check certificates and network proxies, which can prevent connections to providers."""
     if importlib.util.find_spec("aiohttp") is None:
         return
     from contextrender_bridge.proxy.surroundings import faults, without_password
 
-    found = [Finding("network", sentence, "bad") for sentence in faults()]
-    yield from found
-    named = [f"{name}: {without_password(value)}" for name, value in getproxies().items()]
-    if not found:
-        yield Finding("network", ", ".join(named) or "certificates can be read, no proxy is set")
+    problems = [CheckResult("network", sentence, "bad") for sentence in faults()]
+    yield from problems
+    proxies = [f"{name}: {without_password(value)}" for name, value in getproxies().items()]
+    if not problems:
+        yield CheckResult(
+            "network", ", ".join(proxies) or "certificates can be read, no proxy is set"
+        )
 
 
-def service() -> Iterator[Finding]:
-    """The running server, and whether the token that clients find is valid."""
+def check_service() -> Iterator[CheckResult]:
+    """Check whether the service answers and accepts the stored token."""
     start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
-        known = load_credentials()
-        with ContextRender(known.url, known.token, timeout=10.0, retries=0) as client:
+        credentials = load_credentials()
+        with ContextRender(credentials.url, credentials.token, timeout=10.0, retries=0) as client:
             client.list_sessions(limit=1)
-        yield Finding("service", known.url)
+        yield CheckResult("service", credentials.url)
     except NoCredentials:
-        yield Finding("service", "none has run yet", "note", start)
+        yield CheckResult("service", "none has run yet", "note", start)
     except Unreachable:
-        yield Finding("service", f"nothing answers at {known.url}", "note", start)
+        yield CheckResult("service", f"nothing answers at {credentials.url}", "note", start)
     except Unauthorized:
-        told = f"{known.url} does not take the token of {data_dir() / FILE_NAME}"
-        yield Finding("service", told, "bad", "restart it over this data folder")
+        message = f"{credentials.url} does not take the token of {data_dir() / FILE_NAME}"
+        yield CheckResult("service", message, "bad", "restart it over this data folder")
     except ContextRenderError as error:
-        yield Finding("service", f"{known.url}: {error.message}", "bad", "see its log")
+        yield CheckResult("service", f"{credentials.url}: {error.message}", "bad", "see its log")
 
 
-def agents() -> Iterator[Finding]:
-    """Each agent that `wrap` knows: installed or not, and where its model calls go."""
+def check_agents() -> Iterator[CheckResult]:
+    """Check which of wrap's agents are installed, and which providers they use."""
     for name, agent in AGENTS.items():
         program = shutil.which(name)
         if program is None:
-            yield Finding(name, "not installed", "note", agent.install)
+            yield CheckResult(name, "not installed", "note", agent.install)
             continue
         routes = ProviderRoutes.example()
         try:
             agent.redirect(RunRequest((), environment_without(), Path.cwd(), Path()), routes)
-        except CommandError as refused:
-            yield Finding(name, str(refused), "note")
+        except CommandError as error:
+            yield CheckResult(name, str(error), "note")
             continue
-        told = f"{program}, its provider: {', '.join(routes.upstreams.values())}"
-        yield Finding(name, told, advice=f"contextrender wrap {name}")
+        message = f"{program}, its provider: {', '.join(routes.upstreams.values())}"
+        yield CheckResult(name, message, advice=f"contextrender wrap {name}")
 
 
-def plugins() -> Iterator[Finding]:
-    """Return a finding for each agent that can have the plugin and is installed."""
+def check_plugins() -> Iterator[CheckResult]:
+    """Check the plugin of each installed agent that supports it."""
     data = data_dir().absolute()
     for name, host in HOSTS.items():
         installed = host.is_installed(data)
         if shutil.which(name) is None and not installed:
             continue
-        label, needed = (
+        name_of_check, requirement = (
             f"{name} plugin",
             f"needs {host.title} {dotted(host.least_version)} or newer",
         )
         version = host.version()
         if not installed:
-            yield Finding(label, f"not installed; {needed}", advice=f"contextrender install {name}")
+            yield CheckResult(
+                name_of_check,
+                f"not installed; {requirement}",
+                advice=f"contextrender install {name}",
+            )
         elif version and version < host.least_version:
-            sentence = f"installed in {host.title} {dotted(version)}, and {needed}"
-            yield Finding(label, sentence, "bad", f"update {host.title}")
+            sentence = f"installed in {host.title} {dotted(version)}, and {requirement}"
+            yield CheckResult(name_of_check, sentence, "bad", f"update {host.title}")
         elif problem := host.problem():
-            yield Finding(label, f"installed, but {problem}", "bad", "switch hooks on")
+            yield CheckResult(name_of_check, f"installed, but {problem}", "bad", "switch hooks on")
         else:
-            yield Finding(label, f"installed in {host.title} {dotted(version) or '?'}")
+            yield CheckResult(name_of_check, f"installed in {host.title} {dotted(version) or '?'}")
 
 
-def _tried(what: str, load: Callable[[], str]) -> Finding:
+def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
     try:
-        return Finding(what, load())
+        return CheckResult(check, load())
     except Exception as failure:
-        told = f"cannot be loaded ({type(failure).__name__})"
-        return Finding(what, told, "bad", f"install again: {how_to_install('server')}")
+        message = f"cannot be loaded ({type(failure).__name__})"
+        return CheckResult(check, message, "bad", f"install again: {how_to_install('server')}")
 
 
 def _count_tokens() -> str:
@@ -268,6 +284,6 @@ def _embed() -> str:
     return embedder.name
 
 
-def _line(finding: Finding) -> str:
-    told = f"{MARKS[finding.state]}  {finding.what:<12} {finding.told}"
-    return f"{told}\n{'':<19}-> {finding.advice}" if finding.advice else told
+def _line(finding: CheckResult) -> str:
+    message = f"{STATE_LABELS[finding.state]}  {finding.check:<12} {finding.message}"
+    return f"{message}\n{'':<19}-> {finding.advice}" if finding.advice else message

@@ -1,6 +1,6 @@
-"""Run a walker of your own on the stored graph, draw one session, or give a command of `jac`.
+"""Run your own walker on the stored graph, draw one session, or run a command of `jac`.
 
-`run` and `dot` work as one user, also while a server runs on the store, and write nothing.
+`run` and `dot` read the graph of one user and write nothing. A server may run at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextrender_bridge.base.paths import ENTRY, app_dir, data_dir, make_data_
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender jac`."""
+    """Add the options of `contextrender jac`."""
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="run the walker of a file from the user's root")
     run.add_argument("file", type=Path, metavar="FILE", help="a file of Jac")
@@ -30,25 +30,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dot = actions.add_parser("dot", help="print one session's graph for Graphviz")
     dot.add_argument("session", metavar="SESSION")
     for action in (run, dot):
-        action.add_argument("--user", default="local", help="whose graph (local)")
-    enter = "run a walker from a node, which may write, as `jac enter`"
-    for name, text in (("enter", enter), ("db", "look into the store's rows, as `jac db`")):
-        # Another prefix, so that what looks like an option is jac's.
+        action.add_argument("--user", default="local", help="the user whose graph is read (local)")
+    enter = "run `jac enter`: a walker from a node, which may write"
+    for name, text in (("enter", enter), ("db", "run `jac db`: inspect the store's rows")):
+        # With another prefix, options are passed to jac.
         action = actions.add_parser(name, help=text, prefix_chars="+", add_help=False)
         action.add_argument(
-            "command", nargs=argparse.REMAINDER, metavar="...", help="in words of jac"
+            "command", nargs=argparse.REMAINDER, metavar="...", help="arguments for jac"
         )
     for action in (run, dot):
-        action.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+        action.add_argument(
+            "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the walker prints, or the graph."""
+    """Run the walker, or print the session's graph."""
     if args.action in ("enter", "db"):
         return _run_jac(args.action, args.command)
     with _as_user(args.user, args.data):
         if args.action == "run":
-            _walk(args.file, args.walker, args.values)
+            _run_walker(args.file, args.walker, args.values)
         else:
             from contextrender_bridge.runtime.developing import drawn
 
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_jac(action: str, words: Sequence[str]) -> int:
-    """Run the installed `jac`, which need not be on the PATH, on the data folder."""
+    """Run a command of the installed `jac` on the data folder. `jac` need not be on the PATH."""
     if action == "db" and "--app" not in words and not {"-h", "--help"} & set(words):
         words = [*words, "--app", str(app_dir() / ENTRY)]
     variables = {**os.environ, "CONTEXTRENDER_DATA": str(data_dir())}
@@ -68,7 +70,7 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
 @contextmanager
 def _as_user(name: str, folder: Path | None) -> Iterator[None]:
-    """Jac's calls work on that user's graph; what they change is forgotten."""
+    """Have Jac work on one user's graph while the block runs. Changes are not stored."""
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
@@ -80,23 +82,24 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
+def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
     from contextrender_bridge.runtime.developing import naming_lines, spawn_at_root
 
     with naming_lines(file):
         walker = _walker_of(file, name)
-    fields = [field for field in dataclasses.fields(walker) if field.init]
-    if len(values) > len(fields):
-        raise CommandError(f"{walker.__name__} takes {len(fields)} values at most.")
-    given = {
-        field.name: _read(value, field.type) for field, value in zip(fields, values, strict=False)
+    walker_fields = [field for field in dataclasses.fields(walker) if field.init]
+    if len(values) > len(walker_fields):
+        raise CommandError(f"{walker.__name__} takes at most {len(walker_fields)} values.")
+    fields = {
+        field.name: _parse_value(value, field.type)
+        for field, value in zip(walker_fields, values, strict=False)
     }
     with naming_lines(file):
         try:
-            made = walker(**given)
+            walker_run = walker(**fields)
         except TypeError as problem:
-            raise CommandError(f"{walker.__name__} cannot be made: {problem}.") from None
-        spawn_at_root(made)
+            raise CommandError(f"{walker.__name__} cannot be created: {problem}.") from None
+        spawn_at_root(walker_run)
 
 
 def _walker_of(file: Path, name: str | None) -> Any:
@@ -104,16 +107,18 @@ def _walker_of(file: Path, name: str | None) -> Any:
 
     if not file.is_file():
         raise CommandError(f"there is no file {file}.")
-    own = walkers_of(file)
-    if name is None and len(own) == 1:
-        return next(iter(own.values()))
-    if name not in own:
-        raise CommandError(f"name one of the walkers of {file}: {', '.join(own) or 'it has none'}.")
-    return own[name]
+    walkers = walkers_of(file)
+    if name is None and len(walkers) == 1:
+        return next(iter(walkers.values()))
+    if name not in walkers:
+        raise CommandError(
+            f"name one of the walkers of {file}: {', '.join(walkers) or 'it has none'}."
+        )
+    return walkers[name]
 
 
-def _read(value: str, kind: object) -> Any:
-    """A value of the command line: text for a field of text, else JSON."""
+def _parse_value(value: str, kind: object) -> Any:
+    """Return a value of the command line: as text for a text field, otherwise parsed as JSON."""
     if kind in (str, "str"):
         return value
     try:

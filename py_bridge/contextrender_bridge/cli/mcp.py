@@ -11,24 +11,28 @@ from contextrender_bridge.listening import address, http_config, listen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender mcp`."""
-    parser.add_argument("--http", action="store_true", help="at http://HOST:PORT/mcp, not stdio")
+    """Add the options of `contextrender mcp`."""
+    parser.add_argument(
+        "--http", action="store_true", help="serve at http://HOST:PORT/mcp instead of stdio"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8710, help="port to listen on (%(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until the client leaves, or until it is interrupted."""
+    """Serve until the client disconnects, or until the process is interrupted."""
     try:
         from contextrender_bridge.mcp_server import build_mcp, guarded
     except ImportError:
-        raise CommandError(f"`contextrender mcp` needs {how_to_install('mcp')}.") from None
+        raise CommandError(
+            f"`contextrender mcp` needs the extra `mcp`. Install it with {how_to_install('mcp')}."
+        ) from None
 
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.client.credentials import resolve_credentials
 
-    known = resolve_credentials(None, None)
-    client = AsyncContextRender(known.url)
+    credentials = resolve_credentials(None, None)
+    client = AsyncContextRender(credentials.url)
     server = build_mcp(client)
     if not args.http:
         asyncio.run(server.run_stdio_async())
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
-    print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
-    guard = guarded(app, lambda: resolve_credentials(known.url, None).token)
+    print(f"MCP is served at {address(listener)}/mcp; it requires this user's token", flush=True)
+    guard = guarded(app, lambda: resolve_credentials(credentials.url, None).token)
     uvicorn.Server(http_config(Guard(guard))).run(sockets=[listener])
     return 0

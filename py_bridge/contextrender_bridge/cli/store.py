@@ -1,4 +1,4 @@
-"""Commands for the whole store: back it up, restore it, check it, and keep it within its limits."""
+"""The commands `backup`, `restore`, `gc` and `check`, which work on the whole store."""
 
 import argparse
 import time
@@ -15,36 +15,36 @@ from contextrender_bridge.printing import add_json, print_json
 
 
 class Backup:
-    """Back up the store while it is in use, into a new folder; `contextrender restore` reads it."""
+    """Back up the store into a new folder, even while it is in use."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender backup`."""
+        """Add the options of `contextrender backup`."""
         parser.add_argument("target", type=Path, metavar="DEST", help="a new or empty folder")
         _add_data(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Writes the folder and says what it holds."""
+        """Write the backup and print its size."""
         from contextrender_bridge.store.backup import back_up
         from contextrender_bridge.store.opening import open_there
 
         data = args.data or data_dir()
         with closing(open_there(data)) as store:
-            held = back_up(store, data, args.target)
+            counts = back_up(store, data, args.target)
         print(
-            f"Backed up {held['nodes']} nodes and {held['users']} users to {args.target}. It is as "
-            "secret as the data folder: with it go contents and the secret that signs tokens."
+            f"Backed up {counts['nodes']} nodes and {counts['users']} users to {args.target}. Keep "
+            "it as secret as the data folder: it has contents and the secret that signs tokens."
         )
         return 0
 
 
 class Restore:
-    """Restore a backup into an empty data folder, or into the empty database that is set."""
+    """Restore a backup into an empty data folder, or into the empty database of the settings."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender restore`."""
+        """Add the options of `contextrender restore`."""
         parser.add_argument(
             "source", type=Path, metavar="SRC", help="a folder that `contextrender backup` wrote"
         )
@@ -52,7 +52,7 @@ class Restore:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Restores it, all or nothing, and says what there is now."""
+        """Restore the whole backup or nothing, and print its size."""
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
@@ -62,10 +62,10 @@ class Restore:
         with opened as store:
             if store is not None and not is_empty(store):
                 raise CommandError(
-                    f"{store.place} is not empty: name an empty database, or keep what is there."
+                    f"{store.place} is not empty. Set an empty database to restore into."
                 )
-            held = restore(args.source, data, store)
-        print(f"Restored {held['nodes']} nodes and {held['users']} users to {data}.")
+            counts = restore(args.source, data, store)
+        print(f"Restored {counts['nodes']} nodes and {counts['users']} users to {data}.")
         return 0
 
 
@@ -74,7 +74,7 @@ class Collect:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender gc`."""
+        """Add the options of `contextrender gc`."""
         parser.add_argument(
             "--dry-run", action="store_true", help="only print what would be deleted"
         )
@@ -82,7 +82,7 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """A line for each session, and the sum; a server that runs on the store may go on."""
+        """Print a line for each deleted session, and their sum. A server may run meanwhile."""
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
@@ -90,35 +90,38 @@ class Collect:
         data = make_data_private(args.data or data_dir())
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
-            found = list(retention.due()) if args.dry_run else retention.collect()
-        for one in found:
-            used = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.session.updated_at))
-            size = f"{one.bytes / 2**20:.1f} MB"
-            print(f"{one.user.name}  {one.session.key}  {one.reason}  {size}  last used {used} UTC")
-        total = sum(one.bytes for one in found) / 2**20
-        done = "would go" if args.dry_run else "deleted"
-        print(f"Sessions {done}: {len(found)}, {total:.1f} MB.")
+            results = list(retention.due()) if args.dry_run else retention.collect()
+        for item in results:
+            last_use = time.strftime("%Y-%m-%d %H:%M", time.gmtime(item.session.updated_at))
+            size = f"{item.bytes / 2**20:.1f} MB"
+            print(
+                f"{item.user.name}  {item.session.key}  {item.reason}  {size}  "
+                f"last used {last_use} UTC"
+            )
+        total = sum(item.bytes for item in results) / 2**20
+        verb = "would go" if args.dry_run else "deleted"
+        print(f"Sessions {verb}: {len(results)}, {total:.1f} MB.")
         return 0
 
 
 class Check:
-    """Check every row of the store: what is lost, unreadable or belongs to nothing."""
+    """Check every row of the store for missing, unreadable and dangling ones."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender check`."""
+        """Add the options of `contextrender check`."""
         _add_data(parser)
         parser.add_argument(
             "--repair",
             action="store_true",
-            help="quarantine what cannot be read or belongs to nothing (`jac db quarantine` lists "
-            "it), write lost edges anew, and remove those that lead nowhere",
+            help="quarantine unreadable and dangling rows (`jac db quarantine` lists them), write "
+            "missing edges again, and remove edges that lead nowhere",
         )
         add_json(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Prints what is found; 1 if anything was, and was not repaired."""
+        """Print the findings. Return 1 if one of them was not repaired, otherwise 0."""
         from contextrender_bridge.runtime.archetypes import unreadable
         from contextrender_bridge.server.runtime import load_app
         from contextrender_bridge.sessions.check import check_store
@@ -127,38 +130,42 @@ class Check:
 
         load_app(app_dir())
         with closing(open_store(args.data or data_dir())) as store:
-            found = list(check_store(store, unreadable))
-            told = [
+            results = list(check_store(store, unreadable))
+            findings = [
                 {
-                    "kind": one.kind,
-                    "session": one.session,
-                    "user": f"{one.owner}",
-                    "what": one.told,
-                    "repaired": args.repair and repair(store, one),
+                    "kind": item.kind,
+                    "session": item.session,
+                    "user": f"{item.owner}",
+                    "message": item.told,
+                    "repaired": args.repair and repair(store, item),
                 }
-                for one in found
+                for item in results
             ]
         if args.json:
-            print_json({"ok": not found, "findings": told})
+            print_json({"ok": not results, "findings": findings})
         else:
-            _print(told)
-        return 0 if all(one["repaired"] for one in told) else 1
+            _print_findings(findings)
+        return 0 if all(item["repaired"] for item in findings) else 1
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
+    )
 
 
-def _print(told: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each finding: session by session, then what belongs to none, then the sum."""
-    for one in sorted(told, key=lambda one: (not one["session"], one["user"], one["session"])):
-        where = f"session {one['session']!r}" if one["session"] else "in no session"
-        done = " (repaired)" if one["repaired"] else ""
-        print(f"{where}: {one['kind']} {one['what']}{done}")
-    if not told:
+def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line for each finding, by session, then those of no session and the sums."""
+    for finding in sorted(
+        findings, key=lambda finding: (not finding["session"], finding["user"], finding["session"])
+    ):
+        place = f"session {finding['session']!r}" if finding["session"] else "in no session"
+        note = " (repaired)" if finding["repaired"] else ""
+        print(f"{place}: {finding['kind']} {finding['message']}{note}")
+    if not findings:
         print("Nothing is wrong.")
         return
-    counts = Counter(str(one["kind"]) for one in told)
-    repaired = sum(bool(one["repaired"]) for one in told)
+    counts = Counter(str(finding["kind"]) for finding in findings)
+    repaired = sum(bool(finding["repaired"]) for finding in findings)
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{listed}; {repaired} repaired. Sessions with losses can be exported and go on.")
+    print(f"{listed}; {repaired} repaired. Damaged sessions can be exported and continued.")

@@ -1,4 +1,4 @@
-"""List what ContextRender has left on this machine, and remove it."""
+"""List the files and plugins of ContextRender on this machine, and remove them."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AGENT",
         help=f"remove only the plugin in an agent: {', '.join(HOSTS)}",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only list what is left")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="list the files, remove nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the files, then remove them once that is confirmed."""
+    """List the files, and remove them after a confirmation."""
     if args.host:
         host = find_host(args.host)
         make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
         return 0
-    found = list(left_files())
+    remaining = list(remaining_files())
     for name in installed_plugins():
         print(f"The plugin in {name}: `contextrender uninstall {name}` removes it.")
-    for path, what in found:
-        print(f"{path}  {what}")
-    if not found:
+    for path, description in remaining:
+        print(f"{path}  {description}")
+    if not remaining:
         print("Nothing is left beside the program.")
-    if args.dry_run or not found:
+    if args.dry_run or not remaining:
         print(f"The program itself: {program_removal()}")
         return 0
     if (url := _running()) is not None:
-        raise CommandError(f"the service at {url} is running: stop it first.")
+        raise CommandError(f"the service at {url} is running. Stop it first.")
     if not args.yes:
         if not sys.stdin.isatty():
-            raise CommandError("this is no terminal: confirm with --yes.")
+            raise CommandError("standard input is not a terminal, so confirm with --yes.")
         if input("Remove all of it for good? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was removed")
             return 1
-    for path, _ in found:
+    for path, _ in remaining:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         print(f"removed {path}")
     print(f"The program itself: {program_removal()}")
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def installed_plugins() -> list[str]:
-    """Return the agents that have our plugin."""
+    """Return the agents in which the plugin is installed."""
     return [name for name, host in HOSTS.items() if host.is_installed(data_dir().absolute())]
 
 
-def left_files() -> Iterator[tuple[Path, str]]:
-    """Yield each path that is there, and what it is."""
+def remaining_files() -> Iterator[tuple[Path, str]]:
+    """Yield each existing path with a description."""
     data, config = data_dir(), config_file()
     if data.is_dir():
         size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) / 2**20
@@ -77,7 +77,7 @@ def left_files() -> Iterator[tuple[Path, str]]:
 
 
 def program_removal() -> str:
-    """Return the command that removes the program, as it seems to have been installed."""
+    """Return the command that removes the program, by the way it seems to have been installed."""
     place = Path(sys.prefix).parts
     if "tools" in place and "uv" in place:
         return "uv tool uninstall contextrender"
@@ -87,7 +87,7 @@ def program_removal() -> str:
 
 
 def _running() -> str | None:
-    """Return the address of a service that runs over the data folder."""
+    """Return the address of the running service of the data folder; None if none is running."""
     try:
         url = stored_credentials(data_dir()).url
     except NoCredentials:

@@ -1,4 +1,4 @@
-"""Manage users and their tokens. Changes apply at once, also to running servers."""
+"""Manage users and their tokens. Changes apply at once, even to running servers."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender user`."""
+    """Add the options of `contextrender user`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     add = _action(actions, "add", "add a user and print a token")
     add.add_argument(
@@ -18,24 +18,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     token = _action(actions, "token", "print a new token")
     token.add_argument("--revoke", action="store_true", help="revoke all tokens; print none")
-    for makes in (add, token):
-        makes.add_argument(
+    for action_parser in (add, token):
+        action_parser.add_argument(
             "--days",
             type=int,
             metavar="N",
             help="days until the token expires (CONTEXTRENDER_TOKEN_DAYS)",
         )
-    _action(actions, "password", "change a user's password to a line from stdin; revokes tokens")
-    remove = _action(actions, "remove", "remove a user and the sessions")
+    _action(actions, "password", "set a user's password from stdin, and revoke the user's tokens")
+    remove = _action(actions, "remove", "remove a user and delete the user's sessions")
     remove.add_argument(
-        "--delete-sessions", action="store_true", required=True, help="say that you mean it"
+        "--delete-sessions",
+        action="store_true",
+        required=True,
+        help="required: confirm that the user's sessions are deleted",
     )
     _action(actions, "root", "print the id of a user's root, for `jac enter -r`")
-    _action(actions, "list", "list the users", named=False)
+    _action(actions, "list", "list the users", has_name=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does it, and prints what the action is for."""
+    """Run the action and print its result."""
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
@@ -43,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     with closing(Runtime(app_dir(), data)) as runtime:
         accounts = Accounts(runtime, data)
         if args.action == "add":
-            password = _line() if args.password_stdin else None
+            password = _read_line() if args.password_stdin else None
             print(accounts.token(accounts.add(args.name, password), _days(args.days)))
         elif args.action == "token" and args.revoke:
             accounts.revoke(accounts.user_named(args.name))
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.action == "root":
             print(accounts.user_named(args.name).root)
         elif args.action == "password":
-            accounts.set_password(args.name, _line())
+            accounts.set_password(args.name, _read_line())
         elif args.action == "remove":
             count = accounts.remove(args.name)
             print(f"Removed '{args.name}'; sessions deleted: {count}.")
@@ -62,19 +65,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _action(actions: argparse._SubParsersAction, name: str, what: str, *, named: bool = True):  # type: ignore[no-untyped-def, type-arg]
-    parser = actions.add_parser(name, help=what, description=what)
-    if named:
+def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_name: bool = True):  # type: ignore[no-untyped-def, type-arg]
+    parser = actions.add_parser(name, help=text, description=text)
+    if has_name:
         parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help=f"the server's data folder ({data_dir()})"
+    )
     return parser
 
 
-def _line() -> str:
+def _read_line() -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
 def _days(days: int | None) -> int | None:
     if days is not None and not 1 <= days <= 3650:
-        raise CommandError("--days is a number from 1 to 3650.")
+        raise CommandError("--days must be a number from 1 to 3650.")
     return days

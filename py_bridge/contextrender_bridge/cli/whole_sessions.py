@@ -1,4 +1,4 @@
-"""Commands for whole sessions: export, import, delete."""
+"""The commands `export`, `import` and `delete`, which work on whole sessions."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError, Conflict
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service
+from contextrender_bridge.cli.inspect.common import ServiceClient
 from contextrender_bridge.printing import as_json_text
 
 
 class Export:
-    """Write a whole session to a file of JSON, to keep it or to import it elsewhere."""
+    """Write a session to a JSON file, to keep it or to import it elsewhere."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender export`."""
+        """Add the options of `contextrender export`."""
         parser.add_argument("session", metavar="SESSION")
         parser.add_argument("file", nargs="?", metavar="FILE", help="output file (standard output)")
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Write the export; an existing file is not replaced."""
+        """Write the export. Raise CommandError if the file exists."""
         if args.file is not None and Path(args.file).exists():
-            raise CommandError(f"{args.file} is there already: remove it, or name another file.")
-        with Service() as service:
-            told = service.ask("export_session", session=args.session)
+            raise CommandError(f"{args.file} already exists; remove it, or name another file.")
+        with ServiceClient() as service:
+            export = service.ask("export_session", session=args.session)
         if args.file is None:
-            sys.stdout.write(as_json_text(told) + "\n")
+            sys.stdout.write(as_json_text(export) + "\n")
             return 0
         try:
             with Path(args.file).open("x", encoding="utf-8") as file:
-                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+                file.write(json.dumps(export, ensure_ascii=False) + "\n")
         except OSError as error:
             raise CommandError(f"{args.file} cannot be written: {error.strerror}.") from None
-        print(
-            f"{args.session} is in {args.file}; `contextrender import {args.file}` makes it again"
-        )
+        print(f"wrote {args.session} to {args.file}; `contextrender import {args.file}` imports it")
         return 0
 
 
@@ -48,7 +46,7 @@ class Import:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender import`."""
+        """Add the options of `contextrender import`."""
         parser.add_argument("files", nargs="+", metavar="FILE", help="`-` is standard input")
         parser.add_argument(
             "--as", dest="name", metavar="SESSION", help="name of the session, for one file"
@@ -56,18 +54,18 @@ class Import:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Import one file after the other; the first that cannot be read or is refused ends it."""
+        """Import the files in order. Stop at the first that cannot be read or is refused."""
         if args.name and len(args.files) > 1:
-            raise CommandError("--as names one session: give one file.")
-        with Service() as service:
+            raise CommandError("--as names one session, so it takes only one FILE.")
+        with ServiceClient() as service:
             for file in args.files:
                 try:
-                    made = service.ask("import_session", data=_read(file), session=args.name)
+                    imported = service.ask("import_session", data=_read(file), session=args.name)
                 except Conflict as conflict:
                     raise CommandError(
-                        f"{conflict.message.rstrip('.')}: --as NAME gives it another name."
+                        f"{conflict.message.rstrip('.')}. Use --as NAME to give it another name."
                     ) from None
-                print(f"imported {made['session']}: {made['recorded']} messages")
+                print(f"imported {imported['session']}: {imported['recorded']} messages")
         return 0
 
 
@@ -76,21 +74,21 @@ class Delete:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """The options of `contextrender delete`."""
+        """Add the options of `contextrender delete`."""
         parser.add_argument("sessions", nargs="+", metavar="SESSION")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Delete each, once that is confirmed."""
+        """Delete each session after a confirmation."""
         names = ", ".join(args.sessions)
         if not args.yes:
             if not sys.stdin.isatty():
-                raise CommandError("this is no terminal: confirm with --yes.")
+                raise CommandError("standard input is not a terminal, so confirm with --yes.")
             if input(f"Delete {names} for good? [y/N] ").strip().lower() not in ("y", "yes"):
                 print("nothing was deleted")
                 return 1
-        with Service() as service:
+        with ServiceClient() as service:
             for session in args.sessions:
                 service.ask("delete_session", session=session)
                 print(f"deleted {session}")

@@ -2,7 +2,7 @@
 
 import pytest
 from contextrender_bridge.base.prices import price_from
-from contextrender_bridge.cli.inspect.tools import advice, summed
+from contextrender_bridge.cli.inspect.tools import advice, sum_tools
 from contextrender_bridge.engine.replay.tool_costs import tool_costs
 
 PRICE = price_from({"input": 2, "cached": 0.2, "written": 2.5, "output": 8})
@@ -34,12 +34,12 @@ def test_what_floods_and_what_is_never_called_is_said() -> None:
     bash = dict(zip(fields, ("bash", 3, 20_000, 1, 100, 15_000, 9_000), strict=True)) | rest
     idle = dict(zip(fields, ("idle", 0, 0, 0, 300, 0, 0), strict=True)) | rest
     small = bash | {"largest": 10, "unused_tokens": 0}
-    told = summed([view("one", bash, idle), view("two", small)])
+    told = sum_tools([view("one", bash, idle), view("two", small)])
     assert told["sessions"] == 2 and told["tools"][0]["tokens"] == 40_000
     flood, never = advice(told)
     assert "bash floods: 15.0K of its 40.0K tokens were never used, about $0.75" in flood
     assert "contextrender show one --turn 7" in flood
     assert never.startswith("Never called: idle; their declarations are 300 tokens")
-    assert advice(summed([view("two", small)])) == [
+    assert advice(sum_tools([view("two", small)])) == [
         "No tool floods, and every declared one was called."
     ]

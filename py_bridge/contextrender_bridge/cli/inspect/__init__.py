@@ -1,1 +1,1 @@
-"""Sessions in the terminal: `contextrender sessions`, `show`, `explain` and `graph`."""
+"""Commands that show sessions in the terminal, such as `contextrender sessions` and `show`."""

@@ -1,4 +1,6 @@
-"""Explain a model call: every result's age, c, s, U, tokens, and why it was shown or not."""
+"""Explain a model call: each result's age, reuse (c), relevance (s), usefulness (U), tokens, and
+why it was shown or not.
+"""
 
 from __future__ import annotations
 
@@ -10,89 +12,93 @@ from rich.text import Text
 from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import (
-    Service,
-    add_session,
-    plain,
-    present,
-    room,
-    table_of,
+from contextrender_bridge.cli.inspect.common import (
+    ServiceClient,
+    add_session_options,
+    agent_text,
+    new_table,
+    print_view,
+    room_note,
 )
 from contextrender_bridge.printing import add_json
 
-ROWS = 200
-WIDE = 120
-"""Columns from which there is room for s, U and the score beside whole names and the reasons."""
+DEFAULT_ROWS = 200
+WIDE_COLUMNS = 120
+"""The width in characters from which s, U and the score fit beside the names and the reasons."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender explain`."""
-    add_session(parser)
+    """Add the options of `contextrender explain`."""
+    add_session_options(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="which model call (the next one)")
     parser.add_argument(
         "--budget",
         type=lambda text: checked(as_budget, text, "--budget"),
         metavar="N",
-        help="instead of the call's own",
+        help="use this budget instead of the call's",
     )
-    parser.add_argument("--policy", metavar="NAME", help="instead of the call's own")
+    parser.add_argument("--policy", metavar="NAME", help="use this policy instead of the call's")
     parser.add_argument(
-        "--rows", type=int, metavar="N", help=f"most results to show ({ROWS}; 0: all)"
+        "--rows", type=int, metavar="N", help=f"show at most N results ({DEFAULT_ROWS}; 0: all)"
     )
-    parser.add_argument("--uses", action="store_true", help="list the uses counted in c")
+    parser.add_argument("--uses", action="store_true", help="list the uses counted in c (reuse)")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    with Service() as service:
-        asked: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
+    with ServiceClient() as service:
+        fields: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
         if args.rows is not None or not args.json:
-            rows = ROWS if args.rows is None else args.rows or None
-            asked |= {"sort": "order", "rows": rows}
-        view = service.ask("explain", session=args.session, branch=args.branch, **asked)
-    return present(args, view, lambda view: draw(view, args))
+            rows = DEFAULT_ROWS if args.rows is None else args.rows or None
+            fields |= {"sort": "order", "rows": rows}
+        view = service.ask("explain", session=args.session, branch=args.branch, **fields)
+    return print_view(args, view, lambda view: draw(view, args))
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
-    """The results, those taken first and in that order, then the others, newest first."""
+    """Return a table of the results: the selected ones in order, then the others, newest first."""
     head = Text.assemble(
-        plain(args.session, "bold"),
+        agent_text(args.session, "bold"),
         f"  turn {view['turn']}: {view['tokens_after']} of {view['budget']} tokens"
         f" ({view['tokens_before']} in all, {view['text_tokens']} of text), {view['policy']}",
     )
-    wide = Console().width >= WIDE
-    numbers = ("relevance", "usefulness", "score") if wide else ()
-    heads = ("#", "tool", "age", "c", *("s", "U", "score") * wide, "tokens", "taken")
-    table = table_of(*heads, left=("tool",))
+    is_wide = Console().width >= WIDE_COLUMNS
+    numbers = ("relevance", "usefulness", "score") if is_wide else ()
+    heads = ("#", "tool", "age", "c", *("s", "U", "score") * is_wide, "tokens", "taken")
+    table = new_table(*heads, text_columns=("tool",))
     table.add_column("", ratio=1)
     for row in view["results"]:
         table.add_row(
             str(row["position"]),
-            plain(row["name"]),
+            agent_text(row["name"]),
             str(row["age"]),
             f"{row['reuse']:.2f}",
             *(_number(row[name]) for name in numbers),
             str(row["tokens"]),
             "" if row["order"] is None else str(row["order"]),
-            _why(row),
+            _reason(row),
             style="dim" if row["display"] == "omitted" else "",
         )
         if args.uses:
             for use in row["uses"]:
-                values = ", ".join(f"{one['value']} (1/{one['results']})" for one in use["values"])
-                said = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
-                table.add_row(*[""] * (6 + len(numbers)), plain(said, "cyan"))
-    more = view["count"] - len(view["results"])
-    rest = [Text(f"{more:,} more; --rows 0 shows all", "dim")] if more else []
-    return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table, *rest)
+                values = ", ".join(
+                    f"{value['value']} (1/{value['results']})" for value in use["values"]
+                )
+                line = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
+                table.add_row(*[""] * (6 + len(numbers)), agent_text(line, "cyan"))
+    hidden_count = view["count"] - len(view["results"])
+    footer = [Text(f"{hidden_count:,} more; --rows 0 shows all", "dim")] if hidden_count else []
+    return Group(
+        head, *(agent_text(warning, "yellow") for warning in view["warnings"]), table, *footer
+    )
 
 
-def _why(row: Json) -> Text:
-    said = [row["display"]] if row["display"] not in ("complete", "omitted") else []
+def _reason(row: Json) -> Text:
+    parts = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
-        said.append(row["reason"] + room(row))
-    return plain("; ".join(said))
+        parts.append(row["reason"] + room_note(row))
+    return agent_text("; ".join(parts))
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Draw which operations used which results, for Graphviz."""
+"""Print a graph, for Graphviz, of which operations used which results."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterator
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, add_session
+from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_options
 from contextrender_bridge.printing import add_json, print_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender graph`."""
-    add_session(parser)
+    """Add the options of `contextrender graph`."""
+    add_session_options(parser)
     parser.add_argument("--tool", metavar="NAME", help="only results of this tool")
-    parser.add_argument("--turn", type=int, metavar="N", help="as it was before this turn")
+    parser.add_argument("--turn", type=int, metavar="N", help="only what happened before this turn")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the drawing, or the report itself."""
-    with Service() as service:
+    """Print the graph, or the reply as JSON."""
+    with ServiceClient() as service:
         view = service.ask("reuse_graph", session=args.session, branch=args.branch, turn=args.turn)
-    view = _only(view, args.tool)
+    view = _only_tool(view, args.tool)
     if args.json:
         return print_json(view)
     sys.stdout.write(as_dot(view))
@@ -32,13 +32,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_dot(view: Json) -> str:
-    """Time runs to the right, an edge is as wide as its number of values."""
+    """Return the graph in Graphviz' language. Wider edges stand for more values."""
     lines = ["digraph reuse {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
-    for number, label in _results(view):
+    for number, label in _used_results(view):
         lines.append(f"  r{number} [shape=box, style=rounded, label={_quoted(label)}];")
-    for one in view["operations"]:
-        label = f"turn {one['turn']}: {printable(one['name'], 40) or 'text'}"
-        lines.append(f"  o{one['event']} [shape=plaintext, label={_quoted(label)}];")
+    for operation in view["operations"]:
+        label = f"turn {operation['turn']}: {printable(operation['name'], 40) or 'text'}"
+        lines.append(f"  o{operation['event']} [shape=plaintext, label={_quoted(label)}];")
     for edge in view["edges"]:
         width = min(6.0, 0.5 + edge["count"] ** 0.5)
         arrow = f"r{edge['result']} -> o{edge['operation']}"
@@ -48,34 +48,36 @@ def as_dot(view: Json) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _results(view: Json) -> Iterator[tuple[int, str]]:
-    """Number and label of every result that was drawn on."""
+def _used_results(view: Json) -> Iterator[tuple[int, str]]:
+    """Yield the number and the label of each result that was used."""
     results = view["results"]
     for number in sorted({edge["result"] for edge in view["edges"]}):
         name = results["tools"][results["names"][number]]
-        told = f"turn {results['turns'][number]}, {results['tokens'][number]} tokens"
-        yield number, f"#{results['positions'][number]} {printable(name, 40)} ({told})"
+        details = f"turn {results['turns'][number]}, {results['tokens'][number]} tokens"
+        yield number, f"#{results['positions'][number]} {printable(name, 40)} ({details})"
 
 
 def _values(edge: Json) -> str:
-    first = ", ".join(printable(value, 40) for value in edge["values"][:2])
-    more = edge["count"] - min(2, len(edge["values"]))
-    return f"{first} +{more}" if more else first
+    shown_values = ", ".join(printable(value, 40) for value in edge["values"][:2])
+    hidden_count = edge["count"] - min(2, len(edge["values"]))
+    return f"{shown_values} +{hidden_count}" if hidden_count else shown_values
 
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _only(view: Json, tool: str | None) -> Json:
-    """The view without results of other tools. Raises CommandError for one that is not there."""
+def _only_tool(view: Json, tool: str | None) -> Json:
+    """Return the view with only one tool's results. Raise CommandError if it has no result."""
     if tool is None:
         return view
     results = view["results"]
     if tool not in results["tools"]:
-        known = ", ".join(sorted(results["tools"])) or "none"
-        raise CommandError(f"no result is of the tool {tool!r}; the tools are {known}.")
+        tools = ", ".join(sorted(results["tools"])) or "none"
+        raise CommandError(f"the tool {tool!r} has no result; the tools with results are {tools}.")
     edges = [e for e in view["edges"] if results["tools"][results["names"][e["result"]]] == tool]
-    used = {edge["operation"] for edge in edges}
-    operations = [one for one in view["operations"] if one["event"] in used]
+    used_operations = {edge["operation"] for edge in edges}
+    operations = [
+        operation for operation in view["operations"] if operation["event"] in used_operations
+    ]
     return {**view, "edges": edges, "operations": operations}

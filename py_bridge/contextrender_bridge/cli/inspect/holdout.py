@@ -1,4 +1,4 @@
-"""Compare sessions sent whole (`--holdout`) with sessions that were shortened."""
+"""Compare sessions sent with the full history (`--holdout`) with sessions that were rendered."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, present, table_of
+from contextrender_bridge.cli.inspect.common import ServiceClient, new_table, print_view
 from contextrender_bridge.printing import add_json
 
-NAMES = {
+MEASURE_LABELS = {
     "calls": "model calls",
-    "length": "history's tokens, a call",
+    "length": "history tokens per call",
     "prompt": "prompt tokens",
-    "fresh": "  not from the cache",
-    "cached": "  from the cache",
+    "fresh": "  uncached",
+    "cached": "  cache read",
     "output": "output tokens",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender holdout`."""
+    """Add the options of `contextrender holdout`."""
     parser.add_argument(
         "--limit",
         type=int,
         default=2000,
         metavar="N",
-        help="how many of the newest sessions (%(default)s)",
+        help="compare the N newest sessions (%(default)s)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
-    with Service() as service:
-        return present(args, service.ask("holdout_report", limit=args.limit), draw)
+    with ServiceClient() as service:
+        return print_view(args, service.ask("holdout_report", limit=args.limit), draw)
 
 
-def draw(found: Json) -> RenderableType:
-    """The sentence, and the means of both groups."""
-    first = "a session, as billed"
-    heads = (f"rendered ({found['rendered']})", f"whole ({found['holdout']})", "ratio", "95%")
-    table = table_of(first, *heads, left=(first,))
-    for row in found["measures"]:
+def draw(report: Json) -> RenderableType:
+    """Return the summary and a table with the means of both groups."""
+    title = "mean per session"
+    heads = (f"rendered ({report['rendered']})", f"full ({report['holdout']})", "ratio", "95%")
+    table = new_table(title, *heads, text_columns=(title,))
+    for row in report["measures"]:
         span = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
         means = [f"{row[name]:,.1f}" for name in ("rendered", "holdout")]
-        table.add_row(NAMES[row["measure"]], *means, ratio, span)
+        table.add_row(MEASURE_LABELS[row["measure"]], *means, ratio, span)
     without_usage = (
-        f"{found['sessions_without_usage']} sessions have no usage, or were only observed."
+        f"{report['sessions_without_usage']} sessions have no usage, or were only observed."
     )
-    return Group(Text(found["summary"]), table, Text(without_usage, "dim"))
+    return Group(Text(report["summary"]), table, Text(without_usage, "dim"))

@@ -6,38 +6,40 @@ import argparse
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, add_session
+from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_options
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.printing import add_json, print_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender recall`."""
-    add_session(parser)
+    """Add the options of `contextrender recall`."""
+    add_session_options(parser)
     parser.add_argument(
         "position", nargs="*", type=int, metavar="POSITION", help="position of a result"
     )
-    parser.add_argument("--query", metavar="TEXT", help="words or values to look for")
-    parser.add_argument("--limit", type=int, metavar="N", help="with --query, how many (5)")
+    parser.add_argument("--query", metavar="TEXT", help="words or values to search for")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="with --query: at most N results (5)"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results, each below a line that names it."""
+    """Print each result after a line that names it."""
     if bool(args.position) == bool(args.query):
-        raise CommandError("name either positions of results or a --query.", 2)
+        raise CommandError("give either the positions of results or a --query.", 2)
     fields = {
         "results": args.position or None,
         "query": args.query,
         "limit": (args.limit or 5) if args.query else None,
     }
-    with Service() as service:
+    with ServiceClient() as service:
         view = service.ask("recall", session=args.session, branch=args.branch, **fields)
     if args.json:
         return print_json(view)
     for result in view["results"]:
         print(_head(result))
-        print(_text(result))
+        print(_printable_text(result))
     return 0
 
 
@@ -46,7 +48,7 @@ def _head(result: Json) -> str:
     return f"#{result['position']} {called} ({result['tokens']} tokens)"
 
 
-def _text(result: Json) -> str:
-    """The complete result, without what a terminal would act on."""
+def _printable_text(result: Json) -> str:
+    """Return the complete text of a result, without control characters."""
     text = plain_text(result["message"].get("content"))
     return "".join(char if char.isprintable() or char in "\n\t" else "·" for char in text)

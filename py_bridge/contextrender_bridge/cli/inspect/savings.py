@@ -1,4 +1,4 @@
-"""Show what all sessions saved, as counted when their calls were made."""
+"""Show the tokens and dollars that all sessions saved, as counted when their calls were made."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import (
-    Service,
-    fitted,
+from contextrender_bridge.cli.inspect.common import (
+    ServiceClient,
+    agent_text,
+    fit_table,
     headline_share,
-    plain,
-    present,
-    thousands,
+    print_view,
+    short_count,
 )
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
-HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "all values")
+HEADS = (
+    "calls",
+    "full",
+    "sent",
+    "saved",
+    "cost",
+    "full cost",
+    "billed",
+    "full billed",
+    "all values",
+)
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
 GROUPS = ("day", "model", "client", "policy", "delivery")
-SUMMED = (
+SUMMED_COUNTS = (
     "calls",
     "full",
     "full_capped",
@@ -37,131 +47,131 @@ SUMMED = (
     "steps_with_misses",
     "calls_with_usage",
 )
-MONEY = ("cost", "full_cost", "usage_cost", "full_usage_cost")
+SUMMED_COSTS = ("cost", "full_cost", "usage_cost", "full_usage_cost")
 TERMS = {
     "full": "prompt tokens with the full history, at most the model's window, with system prompt "
     "and tools as the provider counted them",
-    "sent": "those that were sent",
-    "cost": "dollars at your own or list prices; what the call before had sent counts as cached",
-    "billed": "the same by the provider's own counts",
-    "whole": "an estimate of the same with the full history",
-    "all values": "of the steps, the answers that used an earlier result, the share that had every "
-    "value they used",
+    "sent": "prompt tokens that were sent",
+    "cost": "dollars at your own or list prices; the previous call's prompt counts as cached",
+    "billed": "dollars by the provider's token counts",
+    "full billed": "an estimate of those dollars with the full history",
+    "all values": "share of the steps (answers that used an earlier result) that had every value "
+    "they used",
 }
-"""The columns that need an explanation."""
+"""Explanations of some columns."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender savings`."""
+    """Add the options of `contextrender savings`."""
     parser.add_argument(
         "--by",
-        type=names_of,
+        type=group_columns,
         default=["day"],
         metavar="NAMES",
-        help=f"one line for each of {', '.join(GROUPS)} (day, in UTC), or of several: day,model",
+        help=f"one line for each {', '.join(GROUPS)} (day, in UTC), or combination: day,model",
     )
     parser.add_argument(
         "--since",
         default="",
         metavar="DAY",
-        help="first day (UTC): 2026-01-31 or yesterday (all)",
+        help="first day in UTC: 2026-01-31, today or yesterday (all days)",
     )
     parser.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="PRICE",
-        help=f"your own, as {PRICE_EXAMPLE}",
+        help=f"your own price, as {PRICE_EXAMPLE}",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table. A service elsewhere takes this user's own prices."""
-    since = day_of(args.since)
+    """Print the table. The prices of this machine's settings apply to a remote service, too."""
+    since = as_day(args.since)
     prices = [text for text in (current_settings().prices, *args.price) if text]
-    with Service() as service:
+    with ServiceClient() as service:
         view = service.ask("total_savings", since=since, prices=prices)
-    return present(args, view, lambda view: draw(view, args.by))
+    return print_view(args, view, lambda view: draw(view, args.by))
 
 
-def names_of(text: str) -> list[str]:
-    """What lines are told apart by. Raises ArgumentTypeError."""
+def group_columns(text: str) -> list[str]:
+    """Return the columns that rows are grouped by. Raise ArgumentTypeError for an unknown one."""
     names = [name.strip() for name in text.split(",")]
     if not set(names) <= set(GROUPS):
-        raise argparse.ArgumentTypeError(f"takes {', '.join(GROUPS)}, with commas between")
+        raise argparse.ArgumentTypeError(f"must be one or several of {', '.join(GROUPS)}")
     return names
 
 
-def day_of(text: str) -> str:
-    """A day of the calendar (UTC) as the service has it. Raises CommandError."""
+def as_day(text: str) -> str:
+    """Return a day (UTC) in ISO format; empty for an empty text. Raise CommandError."""
     today = date(*time.gmtime()[:3])
-    named = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
-    if text in named:
-        return named[text]
+    days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
+    if text in days:
+        return days[text]
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         raise CommandError(
-            f"--since takes a day as 2026-01-31, today or yesterday, not {text!r:.40}.", 2
+            f"--since must be a day such as 2026-01-31, today or yesterday, not {text!r:.40}.", 2
         ) from None
 
 
-def grouped(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
-    """Add up rows by the columns `by`.
+def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
+    """Return the sums of the rows, grouped by the columns `by`.
 
-    `calls_without_price` counts calls of models without a price; the dollars are of the others.
+    `calls_without_price` counts calls of models without a price; the dollars are of other calls.
     """
-    found: dict[str, Json] = {}
+    totals: dict[str, Json] = {}
     for row in rows:
-        nothing = dict.fromkeys((*SUMMED, *MONEY, "calls_without_price"), 0)
-        total = found.setdefault(" ".join(str(row[name]) or "–" for name in by), nothing)
-        for name in SUMMED:
+        zeros = dict.fromkeys((*SUMMED_COUNTS, *SUMMED_COSTS, "calls_without_price"), 0)
+        total = totals.setdefault(" ".join(str(row[name]) or "–" for name in by), zeros)
+        for name in SUMMED_COUNTS:
             total[name] += row[name]
-        for name in MONEY:
+        for name in SUMMED_COSTS:
             total[name] += row[name] or 0
         if row["cost"] is None:
             total["calls_without_price"] += row["calls"]
-    return found
+    return totals
 
 
 def draw(view: Json, by: Sequence[str]) -> RenderableType:
-    """The table by some of `GROUPS`, a loss in red."""
+    """Return the table, grouped by some of `GROUPS`. Losses are red."""
     if not view["rows"]:
         return Text("no call has been counted yet")
-    everything = grouped([{**row, "all": "all"} for row in view["rows"]], ["all"])
-    lines = [*grouped(view["rows"], by).items(), *everything.items()]
+    overall = group_rows([{**row, "all": "all"} for row in view["rows"]], ["all"])
+    lines = [*group_rows(view["rows"], by).items(), *overall.items()]
     heads = (", ".join("day (UTC)" if name == "day" else name for name in by), *HEADS)
-    table = fitted(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
-    told = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
-    if unpriced := sum(total["calls_without_price"] for total in everything.values()):
-        told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
-    for model, other in {row["model"]: row["price_source"] for row in view["rows"]}.items():
-        told += f"{model} is priced as {other}. " if other else ""
+    table = fit_table(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
+    notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
+    if without_price := sum(total["calls_without_price"] for total in overall.values()):
+        notes += f"{without_price:,} calls are of models without a price: `contextrender price`. "
+    for model, source in {row["model"]: row["price_source"] for row in view["rows"]}.items():
+        notes += f"{model} is priced as {source}. " if source else ""
     printed = {str(column.header) for column in table.columns}
     terms = "; ".join(f"{head}: {term}" for head, term in TERMS.items() if head in printed)
-    return Group(table, Text(""), Text(f"{told}{terms}.", "dim"))
+    return Group(table, Text(""), Text(f"{notes}{terms}.", "dim"))
 
 
 def _line(name: str, total: Json) -> list[Text]:
-    saved = total["full_capped"] - total["prompt"]
-    share = saved / total["full_capped"] if total["full_capped"] else 0.0
-    priced = total["calls_without_price"] < total["calls"]
-    billed = priced and total["calls_with_usage"]
+    saved_tokens = total["full_capped"] - total["prompt"]
+    share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
+    has_price = total["calls_without_price"] < total["calls"]
+    has_usage = has_price and total["calls_with_usage"]
     return [
-        plain(name, "bold"),
+        agent_text(name, "bold"),
         Text(f"{total['calls']:,}"),
-        Text(thousands(total["full_capped"])),
-        Text(thousands(total["prompt"])),
-        Text(f"{share:.0%}", "red" if saved < 0 else ""),
-        _dollars(total["cost"], total["full_cost"]) if priced else Text("–"),
-        _dollars(total["full_cost"]) if priced else Text("–"),
-        _dollars(total["usage_cost"], total["full_usage_cost"]) if billed else Text("–"),
-        _dollars(total["full_usage_cost"]) if billed else Text("–"),
+        Text(short_count(total["full_capped"])),
+        Text(short_count(total["prompt"])),
+        Text(f"{share:.0%}", "red" if saved_tokens < 0 else ""),
+        _dollars(total["cost"], total["full_cost"]) if has_price else Text("–"),
+        _dollars(total["full_cost"]) if has_price else Text("–"),
+        _dollars(total["usage_cost"], total["full_usage_cost"]) if has_usage else Text("–"),
+        _dollars(total["full_usage_cost"]) if has_usage else Text("–"),
         Text(headline_share(total)),
     ]
 
 
 def _dollars(cost: float, full: float | None = None) -> Text:
-    """Red where it is more than the whole history would have cost."""
+    """Return a cost, in red if it is more than the full history would have cost."""
     return Text(f"${cost:,.2f}", "red" if full is not None and cost > full else "")

@@ -9,90 +9,98 @@ from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, plain, present, table_of
+from contextrender_bridge.cli.inspect.common import ServiceClient, agent_text, new_table, print_view
 from contextrender_bridge.printing import add_json
 
-MOST_AT_ONCE = 100
-BEFORE = 30
+PAGE_SIZE = 100
+CONTEXT_CHARS = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender search`."""
+    """Add the options of `contextrender search`."""
     parser.add_argument(
-        "text", nargs="?", default="", metavar="TEXT", help="text to find; case does not matter"
+        "text", nargs="?", default="", metavar="TEXT", help="text to find, in any letter case"
     )
     parser.add_argument("--session", metavar="SESSION", help="only this session (all)")
     parser.add_argument(
         "--tool", default="", metavar="NAME", help="only calls and results of this tool"
     )
     parser.add_argument("--errors", action="store_true", help="only results of failed calls")
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="show at most N matches (%(default)s)"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is found, newest first."""
+    """Print the matches, newest first."""
     if not (args.text or args.tool or args.errors):
         raise CommandError("give a TEXT, a --tool or --errors.", 2)
     if args.limit < 1:
-        raise CommandError("--limit is at least 1.", 2)
-    with Service() as service:
-        return present(args, look(service, args), draw)
+        raise CommandError("--limit must be at least 1.", 2)
+    with ServiceClient() as service:
+        return print_view(args, find_matches(service, args), draw)
 
 
-def look(service: Service, args: argparse.Namespace) -> Json:
-    """The newest matches, of as many pages as that takes; `next` says that there may be more."""
-    whole: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
-    while whole["next"] is not None and len(whole["matches"]) < args.limit:
+def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
+    """Return the newest matches, up to --limit. `next` is None if there are no more pages."""
+    result: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
+    while result["next"] is not None and len(result["matches"]) < args.limit:
         page = service.ask(
             "search",
             query=args.text,
             session=args.session,
             tool=args.tool,
             errors=args.errors,
-            limit=min(args.limit - len(whole["matches"]), MOST_AT_ONCE),
-            cursor=whole["next"],
+            limit=min(args.limit - len(result["matches"]), PAGE_SIZE),
+            cursor=result["next"],
         )
         for name in ("matches", "sessions", "events"):
-            whole[name] += page[name]
-        whole["next"] = page["next"]
-    return whole
+            result[name] += page[name]
+        result["next"] = page["next"]
+    return result
 
 
 def draw(view: Json) -> RenderableType:
-    """A line for each place."""
-    table = table_of()
+    """Return a table with a row for each match."""
+    table = new_table()
     table.add_column("session", overflow="fold", ratio=1)
     for name in ("branch", "turn", "message"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what", overflow="fold", ratio=1)
+    table.add_column("kind", overflow="fold", ratio=1)
     table.add_column("text", overflow="fold", ratio=3)
-    for one in view["matches"]:
+    for match in view["matches"]:
         table.add_row(
-            plain(one["session"], "bold", 60),
-            str(one["branch"]),
-            str(one["turn"]),
-            f"#{one['position']}",
-            plain(f"{one['kind']} {one['name']}".strip(), "red" if one["failed"] else "", 60),
-            _text(one),
+            agent_text(match["session"], "bold", 60),
+            str(match["branch"]),
+            str(match["turn"]),
+            f"#{match['position']}",
+            agent_text(
+                f"{match['kind']} {match['name']}".strip(), "red" if match["failed"] else "", 60
+            ),
+            _text(match),
         )
-    told = f"{view['events']:,} messages, calls and results searched"
+    searched = f"{view['events']:,} messages, calls and results searched"
     if view["next"] is not None:
-        told += "; --limit searches further back"
-    return Group(table, Text(told, "dim")) if view["matches"] else Text(f"nothing found: {told}")
+        searched += "; --limit searches further back"
+    return (
+        Group(table, Text(searched, "dim"))
+        if view["matches"]
+        else Text(f"nothing found: {searched}")
+    )
 
 
-def _text(one: Json) -> Text:
-    more = f" (and {one['count'] - 1} more)" if one["count"] > 1 else ""
+def _text(match: Json) -> Text:
+    more_note = f" (and {match['count'] - 1} more)" if match["count"] > 1 else ""
     return Text.assemble(
-        _part(one["text_before"][-BEFORE:]),
-        _part(one["match"], "bold"),
-        _part(one["text_after"]),
-        Text(more, "dim"),
+        _part(match["text_before"][-CONTEXT_CHARS:]),
+        _part(match["match"], "bold"),
+        _part(match["text_after"]),
+        Text(more_note, "dim"),
     )
 
 
 def _part(text: str, style: str = "") -> Text:
-    """A part of a line, with the white space at its ends as one space."""
+    """Return a part of a line. White space at its ends becomes one space."""
     ends = (" " if text[:1].isspace() else "", " " if text[-1:].isspace() else "")
-    return Text.assemble(ends[0], plain(text, style), ends[1] if text.strip() else "")
+    return Text.assemble(ends[0], agent_text(text, style), ends[1] if text.strip() else "")

@@ -11,18 +11,18 @@ from rich.text import Text
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import (
-    Service,
-    fitted,
+from contextrender_bridge.cli.inspect.common import (
+    ServiceClient,
+    agent_text,
+    fit_table,
     headline_share,
-    plain,
-    present,
-    thousands,
+    print_view,
+    short_count,
 )
-from contextrender_bridge.cli.inspect.savings import day_of
+from contextrender_bridge.cli.inspect.savings import as_day
 from contextrender_bridge.printing import add_json
 
-SHORT, LONG = 8, 20
+MIN_NAME_CHARS, MAX_NAME_CHARS = 8, 20
 SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
@@ -33,88 +33,92 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender sessions`."""
+    """Add the options of `contextrender sessions`."""
     parser.add_argument(
         "--search",
         default="",
         metavar="TEXT",
-        help="only with it in a name, folder, client, model or tool",
+        help="only sessions with TEXT in the name, folder, client, model or tools",
     )
     parser.add_argument(
-        "--since", default="", metavar="DAY", help="only those active from this day on, in UTC"
+        "--since", default="", metavar="DAY", help="only sessions active since this day (UTC)"
     )
     parser.add_argument(
-        "--sort", default="", metavar="BY", help=f"{', '.join(SORTS)} (newest first)"
+        "--sort", default="", metavar="BY", help=f"one of {', '.join(SORTS)} (newest first)"
     )
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="show at most N sessions (%(default)s)"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    own = current_settings().prices
-    asked = {"query": args.search, "since": day_of(args.since), "sort": args.sort}
-    with Service() as service:
-        page = service.ask("list_sessions", limit=args.limit, prices=[own] if own else [], **asked)
-    return present(args, page, lambda page: draw(page, args.search))
+    prices = current_settings().prices
+    filters = {"query": args.search, "since": as_day(args.since), "sort": args.sort}
+    with ServiceClient() as service:
+        page = service.ask(
+            "list_sessions", limit=args.limit, prices=[prices] if prices else [], **filters
+        )
+    return print_view(args, page, lambda page: draw(page, args.search))
 
 
 def draw(page: Json, search: str) -> RenderableType:
-    """The table of the newest sessions, as much of it as there is room for."""
+    """Return a table of the sessions, with the columns that fit into the terminal."""
     if not page["sessions"]:
         return Text("no sessions" + (f" with {search!r}" if search else ""))
     names = short_names([view["session"] for view in page["sessions"]])
     rows = []
     for view, name in zip(page["sessions"], names, strict=True):
-        counted = view["totals"]
-        told = (
+        totals = view["totals"]
+        cells = (
             " · ".join(filter(None, (view["client"], view["about"]))),
             str(view["turns"]),
             str(view["results"]),
-            thousands(view["tokens"]),
-            _saved(counted),
-            _cost(counted),
-            headline_share(counted),
-            ", ".join(counted["models"]),
-            tools_of(view["tools"]),
+            short_count(view["tokens"]),
+            _saved(totals),
+            _cost(totals),
+            headline_share(totals),
+            ", ".join(totals["models"]),
+            tool_summary(view["tools"]),
             _ago(view["updated_at"]),
         )
-        rows.append([plain(name, "bold"), *map(plain, told)])
-    more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
-    return Group(fitted(HEADS, rows, WEIGHTS, Console().width), more)
+        rows.append([agent_text(name, "bold"), *map(agent_text, cells)])
+    footer = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
+    return Group(fit_table(HEADS, rows, WEIGHTS, Console().width), footer)
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Of long names the beginnings that tell them apart: commands take these as well."""
-    told = []
+    """Return the names, long ones cut to a unique beginning, which commands also accept."""
+    shortened = []
     for name in names:
-        size = SHORT
+        size = MIN_NAME_CHARS
         while size < len(name) and any(
             other != name and other.startswith(name[:size]) for other in names
         ):
             size += 1
-        told.append(name if len(name) <= LONG else name[:size])
-    return told
+        shortened.append(name if len(name) <= MAX_NAME_CHARS else name[:size])
+    return shortened
 
 
-def tools_of(called: Mapping[str, int]) -> str:
-    """The tool that a session called most often, and how many others."""
-    most = sorted(called, key=lambda name: -called[name])
-    return " +".join([*most[:1], *([str(len(most) - 1)] if most[1:] else [])])
+def tool_summary(calls_by_tool: Mapping[str, int]) -> str:
+    """Return the tool that a session called most often, and the number of its other tools."""
+    by_calls = sorted(calls_by_tool, key=lambda name: -calls_by_tool[name])
+    return " +".join([*by_calls[:1], *([str(len(by_calls) - 1)] if by_calls[1:] else [])])
 
 
-def _saved(counted: Json) -> str:
-    if not counted["calls"]:
+def _saved(totals: Json) -> str:
+    if not totals["calls"]:
         return "–"
-    saved = counted["full"] - counted["prompt"]
-    return thousands(saved) + (f" ({saved / counted['full']:.0%})" if counted["full"] else "")
+    saved = totals["full"] - totals["prompt"]
+    return short_count(saved) + (f" ({saved / totals['full']:.0%})" if totals["full"] else "")
 
 
-def _cost(counted: Json) -> str:
-    """Return the dollars of a session; `~` marks an estimate, where no provider told its usage."""
-    if counted["cost"] is None:
+def _cost(totals: Json) -> str:
+    """Return the cost of a session; `~` marks an estimate, made if no provider reported usage."""
+    if totals["cost"] is None:
         return "–"
-    return f"{'~' if counted['is_estimate'] else ''}${counted['cost']:,.2f}"
+    return f"{'~' if totals['is_estimate'] else ''}${totals['cost']:,.2f}"
 
 
 def _ago(stamp: float) -> str:

@@ -1,4 +1,4 @@
-"""Make, list or revoke read-only links to one session."""
+"""Create, list or revoke share links, which are read-only, to one session."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import Service, plain, table_of
+from contextrender_bridge.cli.inspect.common import ServiceClient, agent_text, new_table
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.printing import add_json, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender share`."""
+    """Add the options of `contextrender share`."""
     parser.add_argument("session", metavar="SESSION")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument(
         "--days", type=float, default=7.0, metavar="N", help="days until it expires (%(default)g)"
     )
-    what.add_argument("--list", action="store_true", help="list the valid links")
-    what.add_argument("--revoke", metavar="ID", help="revoke a link, or `all`")
+    actions.add_argument("--list", action="store_true", help="list the valid links")
+    actions.add_argument("--revoke", metavar="ID", help="revoke a link, or `all`")
     parser.add_argument("--label", default="", metavar="TEXT", help="a name for the link")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the new link, or those that are there."""
-    with Service() as service:
+    """Print the new link, or the existing ones."""
+    with ServiceClient() as service:
         if args.list:
-            return show(service, args, service.ask("list_links", session=args.session))
+            return print_links(service, args, service.ask("list_links", session=args.session))
         if args.revoke is not None:
             id = None if args.revoke == "all" else args.revoke
-            return show(service, args, service.ask("revoke_links", session=args.session, id=id))
+            return print_links(
+                service, args, service.ask("revoke_links", session=args.session, id=id)
+            )
         fields = {"session": args.session, "days": args.days, "label": args.label}
         link = service.ask("share_session", **fields)
     link["url"] = service.url + link["path"]
@@ -43,23 +45,23 @@ def run(args: argparse.Namespace) -> int:
         return print_json(link)
     print(link["url"])
     if urlsplit(service.url).hostname in LOOPBACK:
-        print("contextrender: only this machine reaches that address.", file=sys.stderr)
+        print("contextrender: this address works only on this machine.", file=sys.stderr)
     return 0
 
 
-def show(service: Service, args: argparse.Namespace, view: Json) -> int:
-    """Prints the links of a session."""
+def print_links(service: ServiceClient, args: argparse.Namespace, view: Json) -> int:
+    """Print the links of a session."""
     links = [{**link, "url": service.url + link["path"]} for link in view["links"]]
     if args.json:
         return print_json({**view, "links": links})
     if not links:
-        print("no links open this session")
+        print("there are no links to this session")
         return 0
-    table = table_of()
+    table = new_table()
     for name in ("id", "label", "ends", "link"):
         table.add_column(name, overflow="fold")
     for link in links:
         ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["expires_at"]))
-        table.add_row(link["id"], plain(link["label"]), ends, link["url"])
+        table.add_row(link["id"], agent_text(link["label"]), ends, link["url"])
     Console(highlight=False).print(table)
     return 0

@@ -10,85 +10,94 @@ from rich.text import Text
 
 from contextrender_bridge.base.errors import NotFound
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.inspect.asking import (
-    Service,
-    add_session,
+from contextrender_bridge.cli.inspect.common import (
+    ServiceClient,
+    add_session_options,
+    agent_text,
     headline,
-    plain,
-    present,
-    table_of,
-    thousands,
+    new_table,
+    print_view,
+    short_count,
 )
 from contextrender_bridge.printing import add_json, printable
 
-COMPLETE, REPLACED, OMITTED, USED, ELSEWHERE, MISSED = "█", "▒", "·", "●", "◦", "○"
+MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED, MARK_USED, MARK_VISIBLE, MARK_MISSED = (
+    "█",
+    "▒",
+    "·",
+    "●",
+    "◦",
+    "○",
+)
 STYLES = {
-    COMPLETE: "blue",
-    REPLACED: "yellow",
-    OMITTED: "dim",
-    USED: "bold",
-    ELSEWHERE: "dim",
-    MISSED: "bold red",
+    MARK_COMPLETE: "blue",
+    MARK_EXCERPT: "yellow",
+    MARK_OMITTED: "dim",
+    MARK_USED: "bold",
+    MARK_VISIBLE: "dim",
+    MARK_MISSED: "bold red",
 }
 WORDS = ("complete", "excerpt", "omitted", "used", "used, visible elsewhere", "missed")
-LEAST_COLUMNS = 20
-LABEL = 14
-LEAST_NAME = 20
-MESSAGES = 200
-MOST_LINES = 200
-ANSWER_CHARACTERS = 4000
+MIN_TURN_COLUMNS = 20
+LABEL_WIDTH = 14
+MIN_NAME_WIDTH = 20
+DEFAULT_MESSAGES = 200
+MAX_LINES = 200
+ANSWER_CHARS = 4000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender show`."""
-    add_session(parser)
+    """Add the options of `contextrender show`."""
+    add_session_options(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="show this model call")
     parser.add_argument(
         "--messages",
         type=int,
         metavar="N",
-        help=f"with --turn: how many of the last ({MESSAGES}; 0: all)",
+        help=f"with --turn: show the last N messages ({DEFAULT_MESSAGES}; 0: all)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the session, or one call with its answer."""
-    named = {"session": args.session, "branch": args.branch}
-    with Service() as service:
+    fields = {"session": args.session, "branch": args.branch}
+    with ServiceClient() as service:
         if args.turn is None:
             if not args.json:
-                newest = max(LEAST_COLUMNS, Console().width - LABEL)
-                named |= {"start": 1 - newest, "limit": newest}
-            view = service.pages("timeline", ("turns",), **named)
+                newest = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH)
+                fields |= {"start": 1 - newest, "limit": newest}
+            view = service.pages("timeline", ("turns",), **fields)
             totals = {} if args.json else service.totals(args.session, args.branch)
-            return present(args, view, lambda view: draw(view, args.session, totals))
+            return print_view(args, view, lambda view: draw(view, args.session, totals))
         if args.messages is not None or not args.json:
-            window = MESSAGES if args.messages is None else args.messages or None
-            named |= {"window": window, "rows": 0}
-        view = service.ask("get_call", turn=args.turn, **named)
+            window = DEFAULT_MESSAGES if args.messages is None else args.messages or None
+            fields |= {"window": window, "rows": 0}
+        view = service.ask("get_call", turn=args.turn, **fields)
         answer = None if args.json else _answer(service, view, args)
-    return present(args, view, lambda view: draw_call(view, args.session, answer))
+    return print_view(args, view, lambda view: draw_call(view, args.session, answer))
 
 
-def _answer(service: Service, view: Json, args: argparse.Namespace) -> Json | None:
+def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Json | None:
     """Return the message that answered a call; None if it is not recorded yet."""
     fields = {"session": args.session, "branch": args.branch, "position": view["history_messages"]}
     try:
-        return service.ask("read_message", characters=ANSWER_CHARACTERS, **fields)
+        return service.ask("read_message", characters=ANSWER_CHARS, **fields)
     except NotFound:
         return None
 
 
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
-    """The timeline: as many of the newest turns as the terminal is wide."""
+    """Return the timeline of the newest turns, one column each, as many as fit."""
     names = [printable(name) for name in view["results"]["tools"]]
-    wide = min(max(map(len, names), default=0), Console().width - LABEL - LEAST_COLUMNS)
-    wide = max(wide, LEAST_NAME)
-    room = max(LEAST_COLUMNS, Console().width - LABEL - wide)
-    turns = view["turns"][-room:]
+    name_width = min(
+        max(map(len, names), default=0), Console().width - LABEL_WIDTH - MIN_TURN_COLUMNS
+    )
+    name_width = max(name_width, MIN_NAME_WIDTH)
+    turn_columns = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH - name_width)
+    turns = view["turns"][-turn_columns:]
     head = Text.assemble(
-        plain(session, "bold"),
+        agent_text(session, "bold"),
         f"  {view['turn_count'] - view['awaits_answer']} turns, "
         f"{len(view['results']['positions'])} results, "
         f"{view['policy']} with {_budget(view)} tokens. {headline(totals)}",
@@ -98,43 +107,47 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
     for mark, word in zip(STYLES, WORDS, strict=True):
         legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
-    seen = _seen(view["results"], turns)
-    out = min(turns[-1]["results"], len(view["results"]["positions"])) - len(seen)
-    if out:
-        legend.append(f"\n{out:,} results that were omitted throughout are not listed", "dim")
-    lines = [_line(view["results"], turns, number, wide) for number in seen]
+    listed = _listed_results(view["results"], turns)
+    unlisted = min(turns[-1]["results"], len(view["results"]["positions"])) - len(listed)
+    if unlisted:
+        legend.append(f"\n{unlisted:,} results that were omitted throughout are not listed", "dim")
+    lines = [_line(view["results"], turns, number, name_width) for number in listed]
     return Group(head, legend, *lines)
 
 
 def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
-    """One call: its budget, and every message with what was shown of it."""
+    """Return a call's budget and its messages, each with what was shown of it."""
     call = view["explain"]
     head = Text.assemble(
-        plain(session, "bold"),
+        agent_text(session, "bold"),
         f"  turn {call['turn']} of {view['turn_count']}: {call['tokens_after']} of {call['budget']}"
         f" tokens ({call['tokens_before']} in all), {call['policy']}",
     )
-    table = table_of("#", "turn", "tokens", "", left=("",))
+    table = new_table("#", "turn", "tokens", "", text_columns=("",))
     table.add_column("message", ratio=1)
-    told = 0
+    next_position = 0
     for line in view["messages"]:
-        if line["position"] > told:
-            table.add_row("", "", "", "…", f"{line['position'] - told:,} earlier", style="dim")
-        told = line["position"] + 1
+        if line["position"] > next_position:
+            table.add_row(
+                "", "", "", "…", f"{line['position'] - next_position:,} earlier", style="dim"
+            )
+        next_position = line["position"] + 1
         calls = [call for call in line["calls"] if call["in_prompt"]]
-        shown = line["display"] if not calls else "complete"
-        said = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
+        display = line["display"] if not calls else "complete"
+        text = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
         table.add_row(
             str(line["position"]),
             str(line["turn"]),
             str(line["tokens"] + sum(call["tokens"] for call in line["calls"])),
-            Text({"complete": COMPLETE, "omitted": OMITTED}.get(shown, REPLACED)),
+            Text({"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}.get(display, MARK_EXCERPT)),
             Text.assemble(
-                plain(line["name"] or line["role"], "bold"), " ", plain(said, longest=200)
+                agent_text(line["name"] or line["role"], "bold"),
+                " ",
+                agent_text(text, max_length=200),
             ),
-            style="dim" if shown == "omitted" else "",
+            style="dim" if display == "omitted" else "",
         )
-    warnings = [plain(warning, "yellow") for warning in call["warnings"]]
+    warnings = [agent_text(warning, "yellow") for warning in call["warnings"]]
     return Group(head, *warnings, table, *(draw_answer(answer) if answer else ()))
 
 
@@ -142,58 +155,58 @@ def draw_answer(answer: Json) -> list[RenderableType]:
     """Return the answer's text and calls."""
     lines: list[RenderableType] = [Text(f"\nanswer, message {answer['position']}:", "bold")]
     if answer["text"]:
-        more = answer["length"] - len(answer["text"])
-        lines.append(plain(answer["text"]))
-        lines += [Text(f"… {more:,} more characters", "dim")] if more > 0 else []
+        hidden_count = answer["length"] - len(answer["text"])
+        lines.append(agent_text(answer["text"]))
+        lines += [Text(f"… {hidden_count:,} more characters", "dim")] if hidden_count > 0 else []
     for call in answer["calls"]:
-        name = plain(call["name"], "bold")
-        lines.append(Text.assemble(("→ ", "dim"), name, " ", plain(call["arguments"])))
+        name = agent_text(call["name"], "bold")
+        lines.append(Text.assemble(("→ ", "dim"), name, " ", agent_text(call["arguments"])))
     return lines
 
 
 def _budget(view: Json) -> str:
-    """The session's own, or that of its newest call where the budget finds itself."""
+    """Return the session's budget, or, if it is automatic, the budget of the newest call."""
     if isinstance(view["budget"], int):
-        return thousands(view["budget"])
-    return f"now {thousands(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
+        return short_count(view["budget"])
+    return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
-def _seen(results: Json, turns: list[Json]) -> list[int]:
-    """The results there were by the last of the turns; of many, those that were of any account."""
-    everything = range(min(turns[-1]["results"], len(results["positions"])))
-    if len(everything) <= MOST_LINES:
-        return list(everything)
-    shown: set[int] = set()
+def _listed_results(results: Json, turns: list[Json]) -> list[int]:
+    """Return the results up to the last turn. Of many, only those shown, used or missed."""
+    all_results = range(min(turns[-1]["results"], len(results["positions"])))
+    if len(all_results) <= MAX_LINES:
+        return list(all_results)
+    relevant: set[int] = set()
     for turn in turns:
         for runs in (turn["complete"], turn["substitutes"]):
             for first, length in zip(runs[::2], runs[1::2], strict=True):
-                shown.update(range(first, first + length))
-        shown.update(turn["uses"], turn["misses"])
-    return sorted(shown.intersection(everything))
+                relevant.update(range(first, first + length))
+        relevant.update(turn["uses"], turn["misses"])
+    return sorted(relevant.intersection(all_results))
 
 
-def _line(results: Json, turns: list[Json], number: int, wide: int) -> Text:
+def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),
-        f"{printable(name, wide):<{wide}}",
+        f"{printable(name, name_width):<{name_width}}",
         (f"{results['tokens'][number]:>6}  ", "dim"),
     )
     for turn in turns:
         if number >= turn["results"]:
             line.append(" ")
             continue
-        mark = COMPLETE if _within(turn["complete"], number) else OMITTED
-        if _within(turn["substitutes"], number):
-            mark = REPLACED
+        mark = MARK_COMPLETE if _is_in_runs(turn["complete"], number) else MARK_OMITTED
+        if _is_in_runs(turn["substitutes"], number):
+            mark = MARK_EXCERPT
         if number in turn["misses"]:
-            mark = MISSED
+            mark = MARK_MISSED
         elif number in turn["uses"]:
-            mark = ELSEWHERE if mark == OMITTED else USED
+            mark = MARK_VISIBLE if mark == MARK_OMITTED else MARK_USED
         line.append(mark, STYLES[mark])
     return line
 
 
-def _within(runs: list[int], number: int) -> bool:
-    place = bisect_right(runs[::2], number) - 1
-    return place >= 0 and number < runs[2 * place] + runs[2 * place + 1]
+def _is_in_runs(runs: list[int], number: int) -> bool:
+    run = bisect_right(runs[::2], number) - 1
+    return run >= 0 and number < runs[2 * run] + runs[2 * run + 1]

@@ -1,0 +1,190 @@
+"""Functions that the commands share: calling the service, options, and tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Literal
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.credentials import resolve_credentials
+from contextrender_bridge.printing import print_json, printable
+
+TIMEOUT_SECONDS = 60.0
+COLUMN_GAP = 2
+"""The number of characters between two columns of a table."""
+MIN_FLEXIBLE_WIDTH = 16
+EXACT_NAME_ENDPOINTS = frozenset({"delete_session"})
+"""Endpoints that require the complete name of a session."""
+
+
+class ServiceClient:
+    """A connection to the service, with this machine's token or the one in the settings."""
+
+    def __init__(self) -> None:
+        """Open a connection. Raise NoCredentials if no service is known."""
+        self.url = resolve_credentials(None, None).url
+        try:
+            self._client = ContextRender(self.url, timeout=TIMEOUT_SECONDS, retries=0)
+        except (ImportError, OSError, ValueError) as error:  # certificates, network proxies
+            raise CommandError(
+                f"no connection to {self.url} can be opened ({error}). Run `contextrender doctor`."
+            ) from None
+
+    def __enter__(self) -> ServiceClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def ask(self, endpoint: str, **fields: Any) -> Json:
+        """Return the reply of an endpoint. Fields that are None are not sent.
+
+        `session` may be the beginning of one session's name. Raise ContextRenderError.
+        """
+        try:
+            return self._client.call(endpoint, fields)
+        except NotFound as error:
+            if endpoint in EXACT_NAME_ENDPOINTS or not error.message.startswith("no session "):
+                raise
+            name = self._complete_name(str(fields["session"]))
+            if name == fields["session"]:
+                raise
+            return self.ask(endpoint, **{**fields, "session": name})
+        except Unreachable as failure:
+            raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
+
+    def _complete_name(self, beginning: str) -> str:
+        """Return the only session name that begins so. Raise CommandError if there is none."""
+        page = self.ask("list_sessions", query=beginning, limit=200)
+        names = [view["session"] for view in page["sessions"]]
+        matches = [name for name in names if name.startswith(beginning)] if beginning else []
+        if len(matches) == 1 and not page["next"]:
+            return str(matches[0])
+        message = f"{len(matches)} sessions begin with" if matches else "there is no session"
+        raise CommandError(
+            printable(f"{message} {beginning!r}; `contextrender sessions` lists all sessions.")
+        )
+
+    def pages(self, endpoint: str, lists: Sequence[str], **fields: Any) -> Json:
+        """Return all pages of an endpoint's reply as one, with the lists joined. Show progress."""
+        result = page = self.ask(endpoint, **fields)
+        with Console(stderr=True).status("") as status:
+            while page["next"] is not None:
+                status.update(f"call {page['next']:,} of {page['turn_count']:,}")
+                page = self.ask(endpoint, **{**fields, "start": page["next"]})
+                for name in lists:
+                    result[name] += page[name]
+        return result | {"next": None}
+
+    def totals(self, session: str, branch: int | None = None) -> Json:
+        """Return the totals of a session's answered calls."""
+        while True:
+            fields = {"session": session, "branch": branch, "columns": False}
+            view = self.ask("savings", **fields)
+            if view["complete"]:
+                return dict(view["totals"])
+
+
+def headline_share(totals: Json) -> str:
+    """Return the share of steps that had every value they used, as the console writes it."""
+    if not totals["steps"]:
+        return "–"
+    share = 1 - totals["steps_with_misses"] / totals["steps"]
+    if 0.995 <= share < 1:
+        return f"{min(share, 0.999):.1%}"  # A share below 1 is never written as 100%.
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def headline(totals: Json) -> str:
+    """Return the share of steps that had every value they used, in one sentence."""
+    steps, misses = totals["steps"], totals["steps_with_misses"]
+    if not steps:
+        return "No answer used an earlier result."
+    end = f"{misses:,} missed one" if misses else "none missed any"
+    return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
+
+
+def room_note(row: Json) -> str:
+    """Return a note on the tokens an omitted result needed; `row` is of `explain` or `misses`."""
+    if row["remaining_tokens"] is None:
+        return ""
+    if row["selected_count"] is None:
+        return f"; {row['remaining_tokens']:,} tokens kept free for the next calls"
+    return (
+        f": needs {row['cost']}, {row['remaining_tokens']} left after {row['selected_count']} taken"
+    )
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a session and a branch."""
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument(
+        "--branch", type=int, metavar="N", help="which branch (the one written last)"
+    )
+
+
+def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], RenderableType]) -> int:
+    """Print a reply: as JSON with --json, otherwise as drawn by `draw`."""
+    if args.json:
+        return print_json(view)
+    Console(highlight=False).print(draw(view))
+    return 0
+
+
+def fit_table(
+    titles: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
+) -> Table:
+    """Return a table within `width` characters: the first column, and others by their weight.
+
+    A column of weight 0 takes the remaining width; longer cells are cut.
+    """
+    sizes = [
+        COLUMN_GAP + max(cell_len(head), *(row[index].cell_len for row in rows), 0)
+        for index, head in enumerate(titles)
+    ]
+    flexible = [index for index, weight in enumerate(weights) if index and not weight]
+    flexible_width = sum(min(sizes[index], MIN_FLEXIBLE_WIDTH) for index in flexible)
+    remaining_width, columns = width - sizes[0] - flexible_width, {0, *flexible}
+    for index in sorted(range(1, len(titles)), key=lambda index: -weights[index]):
+        if weights[index] and sizes[index] <= remaining_width:
+            remaining_width -= sizes[index]
+            columns.add(index)
+    table = new_table()
+    for index in sorted(columns):
+        justify: Literal["left", "right"] = "right" if weights[index] else "left"
+        max_width = remaining_width + MIN_FLEXIBLE_WIDTH - COLUMN_GAP if index in flexible else None
+        table.add_column(
+            titles[index], justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width
+        )
+    for row in rows:
+        table.add_row(*(row[index] for index in sorted(columns)))
+    return table
+
+
+def new_table(*columns: str, text_columns: Container[str] = ()) -> Table:
+    """Return an empty table. Columns not in `text_columns` have numbers, aligned to the right."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in text_columns else "right", no_wrap=True)
+    return table
+
+
+def agent_text(text: str, style: str = "", max_length: int | None = None) -> Text:
+    """Return an agent's text without control characters; markup in it has no effect."""
+    return Text(printable(text, max_length), style=style)
+
+
+def short_count(tokens: float) -> str:
+    """Return a number in short form, such as 1.2K for 1234."""
+    for size, unit in ((1e6, "M"), (1e3, "K")):
+        if tokens >= size:
+            return f"{tokens / size:.1f}{unit}"
+    return f"{tokens:.0f}"
