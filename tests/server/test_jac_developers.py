@@ -85,10 +85,10 @@ def test_a_walker_of_ones_own_tells_the_life_of_a_result(
         found = ast.literal_eval(told.stdout)
         in_view = False
         for turn, shown in sorted(views.items()):
-            in_view |= (turn, "came into view") in found
-            in_view &= (turn, "left") not in found
+            in_view |= (turn, "shown") in found
+            in_view &= (turn, "dropped") not in found
             assert in_view == (row["position"] in shown)
-        drawn = [turn for turn, what in found if what == "was drawn on"]
+        drawn = [turn for turn, what in found if what == "used"]
         assert drawn == [use["turn"] for use in row["uses"]]
 
 

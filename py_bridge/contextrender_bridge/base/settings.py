@@ -93,113 +93,132 @@ class Settings:
     """The settings. `CONTEXTRENDER_` and the name in capitals is the environment variable."""
 
     data: Path = _row(lambda: own_folder("data"), "data folder, as `--data`", as_folder)
-    url: str = _row("", "for clients: the service's address (else the local server's)", as_address)
-    token: str = _row("", "for clients: their token (else the local server's)", secret=True)
+    url: str = _row(
+        "", "for clients: the service's address (default: the local server's)", as_address
+    )
+    token: str = _row("", "for clients: their token (default: the local server's)", secret=True)
     model: str = _row(
         "",
-        "a LiteLLM model (with the extra `models`): it compacts results larger than the budget, "
-        "which become excerpts without one, and writes the summaries of the policies that need "
-        "a model",
+        "a LiteLLM model (extra `models`) for result and history summaries",
         also="CTXGRAPH_MODEL",
     )
     embed_model: str = _row(
         "wordllama",
-        "offline; or, with the extra `models`, a LiteLLM embedding model such as "
-        "`text-embedding-3-small`, or `none`",
+        "`wordllama` works offline; or a LiteLLM embedding model (extra `models`) such as "
+        "`text-embedding-3-small`; or `none`",
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    session_cache_mb: int = _row(256, "memory for what is kept of sessions in process", as_whole)
-    max_body_mb: int = _row(64, "largest request", as_whole)
-    max_messages: int = _row(20_000, "most messages in one request", as_whole)
+    session_cache_mb: int = _row(256, "memory for cached sessions", as_whole)
+    max_body_mb: int = _row(64, "limit of a request body", as_whole)
+    max_messages: int = _row(20_000, "limit of messages in one request", as_whole)
     min_free_disk_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
     workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
-    threads: int = _row(8, "requests at work at once", as_whole)
+    threads: int = _row(8, "requests that are worked on at once", as_whole)
     pin_cpu: bool = _row(
-        True, "threads that share the interpreter stay on one processor (Linux)", as_switch
+        True, "keep the threads of one process on one processor (Linux)", as_switch
     )
-    provider_threads: int = _row(32, "requests at once that wait for a model or embedder", as_whole)
-    max_connections: int = _row(1024, "most connections at once", as_whole)
-    header_timeout: float = _row(15.0, "seconds that a request's head may take", as_seconds)
-    body_timeout: float = _row(300.0, "seconds that its body may take", as_seconds)
+    provider_threads: int = _row(
+        32, "requests that may wait for a model or embedder at once", as_whole
+    )
+    max_connections: int = _row(1024, "limit of connections at once", as_whole)
+    header_timeout: float = _row(15.0, "seconds that a request's headers may take", as_seconds)
+    body_timeout: float = _row(300.0, "seconds that a request's body may take", as_seconds)
     database: str = _row(
         "",
-        "`postgresql://...` for many processes and machines (else a file in the data folder)",
+        "`postgresql://...` for many processes and machines (default: a file in the data folder)",
         secret=True,
     )
-    database_connections: int = _row(8, "PostgreSQL: most connections of a process", as_whole)
-    database_connect_timeout: float = _row(2.0, "PostgreSQL: wait for a connection", as_seconds)
-    database_statement_timeout: float = _row(30.0, "PostgreSQL: wait for a statement", as_seconds)
-    database_lock_timeout: float = _row(5.0, "PostgreSQL: wait for another's write", as_seconds)
-    jwt_secret: str = _row("", "signs tokens (else made at first start)", as_secret, secret=True)
+    database_connections: int = _row(8, "PostgreSQL: limit of connections per process", as_whole)
+    database_connect_timeout: float = _row(
+        2.0, "PostgreSQL: seconds to wait for a connection", as_seconds
+    )
+    database_statement_timeout: float = _row(
+        30.0, "PostgreSQL: seconds to wait for a statement", as_seconds
+    )
+    database_lock_timeout: float = _row(
+        5.0, "PostgreSQL: seconds to wait for another write", as_seconds
+    )
+    jwt_secret: str = _row(
+        "", "secret that signs tokens (default: made at first start)", as_secret, secret=True
+    )
     token_days: int = _row(
-        30, "days until a new token expires; clients of the local server find the next", as_whole
+        30, "days until a new token expires; local clients read its successor", as_whole
     )
     user_max_calls_per_minute: int | None = _row(
-        None, "most calls of a user in a minute (else any)", as_whole
+        None, "limit of calls of a user in a minute (default: none)", as_whole
     )
-    user_max_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
-    user_max_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
+    user_max_mb: int | None = _row(
+        None, "limit of MB that a user may store (default: none)", as_whole
+    )
+    user_max_sessions: int | None = _row(
+        None, "limit of sessions of a user (default: none)", as_whole
+    )
     retention_days: int | None = _row(
-        None, "days without use after which a session is deleted (else never)", as_whole
+        None, "days without use after which a session is deleted (default: never)", as_whole
     )
     retention_sessions: int | None = _row(
-        None, "sessions of a user to keep, the last used (else all)", as_whole
+        None, "number of last used sessions to keep per user (default: all)", as_whole
     )
     retention_mb: int | None = _row(
-        None, "MB of a user to keep, of the sessions last used (else all)", as_whole
+        None, "MB of last used sessions to keep per user (default: all)", as_whole
     )
-    gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
+    gc_minutes: int = _row(
+        60, "minutes between deletions of sessions that retention does not keep", as_whole
+    )
     redact: tuple[str, ...] = _row(
         (),
-        "replace what these rules find in messages before they are stored: `keys`, `tokens`, "
-        "`passwords`, `private_keys`, `emails`, files of `NAME PATTERN` lines (with the extra "
-        "`redact`)",
+        "rules (extra `redact`) whose matches are replaced before messages are stored: `keys`, "
+        "`tokens`, `passwords`, `private_keys`, `emails`, files of `NAME PATTERN` lines",
         as_list,
     )
-    log_format: str = _row("text", "lines of the log as `text` or `json`", one_of(LOG_FORMATS))
+    log_format: str = _row("text", "format of log lines: `text` or `json`", one_of(LOG_FORMATS))
     log_level: str = _row(
         "warning", "`debug`, `info` (each request), `warning` or `error`", one_of(LOG_LEVELS)
     )
     otel: bool = _row(
-        False, "OpenTelemetry spans, sent as `OTEL_*` variables say (extra `otel`)", as_switch
+        False, "send OpenTelemetry spans as `OTEL_*` variables say (extra `otel`)", as_switch
     )
-    prices: str = _row("", f"own prices, `;` between: `{PRICE_EXAMPLE}`", as_price_text)
-    debug: bool = _row(False, "logs may quote what was sent", as_switch)
+    prices: str = _row("", f"your own prices, separated by `;`: `{PRICE_EXAMPLE}`", as_price_text)
+    debug: bool = _row(False, "allow logs to quote contents", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
-    anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
+    anthropic_upstream: str = _row(
+        ANTHROPIC, "proxy: an Anthropic-compatible provider", as_base_address
+    )
     budget: int | str | None = _row(
         None,
-        "proxy: most tokens of history (else the session's, else "
-        f"`{LIVE_BUDGET}`: it finds itself)",
+        "proxy: limit of tokens of history (default: the session's, then "
+        f"`{LIVE_BUDGET}`, which adjusts itself)",
         as_budget,
     )
     policy: str | None = _row(
         None,
-        f"proxy: how to choose what is shown (else the session's, else `{LIVE_POLICY}`)",
+        f"proxy: policy that selects results (default: the session's, then `{LIVE_POLICY}`)",
         as_policy,
     )
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", one_of(MODES))
     bypass_tools: frozenset[str] = _row(
-        frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
+        frozenset(), "proxy: tools (names, globs) whose results never change", as_patterns
     )
     pin_tools: frozenset[str] = _row(
         frozenset(),
-        "proxy: tools (names, globs) whose results stay while there is room",
+        "proxy: tools (names, globs) whose results stay while they fit",
         as_patterns,
     )
     holdout: float = _row(
-        0.0, "proxy: share of sessions that go through whole, to compare with (`10%`)", as_share
+        0.0, "proxy: share of sessions with full history, for comparison (`10%`)", as_share
     )
-    provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", as_seconds)
+    provider_timeout: float = _row(
+        600.0, "proxy: seconds that a provider may send nothing", as_seconds
+    )
     allowed_hosts: frozenset[str] = _row(
-        frozenset(), "host names, and pages' `host:port`, to answer to on loopback", as_names
+        frozenset(), "host names, and pages' `host:port`, that are accepted on loopback", as_names
     )
     render_timeout: float = _row(
-        DEADLINE, "proxy: seconds a model call may wait for its plan", as_seconds
+        DEADLINE, "proxy: seconds that a model call may wait for its plan", as_seconds
     )
     idle_timeout: float = _row(
-        600.0, "seconds that the service which `wrap` started goes on without use", as_seconds
+        600.0, "seconds without use until a service that `wrap` started stops", as_seconds
     )
 
 
