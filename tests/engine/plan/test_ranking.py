@@ -25,7 +25,7 @@ def test_the_worked_cases(case: dict[str, Any]) -> None:
         lambda result: matrix[result],
         0.5,
     )
-    assert greedy.taken == case["picked_in_order"]
+    assert greedy.selected == case["picked_in_order"]
     assert greedy.tokens + case["retained_tokens"] == case["tokens_used"]
 
 
@@ -57,6 +57,6 @@ def test_the_choice_equals_a_plain_rewrite(problem: dict[str, Any]) -> None:
         lambda result: matrix[result],
         problem["penalty"],
     )
-    assert greedy.taken == slow_rules.greedy(**problem)
-    assert greedy.tokens == sum(problem["costs"][taken] for taken in greedy.taken)
+    assert greedy.selected == slow_rules.greedy(**problem)
+    assert greedy.tokens == sum(problem["costs"][taken] for taken in greedy.selected)
     assert greedy.tokens <= max(problem["free"], 0)

@@ -15,7 +15,7 @@ from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import NO_PINS, START, Parameters, Pins, limits_of
-from contextrender_bridge.engine.plan.call_context import present
+from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
 from contextrender_bridge.engine.plan.ranking import Relevance
 from contextrender_bridge.engine.plan.selection import (
@@ -121,7 +121,7 @@ class RenderedCall:
         positions, excerpts = self.view.history.results.message, self.selection.excerpts
         shown = dict.fromkeys(self.selection.complete, "complete")
         shown |= {result: made.kind for result, made in excerpts.items()}
-        return {positions[r]: shown.get(r, "omitted") for r in present(self.view).pinned}
+        return {positions[r]: shown.get(r, "omitted") for r in next_call(self.view).pinned}
 
 
 def render_call(

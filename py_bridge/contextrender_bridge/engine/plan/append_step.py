@@ -25,10 +25,10 @@ THRIFTY_SHARE: Final = 0.2
 THRIFTY_LEAST: Final = 0.05
 
 
-def appended(moment: CallContext, last: Selection) -> SelectionBuilder | None:
-    """The last rendering and what is new since; None if that exceeds the budget.
+def append_step(moment: CallContext, last: Selection) -> SelectionBuilder | None:
+    """Return the previous selection plus the new results, or None if they exceed the budget.
 
-    A newcomer that is too large is an excerpt.
+    A new result that is too large is shown as an excerpt.
     """
     choice = SelectionBuilder.repeated(moment, last, shown_before(moment, last))
     new = range(first_new(moment, last), moment.results)

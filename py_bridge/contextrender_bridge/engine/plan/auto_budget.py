@@ -21,7 +21,7 @@ RATE: Final = 0.025
 """The share of turns that miss something at which the budget stays as it is."""
 
 
-def sized(moment: CallContext, last: Selection) -> tuple[float, bool]:
+def adjust_budget(moment: CallContext, last: Selection) -> tuple[float, bool]:
     """Return the step's budget in tokens, and whether the turn before it faulted."""
     largest = moment.view.budget
     start = float(min(moment.view.start or largest, largest))

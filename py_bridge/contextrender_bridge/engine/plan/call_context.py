@@ -175,6 +175,6 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
     return track
 
 
-def present(view: PolicyInput) -> CallContext:
-    """The next invocation."""
+def next_call(view: PolicyInput) -> CallContext:
+    """Return the context of the next call."""
     return CallContext(view, len(view.history.roles), view.tracking_of)

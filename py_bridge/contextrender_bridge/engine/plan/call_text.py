@@ -43,7 +43,7 @@ def gone_from(text: TextSelection, moment: CallContext) -> NDArray[np.bool_]:
     return is_changed
 
 
-def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
+def select_text(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelection:
     """Return the text that stays: as `before` while that is at most `CAP` of the budget.
 
     Otherwise it is selected anew, and so it is where some text is missing and what there is has
@@ -51,7 +51,7 @@ def text_at(moment: CallContext, before: TextSelection = ALL_TEXT) -> TextSelect
     """
     total = int(sizes_of(before, moment).sum())
     lower_limit = RETURN * moment.view.budget if before != ALL_TEXT else 0
-    return before if lower_limit <= total <= CAP * moment.view.budget else _select_text(moment)
+    return before if lower_limit <= total <= CAP * moment.view.budget else _select_less_text(moment)
 
 
 def least_text(moment: CallContext) -> float:
@@ -60,7 +60,7 @@ def least_text(moment: CallContext) -> float:
     return float(np.minimum(users, LEAST_TOKENS).sum()) / CAP
 
 
-def _select_text(moment: CallContext) -> TextSelection:
+def _select_less_text(moment: CallContext) -> TextSelection:
     """Return at most `TARGET` of the budget of text, the assistant's and then the user's.
 
     The assistant's leave, the oldest first, but never the last. Then the user's are shortened

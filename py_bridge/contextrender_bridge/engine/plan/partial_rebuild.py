@@ -43,7 +43,7 @@ class PartialRebuild:
     cut: int = NO_CUT
 
 
-def selected_late(
+def rebuild_partially(
     moment: CallContext, last: Selection, anew: SelectionBuilder, density: Density, share: float
 ) -> PartialRebuild | None:
     """The last prompt up to the latest cut where that is nearly as good as `anew`, if there is one.

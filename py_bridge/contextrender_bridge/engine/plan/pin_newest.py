@@ -3,25 +3,25 @@
 from dataclasses import replace
 
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.call_text import NEWEST_SHARE, text_at
+from contextrender_bridge.engine.plan.call_text import NEWEST_SHARE, select_text
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.fill_selection import small_excerpt, take_newest, take_pinned
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
-def with_newest(moment: CallContext, plan: Selection, *, hidden: bool) -> Selection:
-    """Return a selection that has room for these results.
+def with_newest(moment: CallContext, plan: Selection, *, force_newest: bool) -> Selection:
+    """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
-    The newest come first, where they are `hidden`, then those pinned, then what the plan shows, in
-    its order, as far as it still fits.
+    The newest results are selected first, then the pinned ones, then those of `plan` in its order,
+    as long as they fit.
     """
     view = moment.view
     choice = SelectionBuilder(moment, plan.text)
     if choice.free < NEWEST_SHARE * view.budget:
-        choice = SelectionBuilder(moment, text_at(moment))
+        choice = SelectionBuilder(moment, select_text(moment))
     share = view.parameters.newest_share * max(0, choice.free)
-    if hidden:
+    if force_newest:
         take_newest(choice, share, density_of(moment), small_excerpt(view))
     _keep_summary(choice, plan)
     take_pinned(choice, density_of(moment))

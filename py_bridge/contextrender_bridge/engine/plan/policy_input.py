@@ -27,7 +27,7 @@ from contextrender_bridge.engine.plan.selection import (
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
 
-SMALLEST_REPLACEMENT: Final = 100
+SMALLEST_SUBSTITUTE: Final = 100
 
 
 class RelevanceOf(Protocol):
@@ -96,8 +96,8 @@ class PolicyInput:
         return self.tokens_of(self.retained)
 
     @property
-    def free(self) -> int:
-        """The tokens of the budget that the retained text leaves."""
+    def budget_for_results(self) -> int:
+        """The part of the budget that the retained text does not use, in tokens."""
         return self.budget - self.retained_tokens
 
     def tokens_of(self, text: TextSelection) -> int:
@@ -157,17 +157,18 @@ class PolicyInput:
         return self.costs > self.budget
 
     @property
-    def replacement_limit(self) -> int:
+    def substitute_limit(self) -> int:
         """The most tokens of the substitute for an oversized result; 0 if none is shown."""
         share = self.parameters.oversized_share
-        return max(SMALLEST_REPLACEMENT, int(self.budget * share)) if share else 0
+        return max(SMALLEST_SUBSTITUTE, int(self.budget * share)) if share else 0
 
     def vectors(self) -> Vector:
         """The results' unit vectors (n, d), zero where there is none."""
         return self.history.vectors.matrix(len(self.history.results.message))
 
 
-def everything(view: PolicyInput) -> Selection:
-    """Return the selection of every result whose call is known, whatever its size."""
-    known = [r for r, call in enumerate(view.history.results.call_event) if call != NO_CALL]
-    return Selection(len(view.history), complete=tuple(known))
+def select_all(view: PolicyInput) -> Selection:
+    """Return the selection of every result that has a call, whatever its size."""
+    calls = view.history.results.call_event
+    complete = tuple(result for result, call in enumerate(calls) if call != NO_CALL)
+    return Selection(len(view.history), complete=complete)

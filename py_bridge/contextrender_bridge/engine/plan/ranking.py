@@ -30,7 +30,7 @@ class Greedy:
     `scores` holds the last score of every candidate, those not taken included.
     """
 
-    taken: list[int]
+    selected: list[int]
     tokens: int
     scores: Floats
 
@@ -69,12 +69,12 @@ def select_greedily(
     current = scores.astype(np.float64)
     last = current.copy()
     available = tokens <= free
-    taken: list[int] = []
+    selected: list[int] = []
     used = 0
     while available.any():
         best = int(np.argmax(np.where(available, current, -np.inf)))
         last[best] = current[best]
-        taken.append(best)
+        selected.append(best)
         used += int(tokens[best])
         available[best] = False
         available &= tokens <= free - used
@@ -82,7 +82,7 @@ def select_greedily(
             np.maximum(redundancy, cosines_to(best), out=redundancy)
             current = scores - redundancy_penalty * redundancy
             np.copyto(last, current, where=available)
-    return Greedy(taken, used, last)
+    return Greedy(selected, used, last)
 
 
 RESULT_CHARACTERS = 8_000

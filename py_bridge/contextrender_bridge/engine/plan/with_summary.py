@@ -44,7 +44,7 @@ class Method:
     guided: bool = False
 
 
-def summarised(
+def select_with_summary(
     view: PolicyInput, method: Method, otherwise: Callable[[PolicyInput], Selection]
 ) -> Selection:
     """The last summary and what came after it, or a new summary when that exceeds the budget.

@@ -1,8 +1,8 @@
-"""The policies by name: each makes a `Selection` of a `PolicyInput`.
+"""The policies by name. Each returns a `Selection` for a `PolicyInput`.
 
-A new policy is a file and a line of the table here.
+To add a policy, write a file and add a line to the table `POLICIES`.
 
-The method's own policy and its ablations by weights stand here (`docs/method.md`, Selection).
+The method's own policy and its ablations by weights are defined here (`docs/method.md`, Selection).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ import numpy as np
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.parameters import Parameters
-from contextrender_bridge.engine.plan.call_context import present
+from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.plan.pin_newest import with_newest
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
+from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
@@ -26,50 +26,47 @@ from contextrender_bridge.engine.policies.summarising import acon, compact, rece
 
 
 def contextrender(view: PolicyInput) -> Selection:
-    """Complete results greedily by observed reuse, recency and relevance, less redundancy.
+    """Select complete results greedily by observed reuse, recency and relevance, less redundancy.
 
-    An oversized result of the last turn competes as a text of at most `view.replacement_limit`
-    tokens; older ones are shown so, in the order of U, where the complete results leave room.
+    An oversized result of the last turn competes as a substitute of at most
+    `view.substitute_limit` tokens. Older oversized results get substitutes, in the order of their
+    usefulness U, from the tokens that remain.
     """
     parameters = view.parameters
     ranks_by_vectors = parameters.weight_relevance or parameters.redundancy_penalty
     relevance = view.relevance if ranks_by_vectors else np.zeros(len(view.costs))
-    useful = view.usefulness(relevance)
-    # A copy: while anybody holds a view, a failed call say, the array could not grow.
-    calls = np.array(view.history.results.call_tokens, dtype=np.int64)
-    free = view.free
-    limit, oversized = view.replacement_limit, view.oversized
-    costs = np.where(oversized, calls + limit, view.costs)
-    replaceable = view.eligible & oversized & (limit > 0)
-    competing = (view.eligible & ~oversized) | (replaceable & (view.ages == 1))
-    costs = np.where(competing, costs, free + 1)
-    vectors = view.vectors()
+    usefulness = view.usefulness(relevance)
+    # A copy: an array that somebody holds a view of, a failed call say, could not grow.
+    call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
+    budget = view.budget_for_results
+    limit, oversized = view.substitute_limit, view.oversized
+    substitutable = view.eligible & oversized & (limit > 0)
+    candidates = (view.eligible & ~oversized) | (substitutable & (view.ages == 1))
+    costs = np.where(oversized, call_tokens + limit, view.costs)
+    costs = np.where(candidates, costs, budget + 1)
+    similar = partial(cosines_among, view.vectors())
+    greedy = select_greedily(usefulness, costs, budget, similar, parameters.redundancy_penalty)
 
-    similar = partial(cosines_among, vectors)
-    greedy = select_greedily(useful, costs, free, similar, parameters.redundancy_penalty)
-    replaced = {r: limit for r in greedy.taken if oversized[r]}
-    left_over = free - greedy.tokens
-    older = np.flatnonzero(replaceable & (view.ages > 1))
-    for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
-        cost = limit + int(calls[result])
-        if cost <= left_over:
-            replaced[result] = limit
-            left_over -= cost
-    complete = [result for result in greedy.taken if not oversized[result]]
-    order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]
-    scores = ScoreTable(relevance, useful, greedy.scores)
+    limits = {result: limit for result in greedy.selected if oversized[result]}
+    remaining_tokens = budget - greedy.tokens
+    older = np.flatnonzero(substitutable & (view.ages > 1))
+    for result in sorted(map(int, older), key=lambda r: (-usefulness[r], r)):
+        cost = limit + int(call_tokens[result])
+        if cost <= remaining_tokens:
+            limits[result] = limit
+            remaining_tokens -= cost
     return Selection(
         len(view.history),
         view.retained,
-        tuple(complete),
-        limits=replaced,
-        scores=scores,
-        order=tuple(order),
+        tuple(result for result in greedy.selected if not oversized[result]),
+        limits=limits,
+        scores=ScoreTable(relevance, usefulness, greedy.scores),
+        order=tuple(dict.fromkeys([*greedy.selected, *limits])),
     )
 
 
 def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Selection]:
-    """Return the method's policy with other weights: an ablation."""
+    """Return the method's policy with other weights, which is an ablation."""
 
     def ablation(view: PolicyInput) -> Selection:
         parameters = replace(
@@ -87,10 +84,10 @@ def weighted(recency: float, reuse: float, relevance: float) -> Callable[[Policy
 class Policy:
     """A way to select what a prompt shows.
 
-    `choose` makes the selection. A policy that `tracks` ranks by the texts it has tracked
-    (`engine.plan.call_context`): it reads every text of a history before it renders it, and makes
-    room for pinned results itself. For one that `sizes_itself` a budget is a most, within which
-    each call's finds itself. One that `needs_model` shows texts that a model writes.
+    `choose` makes the selection. A policy that `tracks` ranks results by tracked tokens: it reads
+    every text of a history before it renders it, and selects pinned results itself. If a policy
+    `sizes_itself`, the budget is an upper limit, and the policy sets the budget of each call. A
+    policy that `needs_model` shows texts that a model writes.
     """
 
     choose: Callable[[PolicyInput], Selection]
@@ -100,13 +97,13 @@ class Policy:
 
     @property
     def reads_reuse(self) -> bool:
-        """Whether it can only render a history whose reuse is traced."""
+        """True if the policy can only render a history whose reuse is traced."""
         return not self.sizes_itself
 
 
 DEFAULT_POLICY = "contextrender"
 
-FULL: Final = Policy(everything)
+FULL: Final = Policy(select_all)
 
 POLICIES: Mapping[str, Policy] = {
     "contextrender": Policy(contextrender),
@@ -127,27 +124,32 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def policy_named(name: str) -> Policy:
-    """Return the policy of that name. Raises InvalidRequest naming those there are."""
+    """Return the policy of that name. Raise InvalidRequest with the list of names if none has it."""
     if name not in POLICIES:
         raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
     return POLICIES[name]
 
 
 def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
-    """Return the policy's selection, or everything when the whole history is within the budget.
+    """Return the policy's selection, or every result if the whole history is within the budget.
 
-    What is pinned is in it under any policy, and with `agent_defaults` the newest results.
+    Pinned results are in the selection under any policy; with `agent_defaults`, so are the newest.
     """
     if policy is FULL or (view.fits and not policy.sizes_itself):
-        return everything(view)
-    selection, pinned = policy.choose(view), not policy.tracks and bool(view.pins)
-    if not (agent_defaults or pinned):
+        return select_all(view)
+    selection = policy.choose(view)
+    must_show_pins = bool(view.pins) and not policy.tracks
+    if not (agent_defaults or must_show_pins):
         return selection
-    moment = present(view)
-    summaries = {result for result, made in selection.excerpts.items() if made.kind == "summary"}
-    hidden = agent_defaults and not {*moment.newest} <= selection.shown - summaries
-    unpinned = pinned and not {*moment.pinned} <= {*selection.complete}
-    return with_newest(moment, selection, hidden=hidden) if hidden or unpinned else selection
+    moment = next_call(view)
+    summaries = {
+        result for result, substitute in selection.excerpts.items() if substitute.kind == "summary"
+    }
+    lacks_newest = agent_defaults and not {*moment.newest} <= selection.shown - summaries
+    lacks_pins = must_show_pins and not {*moment.pinned} <= {*selection.complete}
+    if not (lacks_newest or lacks_pins):
+        return selection
+    return with_newest(moment, selection, force_newest=lacks_newest)
 
 
 __all__ = [

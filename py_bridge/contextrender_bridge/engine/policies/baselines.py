@@ -1,4 +1,4 @@
-"""Complete results by recency, or by recency and meaning: the baselines that need no model."""
+"""The baselines that need no model: complete results by recency, or by recency and meaning."""
 
 import numpy as np
 
@@ -7,15 +7,15 @@ from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
 
 
 def prune(view: PolicyInput) -> Selection:
-    """Complete results from the newest backwards; what does not fit is skipped."""
-    free = view.free
-    taken: list[int] = []
+    """Select complete results from the newest to the oldest, and skip those that do not fit."""
+    remaining_tokens = view.budget_for_results
+    selected: list[int] = []
     for result in range(len(view.costs) - 1, -1, -1):
         cost = int(view.costs[result])
-        if view.eligible[result] and cost <= free:
-            taken.append(result)
-            free -= cost
-    return Selection(len(view.history), view.retained, tuple(taken))
+        if view.eligible[result] and cost <= remaining_tokens:
+            selected.append(result)
+            remaining_tokens -= cost
+    return Selection(len(view.history), view.retained, tuple(selected))
 
 
 RECENT_TURNS = 3
@@ -23,28 +23,30 @@ RECENT_SHARE = 0.6
 
 
 def semantic_retrieval(view: PolicyInput) -> Selection:
-    """Complete results of the latest turns, newest first, up to a share of the budget.
+    """Select complete results of the latest turns, newest first, up to a share of the budget.
 
-    Then the others by cosine to the latest user and assistant messages, of equal ones the newer;
-    what does not fit is skipped.
+    Then select the others by cosine to the latest user and assistant messages, the newer of equal
+    ones first. Results that do not fit are skipped.
     """
     relevance = view.relevance_of(0.0)
-    free = view.free
+    budget = view.budget_for_results
     count = len(view.costs)
     available = view.eligible.copy()
-    taken: list[int] = []
-    used = 0
+    selected: list[int] = []
+    selected_tokens = 0
 
-    def take(order: list[int], limit: float) -> None:
-        nonlocal used
+    def select(order: list[int], limit: float) -> None:
+        nonlocal selected_tokens
         for result in order:
-            if available[result] and used + view.costs[result] <= limit:
-                taken.append(result)
-                used += int(view.costs[result])
+            if available[result] and selected_tokens + view.costs[result] <= limit:
+                selected.append(result)
+                selected_tokens += int(view.costs[result])
                 available[result] = False
 
-    recent = [r for r in range(count - 1, -1, -1) if view.ages[r] <= RECENT_TURNS]
-    take(recent, min(free, RECENT_SHARE * view.budget))
-    take(np.lexsort((-np.arange(count), -relevance)).tolist(), free)
+    newest_first = range(count - 1, -1, -1)
+    recent = [result for result in newest_first if view.ages[result] <= RECENT_TURNS]
+    select(recent, min(budget, RECENT_SHARE * view.budget))
+    most_relevant_first = np.lexsort((-np.arange(count), -relevance)).tolist()
+    select(most_relevant_first, budget)
     scores = ScoreTable(relevance, relevance, relevance)
-    return Selection(len(view.history), view.retained, tuple(taken), scores=scores)
+    return Selection(len(view.history), view.retained, tuple(selected), scores=scores)

@@ -1,9 +1,9 @@
-"""Results by reuse for their size, complete or in part too (docs/policies.md)."""
+"""Policies that rank results by their reuse for their size, S (docs/policies.md)."""
 
 import math
 
-from contextrender_bridge.engine.plan.call_context import present
-from contextrender_bridge.engine.plan.call_text import text_at
+from contextrender_bridge.engine.plan.call_context import next_call
+from contextrender_bridge.engine.plan.call_text import select_text
 from contextrender_bridge.engine.plan.density import Density, density_of
 from contextrender_bridge.engine.plan.fill_selection import (
     select_in_parts,
@@ -16,9 +16,9 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def reuse_density(view: PolicyInput) -> Selection:
-    """The newest turn's results first, then pinned ones, then complete ones greedily by S."""
-    moment = present(view)
-    choice, density = SelectionBuilder(moment, text_at(moment)), density_of(moment)
+    """Select the newest turn's results, then pinned results, then complete results by S."""
+    moment = next_call(view)
+    choice, density = SelectionBuilder(moment, select_text(moment)), density_of(moment)
     free = max(0, choice.free)
     take_newest(choice, view.parameters.newest_share * free, density, math.inf)
     take_pinned(choice, density)
@@ -27,10 +27,10 @@ def reuse_density(view: PolicyInput) -> Selection:
 
 
 def contextrender_excerpts(view: PolicyInput) -> Selection:
-    """The newest results, complete ones by S, and excerpts of what else is new."""
-    moment = present(view)
+    """Select the newest results, complete results by S, and excerpts of text shown nowhere else."""
+    moment = next_call(view)
     density = density_of(moment)
-    choice = SelectionBuilder(moment, text_at(moment))
+    choice = SelectionBuilder(moment, select_text(moment))
     return selection_of(select_in_parts(choice, density, most=math.inf), density)
 
 
@@ -38,7 +38,7 @@ IN_PART = "the parts that say what is shown nowhere else"
 
 
 def selection_of(choice: SelectionBuilder, density: Density) -> Selection:
-    """Return the selection of a choice made for the next call."""
+    """Return what the builder has selected for the next call."""
     texts = choice.excerpts()
     return Selection(
         choice.moment.messages,

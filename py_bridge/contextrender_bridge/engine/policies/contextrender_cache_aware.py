@@ -1,6 +1,7 @@
-"""The last rendering repeated and appended to (docs/policies.md, contextrender_cache_aware).
+"""A policy that repeats the last prompt and appends to it (docs/policies.md).
 
-Providers that cache up to marked places read again only what was marked before: `breakpoints`.
+Some providers cache a prompt only up to cache breakpoints, and read from the cache only up to a
+position that was a breakpoint before. `breakpoints_of` chooses these positions.
 """
 
 from dataclasses import replace
@@ -8,88 +9,96 @@ from typing import Final
 
 import numpy as np
 
-from contextrender_bridge.engine.plan.append_step import appended
-from contextrender_bridge.engine.plan.auto_budget import sized
-from contextrender_bridge.engine.plan.call_context import CallContext, present, tracker
-from contextrender_bridge.engine.plan.call_text import sizes_of, text_at
+from contextrender_bridge.engine.plan.append_step import append_step
+from contextrender_bridge.engine.plan.auto_budget import adjust_budget
+from contextrender_bridge.engine.plan.call_context import CallContext, next_call, tracker
+from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
     PartialRebuild,
+    rebuild_partially,
     select_few,
-    selected_late,
 )
-from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
+from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.selection import NOTHING_SHOWN, Selection, Substitute
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.show_newest import show_newest
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
 SELECT_EVERY: Final = 128
-"""Invocations after which all is selected anew in any case."""
+"""The prompt is rebuilt at the calls whose number is a multiple of this."""
 
 COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
 
 
 def contextrender_cache_aware(view: PolicyInput) -> Selection:
-    """Return the last answered call's selection and what is new, within the call's own budget.
+    """Return the last answered call's selection with the new results, within the call's budget.
 
-    It is rebuilt when that exceeds the budget. Without a last call it goes on from a prompt of
-    everything.
+    The prompt is rebuilt if these exceed the budget. Without an answered call, the policy assumes
+    that earlier prompts had everything.
     """
-    last = follow(view) if view.follows else view.previous
-    selection = step(present(view), last or NOTHING_SHOWN)
+    previous = follow(view) if view.follows else view.previous
+    selection = step(next_call(view), previous or NOTHING_SHOWN)
     if not selection.is_over:
-        return replace(everything(view), budget=selection.budget)
+        return replace(select_all(view), budget=selection.budget)
     return replace(selection, reasons=_reasons(view, selection))
 
 
-def step(moment: CallContext, last: Selection) -> Selection:
-    """Return what a call shows that goes on from the selection of the call before."""
-    budget, faulted = sized(moment, last)
-    made = _within(moment.within(int(budget)), last.as_continued())
-    made = replace(made, budget=budget, faulted=faulted)
-    return show_newest(moment, made) if 0 < moment.view.start < moment.view.budget else made
+def step(moment: CallContext, previous: Selection) -> Selection:
+    """Return a call's selection, which continues the `previous` call's."""
+    budget, faulted = adjust_budget(moment, previous)
+    selection = _select_within_budget(moment.within(int(budget)), previous.as_continued())
+    selection = replace(selection, budget=budget, faulted=faulted)
+    has_automatic_budget = 0 < moment.view.start < moment.view.budget
+    return show_newest(moment, selection) if has_automatic_budget else selection
 
 
 def follow(view: PolicyInput) -> Selection | None:
-    """Return the selection of the last answered call, as if each since `previous` had been made."""
-    last, track = view.previous, tracker(view)
-    for position in range(last.messages + 1 if last else 0, len(view.history)):
+    """Return the selection of the last answered call, with a step for each call since `previous`."""
+    selection, track = view.previous, tracker(view)
+    start = selection.messages + 1 if selection else 0
+    for position in range(start, len(view.history)):
         if view.history.roles[position] == "assistant":
-            last = step(CallContext(view, position, track), last or NOTHING_SHOWN)
-    return last
+            selection = step(CallContext(view, position, track), selection or NOTHING_SHOWN)
+    return selection
 
 
-def _within(moment: CallContext, last: Selection) -> Selection:
-    """Return the selection under the step's budget."""
-    if not last.is_over and moment.fits:
+def _select_within_budget(moment: CallContext, previous: Selection) -> Selection:
+    """Return the selection within the call's budget.
+
+    It has everything if that fits and nothing was omitted before. Otherwise the previous prompt is
+    appended to; if that is impossible, the prompt is rebuilt.
+    """
+    if not previous.is_over and moment.fits:
         return Selection(moment.messages)
-    cached = moment.turn % SELECT_EVERY and not _is_expired(moment, last)
-    if cached and (choice := appended(moment, last)):
-        return _selection(choice, choice.excerpts(), last.rebuilt, last.breakpoints)
-    made = _selected(moment, last, bool(cached))
-    excerpts = made.choice.excerpts()
-    breakpoints = breakpoints_of(made.choice, excerpts, made.cut, last.breakpoints)
-    return _selection(made.choice, excerpts, moment.messages, breakpoints)
+    may_append = bool(moment.turn % SELECT_EVERY) and not _is_expired(moment, previous)
+    if may_append and (choice := append_step(moment, previous)):
+        return _selection(choice, choice.excerpts(), previous.rebuilt, previous.breakpoints)
+    rebuild = _rebuild(moment, previous, may_append)
+    excerpts = rebuild.choice.excerpts()
+    breakpoints = breakpoints_of(rebuild.choice, excerpts, rebuild.cut, previous.breakpoints)
+    return _selection(rebuild.choice, excerpts, moment.messages, breakpoints)
 
 
-def _is_expired(moment: CallContext, last: Selection) -> bool:
-    """Whether no cache can hold the last prompt any more."""
+def _is_expired(moment: CallContext, previous: Selection) -> bool:
+    """Return whether no provider's cache can still hold the previous prompt."""
     minutes = moment.view.parameters.cache_ttl_minutes
-    return bool(minutes) and last.is_over and moment.seconds_since(last.messages) > 60 * minutes
+    if not minutes or not previous.is_over:
+        return False
+    return moment.seconds_since(previous.messages) > 60 * minutes
 
 
-def _selected(moment: CallContext, last: Selection, cached: bool) -> PartialRebuild:
-    """What is shown when something must leave: late, else all anew."""
+def _rebuild(moment: CallContext, previous: Selection, may_keep_start: bool) -> PartialRebuild:
+    """Return a partial rebuild if `may_keep_start` and a good one exists, otherwise a full one."""
     density, share = density_of(moment), moment.view.parameters.rebuild_share
-    text = text_at(moment, last.text)
-    anew = SelectionBuilder(moment, text)
-    select_few(anew, density, share)
-    if cached and text == last.text:
-        late = selected_late(moment, last, anew, density, share)
-        if late is not None:
-            return late
-    return PartialRebuild(anew)
+    text = select_text(moment, previous.text)
+    full_rebuild = SelectionBuilder(moment, text)
+    select_few(full_rebuild, density, share)
+    if may_keep_start and text == previous.text:
+        partial_rebuild = rebuild_partially(moment, previous, full_rebuild, density, share)
+        if partial_rebuild is not None:
+            return partial_rebuild
+    return PartialRebuild(full_rebuild)
 
 
 def _selection(
@@ -112,51 +121,56 @@ def _selection(
 
 
 def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
-    history, since = view.history, selection.rebuilt
+    """Return why each result is shown as it is, by its number."""
+    history, rebuilt_at = view.history, selection.rebuilt
     positions = history.results.message
-    turn = history.turns[since] if since < len(history.roles) else history.turn
+    turn = history.turns[rebuilt_at] if rebuilt_at < len(history.roles) else history.turn
     rebuilt = f"the prompt was rebuilt at call {turn}"
     reasons = dict.fromkeys(range(len(positions)), f"left out when {rebuilt}")
     for result in selection.complete:
-        if positions[result] >= since:
+        if positions[result] >= rebuilt_at:
             reasons[result] = f"appended since {rebuilt}"
-        elif since < selection.messages:
+        elif rebuilt_at < selection.messages:
             reasons[result] = f"kept when {rebuilt}"
         else:
             reasons[result] = "selected"
     reasons |= dict.fromkeys(selection.excerpts, IN_PART)
-    once = [result for result in selection.next_excerpts if result not in selection.excerpts]
-    return reasons | dict.fromkeys(once, COMPLETE_ONCE)
+    complete_once = [
+        result for result in selection.next_excerpts if result not in selection.excerpts
+    ]
+    return reasons | dict.fromkeys(complete_once, COMPLETE_ONCE)
 
 
 QUARTERS: Final = (0.25, 0.5, 0.75)
-MOST: Final = 3
+MAX_BREAKPOINTS: Final = 3
 
 
 def breakpoints_of(
-    choice: SelectionBuilder, excerpts: dict[int, Substitute], cut: int, before: tuple[int, ...]
+    choice: SelectionBuilder, excerpts: dict[int, Substitute], cut: int, previous: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Positions of messages: about the quarters of the prompt, the end not among them.
+    """Return the positions of the messages after which a provider may cache the prompt.
 
-    If the prompt stays the same up to `cut`, the last of the breakpoints `before` within it is
-    kept; without one the cut becomes one. A cache can be read only from these.
+    They are about the quarters of the prompt; its end is not among them. If the prompt stays the
+    same up to `cut`, one breakpoint is there, because only a breakpoint can be read from a cache:
+    the last of the `previous` breakpoints up to `cut`, or else `cut` itself.
     """
     sizes = _prompt_sizes(choice, excerpts)
     ends = np.cumsum(sizes)
     quarters = np.searchsorted(ends, [share * ends[-1] for share in QUARTERS]).tolist()
-    kept = [position for position in before if position <= cut] or [cut] * (cut >= 0)
-    behind = [position for position in quarters if position > max(kept, default=-1)]
-    return tuple(sorted({*kept[-1:], *behind[len(kept[-1:]) - MOST :]}))
+    unchanged = [position for position in previous if position <= cut] or [cut] * (cut >= 0)
+    cached = unchanged[-1:]
+    later = [position for position in quarters if position > max(cached, default=-1)]
+    return tuple(sorted({*cached, *later[len(cached) - MAX_BREAKPOINTS :]}))
 
 
 def _prompt_sizes(choice: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
-    """Tokens of each message as it is shown."""
+    """Return the tokens of each message as the prompt shows it."""
     moment, history = choice.moment, choice.moment.view.history
     results, sizes = history.results, sizes_of(choice.text, moment)
     outside = list(moment.outside)
     sizes[outside] = np.array(history.text_tokens, np.int64)[outside]
     for result in (*choice.complete, *excerpts):
-        made = excerpts.get(result)
+        excerpt = excerpts.get(result)
         sizes[results.call_message[result]] += choice.calls[result]
-        sizes[results.message[result]] += made.tokens if made else results.tokens[result]
+        sizes[results.message[result]] += excerpt.tokens if excerpt else results.tokens[result]
     return sizes

@@ -1,4 +1,4 @@
-"""Policies in which a model's text replaces the history's beginning (docs/policies.md)."""
+"""Policies in which a history summary replaces the history's beginning (docs/policies.md)."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from contextrender_bridge.engine.plan.with_summary import (
     Method,
     call_reserve,
     dropped_until,
-    summarised,
+    select_with_summary,
     text_after,
     text_of_all,
     text_within_share,
@@ -20,32 +20,33 @@ from contextrender_bridge.engine.policies.baselines import prune
 
 
 def compact(view: PolicyInput) -> Selection:
-    """Typed notes on everything there is; then what comes after them, until B is full again."""
-    return summarised(view, COMPACT, otherwise=prune)
+    """Show typed notes on the history, and what came after them until that exceeds the budget."""
+    return select_with_summary(view, COMPACT, otherwise=prune)
 
 
-def _everything(view: PolicyInput) -> int:
+def _all_messages(view: PolicyInput) -> int:
     return len(view.history)
 
 
-COMPACT = Method("compact", share=0.5, text_of=text_after, boundary=_everything)
+COMPACT = Method("compact", share=0.5, text_of=text_after, boundary=_all_messages)
 
 
 LAST_TURN_SHARE: Final = 0.25
 
 
 def acon(view: PolicyInput) -> Selection:
-    """A text that follows the guideline for all but the last turn, which stays if it is small."""
-    return summarised(view, ACON, otherwise=prune)
+    """Show a summary that follows the guideline, and the last turn if it is small."""
+    return select_with_summary(view, ACON, otherwise=prune)
 
 
 def _before_last_turn(view: PolicyInput) -> int:
+    """Return the number of messages before the last turn, or of all if that turn is large."""
     history = view.history
-    last = history.last_assistant
-    if last <= 0:
+    last_turn = history.last_assistant
+    if last_turn <= 0:
         return len(history)
-    whole = history.totals[-1] - history.totals[last - 1]
-    return last if whole <= LAST_TURN_SHARE * view.budget else len(history)
+    turn_tokens = history.totals[-1] - history.totals[last_turn - 1]
+    return last_turn if turn_tokens <= LAST_TURN_SHARE * view.budget else len(history)
 
 
 ACON = Method("acon", share=0.4, text_of=text_after, boundary=_before_last_turn, guided=True)
@@ -53,29 +54,36 @@ ACON = Method("acon", share=0.4, text_of=text_after, boundary=_before_last_turn,
 
 SUMMARY_SHARE: Final = 0.2
 RECENT_SHARE: Final = 0.5
-"""The share of what text and summary leave free that recent results get when one is made."""
+"""Results of recent turns get this share of the budget that text and summary leave."""
 
 
 def recency_summary(view: PolicyInput) -> Selection:
-    """The newest turns' results complete; typed notes on those before; all text, within a share."""
-    return summarised(view, RECENCY_SUMMARY, otherwise=prune)
+    """Show the newest turns' results, typed notes on the earlier ones, and all text.
+
+    The text is limited to its share of the budget.
+    """
+    return select_with_summary(view, RECENCY_SUMMARY, otherwise=prune)
 
 
 def _before_recent_turns(view: PolicyInput) -> int:
-    """Where the newest turns begin whose results fit their share; the last one may have all."""
+    """Return the number of messages before the newest turns whose results together fit a share.
+
+    The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take them all.
+    """
     history, results = view.history, view.history.results
     text = text_within_share(view)
     free = view.budget - view.tokens_of(text)
     free -= int(SUMMARY_SHARE * view.budget) + call_reserve(view)
     turns = np.array(results.turn, dtype=np.int64)
-    asked = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-    boundary, used = len(history), 0
-    for turn in reversed(np.unique(turns[asked]).tolist()):
-        of_turn = np.flatnonzero(asked & (turns == turn))
-        used += int(view.costs[of_turn].sum())
-        if used > (free if turn == history.assistants else RECENT_SHARE * free):
+    has_call = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
+    boundary, recent_tokens = len(history), 0
+    for turn in reversed(np.unique(turns[has_call]).tolist()):
+        turn_results = np.flatnonzero(has_call & (turns == turn))
+        recent_tokens += int(view.costs[turn_results].sum())
+        limit = free if turn == history.assistants else RECENT_SHARE * free
+        if recent_tokens > limit:
             break
-        boundary = results.call_message[int(of_turn[0])]
+        boundary = results.call_message[int(turn_results[0])]
     return max(boundary, dropped_until(view, text))
 
 
