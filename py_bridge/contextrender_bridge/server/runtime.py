@@ -200,7 +200,7 @@ class Runtime:
 
         TELL.set(walk.tell and tell)
         ANSWERS.set(answers)
-        answers.used = False
+        answers.has_taken = False
         with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
             memory.read_only = not walk.keep or not getattr(walker_class, "stores", True)
             try:
@@ -211,7 +211,7 @@ class Runtime:
                     Jac.spawn(walker, Jac.get_context().get_root())
                 except PendingProviderCall as waiting:
                     # Before the first answer it has only recorded what is new: that is known then.
-                    if answers.used:
+                    if answers.has_taken:
                         raise
                     memory.flush()
                     return waiting

@@ -125,4 +125,4 @@ def test_an_unusable_reply_is_an_error_whose_tokens_count(
     double.answer = lambda _: (200, chat_reply(reply))
     with pytest.raises(SummaryFailed) as raised:
         summarise(MODEL, HISTORY, "", 100)
-    assert raised.value.used.prompt == len(double.requests) >= 1
+    assert raised.value.usage.prompt == len(double.requests) >= 1

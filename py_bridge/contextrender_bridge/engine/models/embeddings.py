@@ -1,6 +1,6 @@
-"""Text embeddings behind one small interface: what relevance and redundancy are measured on.
+"""Text embeddings behind one small interface. Relevance and redundancy are cosines of them.
 
-The offline embedder is WordLlama's token vectors, shipped inside its wheel.
+The offline embedder is WordLlama's token vectors, which its wheel contains.
 """
 
 import importlib
@@ -20,26 +20,26 @@ from contextrender_bridge.engine.text.tokens import well_formed
 
 
 class Embedder(Protocol):
-    """Maps texts to vectors of one width. `name` tells whose vectors they are when stored."""
+    """A function from texts to vectors of one width. `name` is stored with the vectors."""
 
     @property
     def name(self) -> str:
         """The setting that selects this embedder."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (n, d), unit rows; a zero row for a text that has no vector.
+        """Return unit rows, shape (n, d). A text without a vector has a zero row.
 
-        Raises EmbeddingUnavailable when the vectors cannot be had now.
+        Raise EmbeddingUnavailable if the vectors cannot be computed now.
         """
 
 
 class NoEmbedder:
-    """Embeds nothing: every cosine, and so every relevance, is 0."""
+    """An embedder without vectors, so that every cosine and every relevance is 0."""
 
     name: Final = "none"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (n, 0)."""
+        """Return rows without numbers, shape (n, 0)."""
         return np.zeros((len(texts), 0), dtype=np.float32)
 
 
@@ -48,77 +48,82 @@ _embedders_lock = threading.Lock()
 
 
 def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
-    """An embedder's vectors, and whether their tokens are this request's: two that ask a provider
-    for the same at once get one answer, which is told to one of them."""
+    """Return an embedder's vectors, and whether this request pays for their tokens.
+
+    Requests that ask a provider for the same texts at once share one answer; one of them pays.
+    """
     if isinstance(embedder, LiteLLMEmbedder):
         return embedder.embed_once(texts)
     return embedder.embed(texts), True
 
 
 def load_embedder(name: str) -> Embedder:
-    """The shared embedder of a setting: `wordllama`, `none`, or a LiteLLM embedding model."""
+    """Return the shared embedder of a setting.
+
+    The setting is `wordllama`, `none`, or the name of a LiteLLM embedding model.
+    """
     with _embedders_lock:
         if name not in _embedders:
-            made = OFFLINE.get(name)
-            _embedders[name] = made() if made else LiteLLMEmbedder(name)
+            offline_class = OFFLINE.get(name)
+            _embedders[name] = offline_class() if offline_class else LiteLLMEmbedder(name)
         return _embedders[name]
 
 
 def offline_embedder(name: str) -> Embedder:
-    """The embedder of a setting if it asks no provider; else one that embeds nothing."""
+    """Return the embedder of a setting if it calls no provider, otherwise a `NoEmbedder`."""
     return load_embedder(name if name in OFFLINE else NoEmbedder.name)
 
 
 class RememberingEmbedder:
-    """An embedder that keeps what it made, so that each text is embedded once."""
+    """An embedder that keeps its vectors, so that each text is embedded once."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
         self.name = inner.name
-        self._known: dict[str, Any] = {}
+        self._vectors: dict[str, Any] = {}
         self.nbytes = 0
-        """The memory held, in bytes."""
+        """The memory of the texts and their vectors, in bytes."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row a text; only new texts are asked for."""
-        fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
-        if fresh:
-            made = self._inner.embed(fresh)
-            self._known.update(zip(fresh, made, strict=True))
-            self.nbytes += made.nbytes + sum(map(len, fresh))
-        return np.stack([self._known[text] for text in texts])
+        """Return one row per text. Only texts without a vector are embedded."""
+        new_texts = list(dict.fromkeys(text for text in texts if text not in self._vectors))
+        if new_texts:
+            rows = self._inner.embed(new_texts)
+            self._vectors.update(zip(new_texts, rows, strict=True))
+            self.nbytes += rows.nbytes + sum(map(len, new_texts))
+        return np.stack([self._vectors[text] for text in texts])
 
 
 DIMENSION: Final = 256
 _CHUNK_TOKENS: Final = 4096
 _BATCH_TEXTS: Final = 64
-"""Texts tokenized at once: the tokens of a few thousand would take hundreds of megabytes."""
+"""Texts tokenized at once. The tokens of a few thousand texts would take hundreds of megabytes."""
 
 
 class WordLlamaEmbedder:
-    """Mean of a text's token vectors, scaled to unit length; needs no network and no model call.
+    """An embedder that takes the mean of a text's token vectors, scaled to unit length.
 
-    Loads on first use and is safe to share between threads. Each text is pooled by itself, so its
-    vector has the same bits alone and in any batch.
+    It needs no network and no model call, loads its weights at the first `embed`, and is
+    thread-safe. Each text is pooled by itself, so its vector has the same bits alone and in any
+    batch.
     """
 
     name: Final = "wordllama"
 
     def __init__(self) -> None:
-        """Does nothing yet: the weights load at the first `embed`."""
         self._lock = threading.Lock()
         self._model: Any = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit rows, shape (n, 256); a zero row for a text without tokens.
+        """Return unit rows, shape (n, 256). A text without tokens has a zero row.
 
-        Raises ImportError when wordllama is not installed.
+        Raise ImportError if wordllama is not installed.
         """
         model = self._loaded()
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
         for start in range(0, len(texts), _BATCH_TEXTS):
-            some = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
-            encodings = model.tokenizer.encode_batch_fast(some, add_special_tokens=False)
+            batch = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
+            encodings = model.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             for row, encoding in zip(rows[start:], encodings, strict=False):
                 row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
         return rows
@@ -134,7 +139,7 @@ OFFLINE: Final[dict[str, type[Embedder]]] = {
     NoEmbedder.name: NoEmbedder,
     WordLlamaEmbedder.name: WordLlamaEmbedder,
 }
-"""Those that ask no provider."""
+"""The embedders that call no provider, by name."""
 
 
 def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
@@ -145,13 +150,13 @@ def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
 
 
 def _load() -> Any:
-    # Handing single texts to a pool of threads gains nothing, and waits when the machine is busy.
+    # A pool of threads gains nothing for single texts, and makes them wait on a busy machine.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise ImportError("wordllama is not installed: install it or choose another embedder")
     root, silence = logging.getLogger(), logging.NullHandler()
-    root.addHandler(silence)  # wordllama's import sets up root logging where there is none
+    root.addHandler(silence)  # wordllama's import sets up root logging if there is no handler
     try:
         wordllama = importlib.import_module("wordllama")
     finally:

@@ -1,4 +1,7 @@
-"""Embeddings of any provider LiteLLM speaks to; keys and addresses come from its environment."""
+"""Embeddings by any provider that LiteLLM can call.
+
+LiteLLM reads the keys and addresses from the environment.
+"""
 
 import random
 import threading
@@ -16,9 +19,9 @@ from contextrender_bridge.engine.text.tokens import counter_for, well_formed
 
 
 class CircuitBreaker:
-    """After a failure refuses calls for `cooldown` seconds, then lets one through as a trial.
+    """A guard that refuses calls for `cooldown` seconds after a failure, then allows one trial.
 
-    Thread-safe. `clock` gives seconds and never goes back.
+    It is thread-safe. `clock` returns seconds that never decrease.
     """
 
     def __init__(self, cooldown: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,12 +32,15 @@ class CircuitBreaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether a call would be refused now."""
+        """True if a call would be refused now."""
         with self._lock:
             return self._retry_at is not None and self._clock() < self._retry_at
 
     def allow(self) -> bool:
-        """Whether a call may be made now; a trial keeps other callers out for `cooldown`."""
+        """Return whether a call may be made now.
+
+        A trial call makes the breaker refuse all others for `cooldown` seconds.
+        """
         with self._lock:
             if self._retry_at is None:
                 return True
@@ -44,12 +50,12 @@ class CircuitBreaker:
             return True
 
     def succeed(self) -> None:
-        """Records a success: calls are allowed again."""
+        """Record a success. Calls are allowed again."""
         with self._lock:
             self._retry_at = None
 
     def fail(self) -> None:
-        """Records a failure: calls are refused for `cooldown` seconds from now."""
+        """Record a failure. Calls are refused for `cooldown` seconds from now."""
         with self._lock:
             self._retry_at = self._clock() + self._cooldown
 
@@ -57,24 +63,24 @@ class CircuitBreaker:
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 200_000
 DEFAULT_INPUT_LIMIT: Final = 8_191
-"""Tokens a text may have when LiteLLM does not list the model."""
+"""The most tokens of a text for a model that LiteLLM does not list."""
 
 _TRANSIENT: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
 class EmbeddingUnavailable(ContextRenderError):
-    """The embedding provider cannot be reached, refused, or answered nonsense."""
+    """The embedding provider cannot be reached, refused, or returned no usable vectors."""
 
     code = "embedding_unavailable"
     status = 503
 
 
 class LiteLLMEmbedder:
-    """Embeds through a provider, in batches, each text cut to the model's input limit.
+    """An embedder that calls a provider in batches, each text cut to the model's input limit.
 
-    A transient failure is retried with growing pauses, `timeout` seconds at most a request and no
-    new try after `deadline` seconds. After a failed call the provider is left alone for the
-    breaker's cool-down. Thread-safe.
+    A request takes at most `timeout` seconds. After a transient failure it is retried up to
+    `retries` times, with growing pauses from `pause` seconds on; no retry starts after `deadline`
+    seconds. After a failed call, the breaker refuses calls for its cool-down. Thread-safe.
     """
 
     def __init__(
@@ -87,7 +93,7 @@ class LiteLLMEmbedder:
         pause: float = 0.5,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """`model` is a LiteLLM name, as `text-embedding-3-small`; times are in seconds."""
+        """Set up an embedder for `model`, a name of LiteLLM such as `text-embedding-3-small`."""
         self.name = model
         self._timeout = timeout
         self._retries = retries
@@ -97,33 +103,35 @@ class LiteLLMEmbedder:
         self._dimension = 0
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit rows, shape (n, d); a zero row for a blank text or one the provider refuses.
+        """Return unit rows, shape (n, d). A blank text or one the provider refuses has a zero row.
 
-        d is 0 as long as the provider has embedded nothing. Raises EmbeddingUnavailable when the
-        provider fails, and at once during the cool-down after that.
+        The width d is 0 until the provider has embedded a text. Raise EmbeddingUnavailable if the
+        provider fails, and without a call during the cool-down after a failure.
         """
         return self.embed_once(texts)[0]
 
     def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
-        """The same, and whether it is this request that pays: of several that wait for one answer
-        the first one alone does."""
-        wanted = {index: text for index, text in enumerate(texts) if text.strip()}
-        if not wanted:
+        """Return the rows of `embed`, and whether this request pays for their tokens.
+
+        Of several requests that wait for one answer, only the first one pays.
+        """
+        text_of_row = {row: text for row, text in enumerate(texts) if text.strip()}
+        if not text_of_row:
             return np.zeros((len(texts), self._dimension), dtype=np.float32), True
-        key = ("embedding", self.name, *wanted.values())
+        key = ("embedding", self.name, *text_of_row.values())
         vectors, pays = answer_of(
             key,
-            lambda: (self._asked(list(wanted.values())), True),
+            lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
             quick=self._breaker.refuses,
-            free=_free,
+            free=_unpaid,
         )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
-        rows[list(wanted)] = vectors
+        rows[list(text_of_row)] = vectors
         return rows, pays
 
-    def _asked(self, texts: list[str]) -> Vectors:
-        """Unless the provider is left alone for now."""
+    def _embed_with_breaker(self, texts: list[str]) -> Vectors:
+        """Return the texts' vectors. Raise EmbeddingUnavailable if the breaker refuses the call."""
         if not self._breaker.allow():
             raise EmbeddingUnavailable(f"embedding model {self.name} failed a moment ago")
         try:
@@ -135,13 +143,13 @@ class LiteLLMEmbedder:
         return vectors
 
     def _embed_all(self, texts: list[str]) -> Vectors:
-        until = time.monotonic() + self._deadline
+        stop_time = time.monotonic() + self._deadline
         rows: list[Vectors | None] = []
         for batch in self._batches(texts):
             try:
-                rows += self._request(batch, until)
+                rows += self._request(batch, stop_time)
             except litellm().BadRequestError as refusal:
-                rows += self._one_by_one(batch, until, refusal)
+                rows += self._embed_one_by_one(batch, stop_time, refusal)
         widths = {len(row) for row in rows if row is not None}
         if len(widths) != 1:
             raise EmbeddingUnavailable(f"embedding model {self.name} gave no usable vectors")
@@ -152,25 +160,25 @@ class LiteLLMEmbedder:
         counter = counter_for(self.name)
         limit = input_limit(self.name, DEFAULT_INPUT_LIMIT)
         batch: list[str] = []
-        spent = 0
+        batch_tokens = 0
         for text in texts:
-            cut = counter.cut(well_formed(text), limit)
-            tokens = counter.text(cut)
-            if batch and (len(batch) == BATCH_TEXTS or spent + tokens > BATCH_TOKENS):
+            cut_text = counter.cut(well_formed(text), limit)
+            tokens = counter.text(cut_text)
+            if batch and (len(batch) == BATCH_TEXTS or batch_tokens + tokens > BATCH_TOKENS):
                 yield batch
-                batch, spent = [], 0
-            batch.append(cut)
-            spent += tokens
+                batch, batch_tokens = [], 0
+            batch.append(cut_text)
+            batch_tokens += tokens
         yield batch
 
-    def _one_by_one(
-        self, batch: list[str], until: float, refusal: Exception
+    def _embed_one_by_one(
+        self, batch: list[str], stop_time: float, refusal: Exception
     ) -> list[Vectors | None]:
-        """The vectors of a refused batch, None for each text refused by itself."""
+        """Return the vectors of a refused batch, None for each text that is refused by itself."""
         rows: list[Vectors | None] = []
         for text in batch if len(batch) > 1 else ():
             try:
-                rows += self._request([text], until)
+                rows += self._request([text], stop_time)
             except litellm().BadRequestError:
                 rows.append(None)
         if not any(row is not None for row in rows):
@@ -179,7 +187,8 @@ class LiteLLMEmbedder:
             ) from refusal
         return rows
 
-    def _request(self, batch: list[str], until: float) -> list[Vectors]:
+    def _request(self, batch: list[str], stop_time: float) -> list[Vectors]:
+        """Return the vectors of a batch, after retries if there are transient failures."""
         for attempt in range(self._retries + 1):
             try:
                 with span("provider embedding", gen_ai__request__model=self.name):
@@ -190,8 +199,9 @@ class LiteLLMEmbedder:
                 raise
             except Exception as error:  # providers' own errors come through LiteLLM untyped
                 pause = self._pause * 2**attempt * random.uniform(0.75, 1.25)
-                again = getattr(error, "status_code", None) in _TRANSIENT
-                if attempt == self._retries or not again or time.monotonic() + pause > until:
+                is_transient = getattr(error, "status_code", None) in _TRANSIENT
+                has_time = time.monotonic() + pause <= stop_time
+                if attempt == self._retries or not (is_transient and has_time):
                     raise EmbeddingUnavailable(
                         f"embedding model {self.name} failed: {type(error).__name__}"
                     ) from error
@@ -201,14 +211,15 @@ class LiteLLMEmbedder:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _vectors(self, reply: Any, count: int) -> list[Vectors]:
+        """Return the unit rows of a provider's reply. Raise EmbeddingUnavailable if it is wrong."""
         try:
             items = sorted(reply.data, key=lambda item: int(item["index"]))
-            given = [np.asarray(item["embedding"], dtype=np.float32) for item in items]
+            vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in items]
         except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingUnavailable(f"embedding model {self.name} gave no vectors") from error
-        if not all(np.isfinite(row).all() for row in given):
+        if not all(np.isfinite(vector).all() for vector in vectors):
             raise EmbeddingUnavailable(f"embedding model {self.name} gave vectors with NaN in them")
-        rows = [unit(row) for row in given]
+        rows = [unit(vector) for vector in vectors]
         if len(rows) != count or len({row.shape for row in rows}) != 1:
             raise EmbeddingUnavailable(
                 f"embedding model {self.name} gave {len(rows)} vectors for {count} texts"
@@ -216,6 +227,6 @@ class LiteLLMEmbedder:
         return rows
 
 
-def _free(answer: Answer) -> Answer:
-    """What another request pays for."""
+def _unpaid(answer: Answer) -> Answer:
+    """Return the answer for a request that does not pay for it."""
     return answer if answer.failure is not None else Answer((answer.value[0], False))

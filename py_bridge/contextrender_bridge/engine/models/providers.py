@@ -1,12 +1,12 @@
-"""Models: LiteLLM, what providers answer, and the modules in which a model writes texts.
+"""Calls of model providers: LiteLLM, providers' answers, and the modules whose models write texts.
 
-LiteLLM is imported late, offline and quiet, as that takes over a second. Import this module before
-anything that imports LiteLLM itself: it turns the price map's fetch off.
+LiteLLM's import takes over a second, so it is done late. Import this module before any module that
+imports LiteLLM itself, because it turns off the download of LiteLLM's price map.
 
-A request has a session and a thread to itself, and a provider may take a minute. So a request that
-needs an answer ends by raising `PendingProviderCall`; who started it gets the answer elsewhere and
-starts it again, and then the answer is there. Where nobody has set out `ProviderAnswers`, providers
-are asked on the spot.
+A request occupies a session and a thread, and a provider may take a minute. So a request that needs
+an answer raises `PendingProviderCall`. Its runner waits for the answer elsewhere, puts it in
+`ProviderAnswers` and runs the request again, which then finds the answer. If the context has no
+`ProviderAnswers`, providers are called directly.
 """
 
 import importlib
@@ -29,9 +29,9 @@ _import_lock = threading.Lock()
 
 
 def litellm() -> Any:
-    """The litellm module, with its bundled price map (no fetch) and without its log output.
+    """Return the litellm module, with its bundled price map and without its log output.
 
-    Raises ImportError when LiteLLM is not installed.
+    Raise ImportError if LiteLLM is not installed.
     """
     with _import_lock:
         return _load()
@@ -50,7 +50,7 @@ def _load() -> Any:
 
 
 def check_model(setting: str, model: str) -> None:
-    """Imports LiteLLM now rather than in a request. Raises CommandError for a model of nobody's."""
+    """Import LiteLLM, which no request then has to. Raise CommandError for an unknown model."""
     try:
         litellm().get_llm_provider(model)
     except ImportError:
@@ -60,7 +60,7 @@ def check_model(setting: str, model: str) -> None:
 
 
 def input_limit(model: str, default: int) -> int:
-    """Tokens `model` accepts as input, from LiteLLM's bundled map, else `default`."""
+    """Return the tokens that `model` accepts as input, or `default` if LiteLLM does not list it."""
     module = litellm()
     try:
         info = module.get_model_info(model)
@@ -70,7 +70,7 @@ def input_limit(model: str, default: int) -> int:
 
 
 def usage_of(response: Any) -> Usage:
-    """The tokens a chat completion reports; none where it reports nothing."""
+    """Return the tokens that a chat completion reports, 0 if it reports none."""
     usage = response.get("usage") or {}
     return Usage(
         fresh=int(usage.get("prompt_tokens") or 0),
@@ -80,39 +80,41 @@ def usage_of(response: Any) -> Usage:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a provider was found to say, or why it said nothing."""
+    """A provider's answer: its value, or the failure."""
 
     value: Any = None
     failure: Exception | None = None
     takers: list[object] = field(default_factory=list, compare=False, repr=False)
 
     def is_paid_by(self, request: object) -> bool:
-        """Whether this request is the first of those that take it: its tokens are told to that one
-        alone, however often it asks."""
+        """Return whether this request is the first that takes the answer.
+
+        Its tokens count for that request alone, however often it takes the answer.
+        """
         self.takers.append(request)
         return self.takers[0] is request
 
     def get(self) -> Any:
-        """The value. Raises the failure."""
+        """Return the value, or raise the failure."""
         if self.failure is not None:
             raise self.failure
         return self.value
 
 
 class PendingProviderCall(BaseException):
-    """A request cannot go on without the answer to `ask`, which equal `key`s share.
+    """A signal that a request must wait for a provider. Requests with one `key` share the answer.
 
-    No Exception: nothing on the way may take it for a failure.
+    It is not an Exception, so that no handler of failures catches it.
     """
 
     def __init__(self, key: Hashable, ask: Callable[[], Any]) -> None:
-        """`ask` gives the answer, or raises what asking the provider raises."""
+        """Set up a call. `ask` returns the answer, or raises the provider's error."""
         super().__init__("an answer is waited for")
         self.key = key
         self._ask = ask
 
     def answer(self) -> Answer:
-        """Waits for it."""
+        """Call the provider, and return its answer."""
         try:
             return Answer(self._ask())
         except Exception as failure:
@@ -121,19 +123,19 @@ class PendingProviderCall(BaseException):
 
 @dataclass(eq=False)
 class ProviderAnswers:
-    """Those that came for one request; `used`: since that was last set, one was made use of."""
+    """Providers' answers for one request. Taking one sets `has_taken`; the caller resets it."""
 
-    used: bool = False
-    _come: dict[Hashable, Answer] = field(default_factory=dict, init=False)
+    has_taken: bool = False
+    _by_key: dict[Hashable, Answer] = field(default_factory=dict, init=False)
 
-    def put(self, waiting: PendingProviderCall, answer: Answer) -> None:
-        """What is waited for has come."""
-        self._come[waiting.key] = answer
+    def put(self, call: PendingProviderCall, answer: Answer) -> None:
+        """Add the answer of a call."""
+        self._by_key[call.key] = answer
 
     def take(self, key: Hashable) -> Answer | None:
-        """The answer of that key, if it has come."""
-        answer = self._come.get(key)
-        self.used = self.used or answer is not None
+        """Return the answer of that key, or None if there is none yet."""
+        answer = self._by_key.get(key)
+        self.has_taken = self.has_taken or answer is not None
         return answer
 
 
@@ -147,17 +149,17 @@ def answer_of[T](
     quick: bool = False,
     free: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> T:
-    """What `ask` gives or raises. Raises PendingProviderCall where somebody else is to wait for it.
+    """Return what `ask` returns, or the answer that it gave before. Raise its failure.
 
-    `quick`: it will not take long this time. `free` is what an answer is to a request that another
-    one pays for.
+    Raise PendingProviderCall if the runner of the request should wait for the answer. `quick` says
+    that `ask` will not take long. `free` turns an answer into that of a request that does not pay.
     """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
-    if (come := answers.take(key)) is not None:
-        found: T = (come if come.is_paid_by(answers) else free(come)).get()
-        return found
+    if (answer := answers.take(key)) is not None:
+        value: T = (answer if answer.is_paid_by(answers) else free(answer)).get()
+        return value
     if quick:
         return ask()
     raise PendingProviderCall(key, ask)
@@ -167,43 +169,47 @@ WRITERS: Final = ("result_summary", "summary_writer")
 
 
 def writer(name: str) -> Any:
-    """One of them. Raises ImportError where byLLM is not installed."""
+    """Return the module of that name of `WRITERS`. Raise ImportError if byLLM is not installed."""
     importlib.import_module("jaclang")
     return importlib.import_module(f".{name}", __package__)
 
 
 def load_writers() -> None:
-    """All of them, before a request needs one."""
+    """Import the modules of `WRITERS`, before a request needs one."""
     for name in WRITERS:
         writer(name)
 
 
 @dataclass(frozen=True, slots=True)
-class ResultSummary:
-    """What a model made of a result: a text, or why there is none, and the tokens it took."""
+class SummaryReply:
+    """A model's summary of a result, or why there is none, and the usage of the model calls."""
 
-    used: Usage
+    usage: Usage
     text: str = ""
     failure: str = ""
 
 
-def compacted(model: str, content: str, question: str, limit: int) -> ResultSummary:
-    """`content` for `question`, at most `limit` tokens as `model` counts them."""
+def summarise_result(model: str, content: str, question: str, limit: int) -> SummaryReply:
+    """Return a summary of a result's `content` that helps to answer `question`.
+
+    It has at most `limit` tokens as `model` counts them.
+    """
     key = ("compaction", model, content, question, limit)
-    return answer_of(key, lambda: _asked(model, content, question, limit), free=_free)
+    return answer_of(key, lambda: _summarise(model, content, question, limit), free=_unpaid)
 
 
-def _free(answer: Answer) -> Answer:
+def _unpaid(answer: Answer) -> Answer:
+    """Return the answer for a request that does not pay for it."""
     if answer.failure is not None:
         return answer
-    return Answer(replace(answer.value, used=NOTHING_USED))
+    return Answer(replace(answer.value, usage=NOTHING_USED))
 
 
-def _asked(model: str, content: str, question: str, limit: int) -> ResultSummary:
+def _summarise(model: str, content: str, question: str, limit: int) -> SummaryReply:
     compact_result = writer("result_summary").compact_result
-    spent = [NOTHING_USED]
+    usages = [NOTHING_USED]
     try:
-        text = compact_result(model, content, question, limit, spend=spent.append)
+        text = compact_result(model, content, question, limit, report_usage=usages.append)
     except ContextRenderError as failure:
-        return ResultSummary(spent[-1], failure=failure.message)
-    return ResultSummary(spent[-1], text)
+        return SummaryReply(usages[-1], failure=failure.message)
+    return SummaryReply(usages[-1], text)

@@ -55,13 +55,13 @@ def select_with_summary(
     if summaries is None:
         raise InvalidRequest(f"policy {method.name} needs a model: set CONTEXTRENDER_MODEL")
     limit = int(method.share * view.budget) - HEADER_TOKENS
-    way = summaries.way(method.name, limit, guided=method.guided)
-    known = summaries.latest(way, view.history)
+    summary_method = summaries.method(method.name, limit, guided=method.guided)
+    known = summaries.latest(summary_method, view.history)
     if known and (plan := _beside(view, method, known)):
         return plan
     covered = method.boundary(view)
     if covered > (known.covered if known else 0):
-        made = summaries.extend(way, view.history, known, covered, view.originals)
+        made = summaries.extend(summary_method, view.history, known, covered, view.originals)
         if made and (plan := _beside(view, method, made)):
             return plan
     return (known and _beside(view, method, known, whole=False)) or otherwise(view)

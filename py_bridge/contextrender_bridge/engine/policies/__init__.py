@@ -124,7 +124,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def policy_named(name: str) -> Policy:
-    """Return the policy of that name. Raise InvalidRequest with the list of names if none has it."""
+    """Return the policy of that name. Raise InvalidRequest, which lists the names, if none has."""
     if name not in POLICIES:
         raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
     return POLICIES[name]

@@ -54,7 +54,7 @@ def step(moment: CallContext, previous: Selection) -> Selection:
 
 
 def follow(view: PolicyInput) -> Selection | None:
-    """Return the selection of the last answered call, with a step for each call since `previous`."""
+    """Return the last answered call's selection, with a step for each call since `previous`."""
     selection, track = view.previous, tracker(view)
     start = selection.messages + 1 if selection else 0
     for position in range(start, len(view.history)):
