@@ -274,7 +274,7 @@ def snapshot(history: History) -> dict[str, Any]:
         "text_bytes": history.text_bytes,
         "leading_system": history.leading_system,
         "users": (history.first_user, history.last_user, history.last_assistant),
-        "missing": history.vectors.missing(len(results)),
+        "missing": history.vectors.missing_vectors(len(results)),
         "vectors": vectors.tolist() if vectors.any() else [],
     }
 

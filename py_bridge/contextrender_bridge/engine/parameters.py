@@ -1,4 +1,4 @@
-"""What a session or a call sets of the method: its numbers, and which results stay in view."""
+"""Settings of a session or a call: the method's parameters, the budget and the pinned results."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,39 +10,43 @@ from contextrender_bridge.base.setting_kinds import AUTO as AUTO_NAME
 
 SMALLEST_BUDGET = 64
 AUTO = 0
-"""The budget that finds itself, for `contextrender_cache_aware` (`docs/policies.md`, Budget)."""
+"""The automatic budget, for `contextrender_cache_aware` (`docs/policies.md`, Budget)."""
 
 START: Final[int] = 24_000
-LEAST: Final = 8_000
-MOST: Final = 160_000
-"""Tokens at which such a budget begins, and between which it stays."""
+"""The tokens at which an automatic budget starts."""
+
+MIN_AUTO_BUDGET: Final = 8_000
+MAX_AUTO_BUDGET: Final = 160_000
+"""The limits of an automatic budget, in tokens."""
 
 WINDOW_SHARE: Final = 0.8
-"""The most of a model's window that a budget which finds itself may be."""
+"""The largest share of a model's window that an automatic budget may have."""
 
 _SHARES = ("query_task_share", "oversized_share", "newest_share", "rebuild_share")
 
 
 def budget_name(budget: int) -> int | str:
-    """A budget as it is told: a number of tokens, or "auto"."""
+    """Return a budget as reports show it: a number of tokens, or "auto"."""
     return AUTO_NAME if budget == AUTO else budget
 
 
 def limits_of(budget: int, window: int | None) -> tuple[int, int]:
-    """The most that a call's budget may be, in tokens, and where it starts.
+    """Return the upper limit of a call's budget and its start, both in tokens.
 
-    A budget that is given is both. `window` is the model's, where that is known.
+    A fixed budget is both. `window` is the model's context window, if that is known.
     """
     if budget != AUTO:
         return budget, budget
-    most = min(MOST, int(WINDOW_SHARE * window)) if window else MOST
-    return most, min(START, most)
+    limit = min(MAX_AUTO_BUDGET, int(WINDOW_SHARE * window)) if window else MAX_AUTO_BUDGET
+    return limit, min(START, limit)
 
 
 @dataclass(slots=True, frozen=True)
 class Parameters:
-    """Defaults are the paper's; `docs/method.md` says what each does, and for those of our own
-    policies `docs/policies.md`.
+    """The numbers of the method, with the paper's defaults.
+
+    `docs/method.md` says what each one does; `docs/policies.md` says it for those of our own
+    policies.
     """
 
     weight_recency: float = 1.0
@@ -58,12 +62,12 @@ class Parameters:
     cache_ttl_minutes: float = 5.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""
-        known = {field.name for field in fields(self)}
+        """Return a copy with changes. Raise InvalidRequest for an unknown name or a bad number."""
+        names = {field.name for field in fields(self)}
         for name, value in changes.items():
-            if name not in known:
+            if name not in names:
                 raise InvalidRequest(
-                    f"no parameter {name!r:.40}; there are {', '.join(sorted(known))}"
+                    f"no parameter {name!r:.40}; there are {', '.join(sorted(names))}"
                 )
             if (
                 isinstance(value, bool)
@@ -78,12 +82,12 @@ class Parameters:
         return changed
 
     def to_json(self) -> dict[str, float]:
-        """As plain values, by name."""
+        """Return the values by name."""
         return asdict(self)
 
 
 def check_budget(budget: object) -> int:
-    """A budget in tokens, or `AUTO` for "auto". Raises InvalidRequest for what is neither."""
+    """Return a budget in tokens, or `AUTO` for "auto". Raise InvalidRequest for anything else."""
     if budget == AUTO_NAME:
         return AUTO
     if isinstance(budget, bool) or not isinstance(budget, int):
@@ -93,44 +97,47 @@ def check_budget(budget: object) -> int:
     return budget
 
 
-MOST_NAMES: Final = 100
-LONGEST: Final = 200
+MAX_NAMES: Final = 100
+MAX_NAME_LENGTH: Final = 200
 NAMES: Final = ("pinned_tools", "pinned_calls")
 
 
 @dataclass(slots=True, frozen=True)
 class Pins:
-    """Names of tools, in which `*`, `?` and `[...]` stand for others, and ids of calls."""
+    """The results to pin: by the name of the tool, or by the id of the call.
+
+    A name of a tool is a pattern with the wildcards `*`, `?` and `[...]`.
+    """
 
     pinned_tools: tuple[str, ...] = ()
     pinned_calls: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, pinned_tools: Any, pinned_calls: Any) -> Self:
-        """From outside. Raises InvalidRequest for what is no list of names."""
+        """Return the pins of two fields. Raise InvalidRequest if one is no list of names."""
         for pattern in _checked("pinned_tools", pinned_tools):
             if "[" in pattern and "]" not in pattern.partition("[")[2][1:]:
                 raise InvalidRequest(f"pinned_tools has a [ without a ]: {pattern!r:.40}")
         return cls(_checked("pinned_tools", pinned_tools), _checked("pinned_calls", pinned_calls))
 
     def to_json(self) -> dict[str, list[str]]:
-        """As settings, without what is not set."""
-        return {name: list(given) for name in NAMES if (given := getattr(self, name))}
+        """Return the fields that are set, by name."""
+        return {name: list(names) for name in NAMES if (names := getattr(self, name))}
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """These with some changed. Raises InvalidRequest."""
-        given = {
+        """Return a copy with changes. Raise InvalidRequest if one is no list of names."""
+        names_by_field = {
             name: changes[name] if changes.get(name) is not None else getattr(self, name)
             for name in NAMES
         }
-        return type(self).of(**given)
+        return type(self).of(**names_by_field)
 
     def __bool__(self) -> bool:
-        """Whether anything is to be kept."""
+        """Return whether any result is to be pinned."""
         return bool(self.pinned_tools or self.pinned_calls)
 
     def names(self, tool: str, call_id: str) -> bool:
-        """Whether a result of that call is to be kept."""
+        """Return whether the result of that call is to be pinned."""
         return call_id in self.pinned_calls or any(
             fnmatchcase(tool, name) for name in self.pinned_tools
         )
@@ -139,9 +146,10 @@ class Pins:
 NO_PINS: Final = Pins()
 
 
-def _checked(field: str, given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple) or len(given) > MOST_NAMES:
-        raise InvalidRequest(f"{field} must be a list of at most {MOST_NAMES} names")
-    if not all(isinstance(name, str) and 0 < len(name) <= LONGEST for name in given):
-        raise InvalidRequest(f"a name in {field} must have 1 to {LONGEST} characters")
-    return tuple(dict.fromkeys(given))
+def _checked(field: str, names: Any) -> tuple[str, ...]:
+    """Return a field's names, each once. Raise InvalidRequest if it is no list of names."""
+    if not isinstance(names, list | tuple) or len(names) > MAX_NAMES:
+        raise InvalidRequest(f"{field} must be a list of at most {MAX_NAMES} names")
+    if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH for name in names):
+        raise InvalidRequest(f"a name in {field} must have 1 to {MAX_NAME_LENGTH} characters")
+    return tuple(dict.fromkeys(names))

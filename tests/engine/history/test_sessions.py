@@ -5,7 +5,12 @@ from dataclasses import replace
 from itertools import takewhile
 
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo, BranchMatch, place
+from contextrender_bridge.engine.history.session_cache import (
+    ROOT,
+    BranchInfo,
+    BranchMatch,
+    match_branch,
+)
 from contextrender_bridge.engine.text.transcript import Json, digest_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +38,7 @@ class Recorder:
         digests: list[str] = []
         for message in messages:
             digests.append(digest_after(digests[-1] if digests else prefix, message))
-        return place(self.branches, self.head, offset, prefix, digests, self.history_of)
+        return match_branch(self.branches, self.head, offset, prefix, digests, self.history_of)
 
     def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
         """Records a transcript as the walkers do; where it was found before."""

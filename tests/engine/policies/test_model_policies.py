@@ -72,7 +72,7 @@ def test_within_budget_and_never_an_orphan_at_any_call(
         )
         check_shown(head, rendered, shown)
         assert rendered.tokens_after <= budget
-        kept = slow_rules.outside_budget(head) & set(history.spoken)
+        kept = slow_rules.outside_budget(head) & set(history.text_messages)
         assert {item.message for item in rendered.items} >= kept
     for _, _, text in script.asked:
         assert text

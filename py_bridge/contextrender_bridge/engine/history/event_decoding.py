@@ -32,8 +32,8 @@ def append_stored(
 ) -> None:
     """Append the events whose node fields are `rows`, in order, to a history.
 
-    Their reuse is `stored_uses`, or is traced again without these. Vectors of another model than
-    `embed_model` are left out; they are made again when they are needed.
+    Their reuse is read from `stored_uses`, or traced again if that is None. Vectors of another
+    model than `embed_model` are left out, and computed again when they are needed.
     """
     history.vectors.use_model(embed_model)
     for _, group in groupby(rows, key=lambda fields: fields["position"]):
@@ -59,7 +59,7 @@ def _credit(history: History, first: int, events: Sequence[Event], stored_uses: 
         for source, values in sorted(stored_uses.get(number, ())):
             result = bisect_left(history.results.event, source)
             if result == len(history.results.event):
-                continue  # the edge was damaged, or leads to what was lost
+                continue  # the edge is corrupted, or leads to a missing result
             history.reuse.credit(Use(number, result, tuple(values)))
 
 
@@ -110,9 +110,9 @@ def _message(events: list[Event]) -> Json:
 
 
 def readable_part(rows: Sequence[Fields | None], first: int) -> list[Fields]:
-    """Return the events before the first row that is missing or no event.
+    """Return the events before the first row that is missing or is not an event.
 
-    The first row has event number `first`.
+    The first row has the event number `first`.
     """
     events: list[Fields] = []
     for number, fields in enumerate(rows, first):
@@ -138,7 +138,7 @@ def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[
 
 
 def is_event(fields: Fields, number: int) -> bool:
-    """Return whether the fields have the number and the types of such an event."""
+    """Return whether the fields are those of the event with that number."""
     return (
         fields.get("number") == number
         and isinstance(fields.get("position"), int)

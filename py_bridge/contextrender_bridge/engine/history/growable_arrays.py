@@ -9,9 +9,9 @@ _ROOM = 64
 
 
 class GrowableArray:
-    """A one-dimensional array of numbers that is appended to; it doubles when it is full.
+    """A one-dimensional array of numbers that grows at its end; its memory doubles when it is full.
 
-    `values` are those appended, as a view that the next append may leave behind.
+    `values` is a view of the numbers. Read it again after an append, which may move the numbers.
     """
 
     __slots__ = ("_array", "values")
@@ -49,20 +49,20 @@ class GrowableArray:
         self.values = self._array[:stop]
 
     @staticmethod
-    def extend_all(*those: tuple["GrowableArray", Any]) -> None:
-        """Append to each of several arrays a sequence of its own."""
-        for array, numbers in those:
+    def extend_all(*pairs: tuple["GrowableArray", Any]) -> None:
+        """Append to each array the sequence that it is paired with."""
+        for array, numbers in pairs:
             array.extend(numbers)
 
     @staticmethod
     def bytes_in(holder: object) -> int:
         """Return the memory of all of an object's arrays, in bytes."""
         fields = vars(holder).values()
-        return sum(each._array.nbytes for each in fields if isinstance(each, GrowableArray))
+        return sum(array._array.nbytes for array in fields if isinstance(array, GrowableArray))
 
 
 type Vectors = NDArray[np.float32]
-"""Shape (n, d), one text a row, or (d,) for a single text."""
+"""Shape (n, d), one row per text, or (d,) for a single text."""
 
 
 def unit(vector: Vectors) -> Vectors:
@@ -87,9 +87,8 @@ def decode_vector(encoded: bytes) -> Vectors:
 class VectorTable:
     """The results' unit vectors by result number, in one growing float32 matrix.
 
-    A row is present once set; rows of another model than `model` are dropped on a change. `task` is
-    the vector of the first user message, which never changes either. `unsaved` are the rows that
-    the caller has yet to store.
+    All rows are of one `model`; `use_model` drops them if it names another. `task` is the vector of
+    the first user message. `unsaved` has the numbers of the results whose rows are not stored yet.
     """
 
     def __init__(self) -> None:
@@ -148,7 +147,7 @@ class VectorTable:
         copied._present = self._present[:count].copy()
         return copied
 
-    def missing(self, count: int) -> list[int]:
+    def missing_vectors(self, count: int) -> list[int]:
         """Return which of the first `count` results have no vector yet."""
         present = self._present[:count]
         absent = [int(i) for i in np.flatnonzero(~present)]

@@ -1,4 +1,4 @@
-"""One transcript as arrays: what selection ranks on, without the texts it would walk to.
+"""One branch of a session as arrays, from which results are ranked without reading their texts.
 
 Messages and results are numbered from 0 in transcript order. A history only grows. Long because it
 is one record: every array grows in the same step.
@@ -28,22 +28,23 @@ if TYPE_CHECKING:
     from contextrender_bridge.engine.plan.selection import Selection
 
 NO_CALL = -1
-SELECTIONS_KEPT: Final = 3
+MAX_SELECTIONS: Final = 3
 
 
 @dataclass(slots=True)
 class _OpenCall:
+    """A tool call without a result so far. `key` is a hash of its name and arguments."""
+
     message: int
     event: int
     tokens: int
     turn: int
-    parts: int
-    """A hash of its name and arguments."""
+    key: int
 
 
 @dataclass(frozen=True, slots=True)
 class AppendedMessage:
-    """A message that a history has taken in: its events and the first one's number."""
+    """A message of a history: its position, the number of its first event, and its events."""
 
     position: int
     first: int
@@ -53,11 +54,12 @@ class AppendedMessage:
 
 @dataclass(slots=True)
 class ResultArrays:
-    """The tool results, one entry each in every array.
+    """The tool results. Every array has one entry for each result.
 
-    `message` and `event` are the result's own position, `call_event` that of its call (NO_CALL if
-    no call asked for it), `call_id` the id it answers, `turn` the turn that called it, `tokens` and
-    `call_tokens` their sizes.
+    `message` and `event` are the position of the result's message and the number of its event.
+    `call_message` and `call_event` are those of its call, or NO_CALL if it has no call. `call_id`
+    is the id of its call, `turn` the turn of the call. `tokens` and `call_tokens` are the sizes of
+    the result and of the call.
     """
 
     message: array[int] = field(default_factory=lambda: array("l"))
@@ -76,14 +78,17 @@ class ResultArrays:
 class History:
     """A transcript's structure, sizes, reuse and vectors, as of its last message.
 
-    `turn` is the next model invocation's number, from 1. `spoken` are the positions of messages
-    that stand without any call: all but tool results and assistant messages that only call. `names`
-    has the tool's name for the event number of every call and result. `totals` are the tokens of
-    everything up to and including each message. `tracking` belongs to the policies that
-    use it, and is made when it is asked for first; where `followed` is there it stands for
-    `tracking`, and belongs to whoever looks back. `selections` are those of the last calls, each
-    with its policy, by how many messages the call had. `repeated` has the earlier results of the
-    calls that an assistant message makes once more, word for word, by the message.
+    - `turn` is the number of the next model call, from 1.
+    - `text_messages` has the positions of all messages but tool results and assistant messages that
+      consist of calls alone.
+    - `names` has the tool's name of every call and result, by event number.
+    - `totals` has the tokens of the history up to and including each message.
+    - `tracking` is created by the first policy that needs it. A replay sets `replay_tracking`
+      instead, which can go back to earlier messages.
+    - `selections` has the selections of the last calls with their policies, by the number of
+      messages that the call had.
+    - `repeated` has the results that an assistant message calls for once more, word for word, by
+      the message's position.
     """
 
     def __init__(self) -> None:
@@ -95,7 +100,7 @@ class History:
         self.totals = array("l")
         self.first_events = array("l")
         self.times = array("d")
-        self.spoken = array("l")
+        self.text_messages = array("l")
         self.results = ResultArrays()
         self.reuse = ReuseIndex()
         self.vectors = VectorTable()
@@ -110,11 +115,11 @@ class History:
         self.last_assistant = -1
         self.names: dict[int, str] = {}
         self.tracking: Tracking | None = None
-        self.followed: RememberingTracking | None = None
+        self.replay_tracking: RememberingTracking | None = None
         self.selections: dict[int, tuple[str, Selection]] = {}
         self.repeated: dict[int, tuple[int, ...]] = {}
-        self._open: dict[str, list[_OpenCall]] = {}
-        self._latest: dict[int, int] = {}
+        self._open_calls: dict[str, list[_OpenCall]] = {}
+        self._latest_result: dict[int, int] = {}
         self._result_at: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -130,23 +135,23 @@ class History:
         """A close estimate of the memory held, in bytes."""
         fixed = 420 * len(self.roles) + 440 * len(self.results)
         tracked = self.tracking.nbytes if self.tracking else 0
-        known = self.vectors.nbytes + self.reuse.nbytes + tracked
-        shown = sum(selection.nbytes for _, selection in self.selections.values())
-        return fixed + self.text_bytes + known + shown
+        indexes = self.vectors.nbytes + self.reuse.nbytes + tracked
+        selections = sum(selection.nbytes for _, selection in self.selections.values())
+        return fixed + self.text_bytes + indexes + selections
 
     def tracking_of(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
-        """`tracking`, made on first use, or what `followed` had, of the first `messages`."""
-        if self.followed is not None:
-            return self.followed.at(self, messages, originals, counter)
+        """Return the tracking of the first `messages` messages."""
+        if self.replay_tracking is not None:
+            return self.replay_tracking.at(self, messages, originals, counter)
         if self.tracking is None:
             self.tracking = Tracking()
         self.tracking.catch_up(self, messages, originals, counter)
         return self.tracking
 
     def remember(self, policy: str, selection: "Selection") -> None:
-        """Keep a call's selection, and those of the call before: that may be made again."""
+        """Keep a call's selection, and those of the calls before it, which may be repeated."""
         self.selections[selection.messages] = (policy, selection)
-        for messages in sorted(self.selections)[:-SELECTIONS_KEPT]:
+        for messages in sorted(self.selections)[:-MAX_SELECTIONS]:
             del self.selections[messages]
 
     def count_uses(self) -> int:
@@ -156,32 +161,32 @@ class History:
         return len({(bisect_right(firsts, use.operation), use.result) for use in uses})
 
     def result_at(self, message: int) -> int:
-        """The number of the result that is this message, or -1."""
+        """Return the number of the result in this message, or -1."""
         return self._result_at.get(message, -1)
 
     def results_before(self, messages: int) -> int:
-        """How many results there are among the first `messages` messages."""
+        """Return the number of results among the first `messages` messages."""
         return bisect_left(self.results.message, messages)
 
     def events_before(self, messages: int) -> int:
-        """How many events the first `messages` messages have."""
+        """Return the number of events of the first `messages` messages."""
         return self.first_events[messages] if messages < len(self.roles) else self.events
 
     def place_of(self, event: int) -> tuple[int, int]:
-        """Return the message an event is of and the number of the call that it is, or -1."""
+        """Return the message of an event, and which of the message's calls it is, or -1."""
         message = bisect_right(self.first_events, event) - 1
         return message, event - self.first_events[message] - 1
 
     def turn_of(self, result: int) -> int:
-        """The turn that called a result."""
+        """Return the turn that called for a result."""
         return self.results.turn[result]
 
     def call_of(self, result: int) -> tuple[int, int]:
-        """The message that called a result and the number of the call in it, or -1 twice."""
+        """Return the message of a result's call and the call's number in it, or -1 twice."""
         return self.calls_of((result,))[0]
 
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
-        """The same of several."""
+        """Return `call_of` for each of several results."""
         events, messages = self.results.call_event, self.results.call_message
         places = ((events[result], messages[result]) for result in results)
         return [
@@ -190,7 +195,7 @@ class History:
         ]
 
     def messages_before(self, turn: int) -> int | None:
-        """How many messages there were before a model invocation; None if there was none such."""
+        """Return the number of messages before a model call, or None if there is no such call."""
         for position, role in enumerate(self.roles):
             if role == "assistant" and self.turns[position] == turn:
                 return position
@@ -199,10 +204,10 @@ class History:
     def append(
         self, events: Sequence[Event], digest: str, message: Json | None, time: float = 0.0
     ) -> None:
-        """Adds the next message as its events (from `transcript.split`), without tracing reuse.
+        """Append the next message as its events (from `transcript.split`), without tracing reuse.
 
-        `message` is the original, or None to leave its text out of memory; `time` is when it came,
-        in seconds since 1970.
+        `message` is the original, or None to keep its text out of memory. `time` is when the
+        message arrived, in seconds since 1970.
         """
         head = events[0]
         position = len(self.roles)
@@ -224,27 +229,31 @@ class History:
         self.times.append(time)
         if message is not None:
             self.text_bytes += sum(len(event.text) for event in events)
-        repeated: set[int] = set()
-        for offset, event in enumerate(events):
-            if event.kind == "call":
-                self.names[self.events + offset] = intern(event.name)
-                parts = hash((event.name, event.text))
-                call = _OpenCall(position, self.events + offset, event.tokens, turn, parts)
-                self._open.setdefault(event.call_id, []).append(call)
-                if parts in self._latest:
-                    repeated.add(self._latest[parts])
-        if repeated:
-            self.repeated[position] = tuple(sorted(repeated))
+        self._add_calls(events, position, turn)
         if head.kind == "result":
             turn = self._append_result(head, position)
             tokens = 0
         self.turns.append(turn)
         self.text_tokens.append(tokens)
         if tokens or (head.kind == "message" and len(events) == 1):
-            self.spoken.append(position)
+            self.text_messages.append(position)
         self.events += len(events)
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
         self.totals.append(self.total_tokens)
+
+    def _add_calls(self, events: Sequence[Event], position: int, turn: int) -> None:
+        """Add a message's calls as open, and note the earlier results of repeated calls."""
+        repeated: set[int] = set()
+        for number, event in enumerate(events, self.events):
+            if event.kind == "call":
+                self.names[number] = intern(event.name)
+                key = hash((event.name, event.text))
+                call = _OpenCall(position, number, event.tokens, turn, key)
+                self._open_calls.setdefault(event.call_id, []).append(call)
+                if key in self._latest_result:
+                    repeated.add(self._latest_result[key])
+        if repeated:
+            self.repeated[position] = tuple(sorted(repeated))
 
     def take(
         self,
@@ -253,20 +262,21 @@ class History:
         counter: TokenCounter,
         times: Sequence[float],
     ) -> list[AppendedMessage]:
-        """Appends the next checked messages, without tracing reuse: their events, for the graph.
+        """Append the next checked messages without tracing reuse. Return them with their events.
 
-        `digests` are the transcript's with each; `times` are when each came, in seconds since 1970.
+        `digests` are the transcript's cumulative digests. `times` are when the messages arrived, in
+        seconds since 1970.
         """
-        taken: list[AppendedMessage] = []
+        appended: list[AppendedMessage] = []
         for message, digest, time in zip(messages, digests, times, strict=True):
             position, first = len(self.roles), self.events
             events = split(message, position, counter)
             self.append(events, digest, message, time)
-            taken.append(AppendedMessage(position, first, events, digest))
-        return taken
+            appended.append(AppendedMessage(position, first, events, digest))
+        return appended
 
     def trace(self, first: int, events: Sequence[Event]) -> None:
-        """Shows a message's events, numbered from `first`, to Tool-Flow Analysis."""
+        """Add a message's events, numbered from `first`, to the reuse index."""
         for number, event in enumerate(events, first):
             if event.kind == "result":
                 self.reuse.observe_result(event.text)
@@ -276,16 +286,19 @@ class History:
     def extend(
         self, messages: Sequence[Json], counter: TokenCounter, times: Sequence[float] = ()
     ) -> None:
-        """Appends and traces checked messages, where no graph is to learn of them.
+        """Append and trace checked messages that are not stored in a graph.
 
-        `times` are when each came, where that is known.
+        `times` are when the messages arrived, if that is known.
         """
         digests = digests_after(self.digest, messages)
-        for taken in self.take(messages, digests, counter, times or [0.0] * len(messages)):
-            self.trace(taken.first, taken.events)
+        for message in self.take(messages, digests, counter, times or [0.0] * len(messages)):
+            self.trace(message.first, message.events)
 
-    def earlier(self, messages: int, counter: TokenCounter) -> Self | None:
-        """The history as it was after its first messages; None when their texts were let go."""
+    def up_to(self, messages: int, counter: TokenCounter) -> Self | None:
+        """Return the history as it was after its first `messages` messages.
+
+        Return None if the texts of some of them are not in memory.
+        """
         originals = [message for message in self.messages[:messages] if message is not None]
         if len(originals) < messages:
             return None
@@ -295,16 +308,17 @@ class History:
         return past
 
     def forget_texts(self) -> None:
-        """Lets go of the messages themselves; they are read from the graph when shown."""
+        """Free the memory of the messages. Their texts are read from the graph when needed."""
         self.messages = [None] * len(self.messages)
         self.text_bytes = 0
 
     def _append_result(self, event: Event, position: int) -> int:
+        """Append a result to `results`, and return the turn that called for it."""
         results = self.results
         self._result_at[position] = len(results)
-        call = self._answered(event.call_id)
+        call = self._close_call(event.call_id)
         if call:
-            self._latest[call.parts] = len(results)
+            self._latest_result[call.key] = len(results)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)
@@ -317,14 +331,17 @@ class History:
         results.turn.append(turn)
         return turn
 
-    def _answered(self, call_id: str) -> _OpenCall | None:
-        """The open call a result answers: the first of the latest message that used the id."""
-        waiting = self._open.get(call_id)
-        if not waiting:
+    def _close_call(self, call_id: str) -> _OpenCall | None:
+        """Return the call that a result with this id answers, which then is open no more.
+
+        If several open calls have the id, it is the first one of the latest message.
+        """
+        open_calls = self._open_calls.get(call_id)
+        if not open_calls:
             return None
-        latest = waiting[-1].message
-        call = next(call for call in waiting if call.message == latest)
-        waiting.remove(call)
-        if not waiting:
-            del self._open[call_id]
+        latest = open_calls[-1].message
+        call = next(call for call in open_calls if call.message == latest)
+        open_calls.remove(call)
+        if not open_calls:
+            del self._open_calls[call_id]
         return call

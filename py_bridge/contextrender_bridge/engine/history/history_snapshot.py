@@ -1,7 +1,7 @@
-"""A history and its tracking as they were after some of the messages, taken from the whole.
+"""Earlier states of a history and of its tracking, cut from the arrays of the full history.
 
-Reading anew what thousands of results hold takes seconds; here it is cut off arrays, and only what
-changes later is noted.
+Reading the texts of thousands of results again would take seconds. So most arrays are cut, and only
+what later messages change is recorded with its position.
 """
 
 from bisect import bisect_left
@@ -30,67 +30,75 @@ if TYPE_CHECKING:
 
 
 _NEVER: Final = 2**30
-_BY_RESULT: Final = ("introduced", "answered")
+_BY_RESULT: Final = ("introduced", "previous_size")
 _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
 
 
-def earlier_history(whole: History, messages: int) -> History:
-    """A history of which all is in memory, as it was after its first `messages` messages.
+def earlier_history(full_history: History, messages: int) -> History:
+    """Return the history as it was after its first `messages` messages, for reading alone.
 
-    It takes no more messages. Its reuse must be a `RememberingReuse`.
+    All texts of `full_history` must be in memory, and its reuse must be a `RememberingReuse`.
     """
     past = History()
-    events = whole.events_before(messages)
-    count = bisect_left(whole.results.message, messages)
+    events = full_history.events_before(messages)
+    count = bisect_left(full_history.results.message, messages)
     for name in ("roles", "messages", "digests", "turns", "text_tokens", "totals", "first_events"):
-        setattr(past, name, getattr(whole, name)[:messages])
-    past.times = whole.times[:messages]
-    past.spoken = whole.spoken[: bisect_left(whole.spoken, messages)]
+        setattr(past, name, getattr(full_history, name)[:messages])
+    past.times = full_history.times[:messages]
+    past.text_messages = full_history.text_messages[
+        : bisect_left(full_history.text_messages, messages)
+    ]
     past.results = ResultArrays(
-        *(getattr(whole.results, name)[:count] for name in ResultArrays.__dataclass_fields__)
+        *(getattr(full_history.results, name)[:count] for name in ResultArrays.__dataclass_fields__)
     )
-    assert isinstance(whole.reuse, RememberingReuse)
-    past.reuse = whole.reuse.until(events, count)
-    past.vectors = whole.vectors.first(count)
+    assert isinstance(full_history.reuse, RememberingReuse)
+    past.reuse = full_history.reuse.up_to(events, count)
+    past.vectors = full_history.vectors.first(count)
     past.events = events
     past.assistants = past.roles.count("assistant")
     past.turn = past.assistants + 1
     past.total_tokens = past.totals[-1] if messages else 0
-    past.leading_system = min(whole.leading_system, messages)
-    past.first_user = whole.first_user if whole.first_user < messages else -1
+    past.leading_system = min(full_history.leading_system, messages)
+    past.first_user = full_history.first_user if full_history.first_user < messages else -1
     past.last_user = _last(past.roles, messages, "user")
     past.last_assistant = _last(past.roles, messages, "assistant")
-    past.names = whole.names
-    past.followed = whole.followed
+    past.names = full_history.names
+    past.replay_tracking = full_history.replay_tracking
     past._result_at = {message: number for number, message in enumerate(past.results.message)}
     return past
 
 
 class RememberingTracking(Tracking):
-    """Tracking that remembers how it was after each of its messages."""
+    """A tracking that can return its state after each of its messages.
+
+    `_first_use` has, for each token, the message that used it first. For each use of a result,
+    `_use_at` has the message, `_used_result` the result and `_use_turn` the turn.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._position = 0
         self._results_at: list[int] = []
         self._tokens_at, self._events_at = GrowableArray(), GrowableArray()
-        self._used_at = GrowableArray(np.int32)
-        self._own_turn = GrowableArray()
-        self._said_at, self._said, self._said_turn = (
-            GrowableArray(),
-            GrowableArray(np.int32),
-            GrowableArray(),
-        )
+        self._first_use = GrowableArray(np.int32)
+        self._result_turn = GrowableArray()
+        self._use_at = GrowableArray()
+        self._used_result = GrowableArray(np.int32)
+        self._use_turn = GrowableArray()
 
     def at(
         self, history: "History", messages: int, originals: Originals, counter: TokenCounter
     ) -> Tracking:
-        """Tracking of the first `messages` messages of a history, the one followed or an earlier
-        one of it; for reading alone, until the next call."""
+        """Return the tracking of a history's first `messages` messages, for reading alone.
+
+        The history is the tracked one or an earlier state of it. The returned tracking is valid
+        until the next call of this method.
+        """
         self.catch_up(history, messages, originals, counter)
         return self if self.messages == messages else self._before(history, messages, originals)
 
     def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
+        """Return an earlier tracking, cut from the arrays of this one."""
         then = Tracking()
         then.messages = messages
         results = bisect_left(self._results_at, messages)
@@ -112,52 +120,53 @@ class RememberingTracking(Tracking):
         then._owner = self._owner.first(tokens)
         then._event_ids_at = self._event_ids_at.first(events + 1)
         then._event_ids = self._event_ids.first(int(self._event_ids_at.values[events]))
-        then.used = _growing(self._used_at.values[:tokens] < messages)
+        then.is_used = _growable(self._first_use.values[:tokens] < messages)
         then.uses, then.last_use = self._uses_before(messages, results)
         then.task, then.question, then.latest = _words(history, messages, originals)
         return then
 
     def _uses_before(self, messages: int, results: int) -> tuple[GrowableArray, GrowableArray]:
-        said = int(np.searchsorted(self._said_at.values, messages))
-        of = self._said.values[:said]
-        last = self._own_turn.values[:results].copy()
-        last[of] = self._said_turn.values[:said]  # of several the last one stays: the latest
-        return _growing(np.bincount(of, minlength=results)), _growing(last)
+        """Return `uses` and `last_use` of the first results, as they were at an earlier message."""
+        count = int(np.searchsorted(self._use_at.values, messages))
+        used_results = self._used_result.values[:count]
+        last_use = self._result_turn.values[:results].copy()
+        last_use[used_results] = self._use_turn.values[:count]  # the latest of several uses wins
+        return _growable(np.bincount(used_results, minlength=results)), _growable(last_use)
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
         self._position = position
         if history.roles[position] == "tool":
             self._results_at.append(position)
-            self._own_turn.append(history.turn_of(history.result_at(position)))
+            self._result_turn.append(history.turn_of(history.result_at(position)))
         super()._add(history, position, message, counter)
-        self._used_at.extend([_NEVER] * (self.tokens - len(self._used_at)))
+        self._first_use.extend([_NEVER] * (self.tokens - len(self._first_use)))
         self._tokens_at.append(self.tokens)
         self._events_at.append(self.events)
 
-    def _note_use(self, ids: Ids) -> None:
-        fresh = ids[~self.used.values[ids]]
-        super()._note_use(ids)
-        self._used_at.values[fresh] = self._position
+    def _add_token_uses(self, ids: Ids) -> None:
+        unused = ids[~self.is_used.values[ids]]
+        super()._add_token_uses(ids)
+        self._first_use.values[unused] = self._position
 
-    def _note_turn(self, result: int, turn: int) -> None:
-        super()._note_turn(result, turn)
-        self._said_at.append(self._position)
-        self._said.append(result)
-        self._said_turn.append(turn)
+    def _add_result_use(self, result: int, turn: int) -> None:
+        super()._add_result_use(result, turn)
+        self._use_at.append(self._position)
+        self._used_result.append(result)
+        self._use_turn.append(turn)
 
 
 def _words(
     history: "History", messages: int, originals: Originals
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Words of the task, the latest question and the latest turn, as `Tracking` has them."""
+    """Return the words of the task, the latest question and the latest turn, as in `Tracking`."""
     user, assistant = (_last(history.roles, messages, role) for role in ("user", "assistant"))
     task = words_of(_text(history.first_user, originals)) if user >= 0 else ()
     question = words_of(_text(user, originals)) if user >= 0 else ()
     if assistant < 0:
         return task, question, ()
-    (said,) = originals(assistant, assistant + 1)
-    text = content_text(said.get("content"))[:MOST_CHARACTERS]
-    return task, question, words_in_turn(text, said.get("tool_calls") or ())
+    (answer,) = originals(assistant, assistant + 1)
+    text = content_text(answer.get("content"))[:MOST_CHARACTERS]
+    return task, question, words_in_turn(text, answer.get("tool_calls") or ())
 
 
 def _text(position: int, originals: Originals) -> str:
@@ -166,11 +175,11 @@ def _text(position: int, originals: Originals) -> str:
 
 
 def _last(roles: Sequence[str], messages: int, role: str) -> int:
-    """The position of the last message of a role, or -1."""
+    """Return the position of the last message of a role, or -1."""
     return next((p for p in range(messages - 1, -1, -1) if roles[p] == role), -1)
 
 
-def _growing(values: NDArray[np.generic]) -> GrowableArray:
-    found = GrowableArray(values.dtype)
-    found.extend(values)
-    return found
+def _growable(values: NDArray[np.generic]) -> GrowableArray:
+    array = GrowableArray(values.dtype)
+    array.extend(values)
+    return array

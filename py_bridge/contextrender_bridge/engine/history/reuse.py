@@ -1,7 +1,7 @@
-"""Tool-Flow Analysis: which earlier tool results later operations really drew on.
+"""Tool-Flow Analysis: which earlier tool results later operations used.
 
-The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operations are shown to
-the index in transcript order; it never needs their texts again.
+The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operations are added to the
+index in transcript order. It does not need their texts again.
 """
 
 from array import array
@@ -23,7 +23,10 @@ Ints = NDArray[np.integer[Any]]
 
 @dataclass(slots=True, frozen=True)
 class Use:
-    """An operation drew `values` from one earlier result (both by number, in transcript order)."""
+    """A use of one result by a later operation, which repeats `values` of it.
+
+    `operation` is the number of the operation's event, `result` the number of the result.
+    """
 
     operation: int
     result: int
@@ -31,7 +34,10 @@ class Use:
 
 
 class ReuseIndex:
-    """Every value's first result, how many results hold it, and how often operations matched it."""
+    """An index of values: the first result of each, how many results hold it, and its matches.
+
+    `uses` has the uses in transcript order.
+    """
 
     def __init__(self) -> None:
         self.uses: list[Use] = []
@@ -51,8 +57,8 @@ class ReuseIndex:
         """A close estimate of the memory held, in bytes."""
         return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
 
-    def drawn_in(self, first: int, stop: int) -> set[int]:
-        """Return the results that the operations from event `first` up to `stop` drew on."""
+    def results_used_in(self, first: int, stop: int) -> set[int]:
+        """Return the results that the operations from event `first` up to `stop` used."""
         return {use.result for use in self.uses_in(first, stop)}
 
     def uses_in(self, first: int, stop: int) -> list[Use]:
@@ -98,7 +104,7 @@ class ReuseIndex:
     def credit(self, use: Use) -> None:
         """Credit a use that the graph has stored.
 
-        A use of a value that no result holds is damaged, and is left out.
+        A use of a value that no result holds is corrupted, and is left out.
         """
         if not all(isinstance(value, str) and value in self._ids for value in use.values):
             return
@@ -112,7 +118,7 @@ class ReuseIndex:
     def scores(self) -> list[float]:
         """Return c of every result before the next call: the sum of 1/n(value) over its matches.
 
-        Exactly rounded, so it does not depend on the order in which the index was filled.
+        The sums are rounded exactly, so they do not depend on the order of the matches.
         """
         for result in self._stale:
             self._scores[result] = fsum(
@@ -138,13 +144,19 @@ class ReuseIndex:
 
 
 class RememberingReuse(ReuseIndex):
-    """An index that remembers which values each result holds, and so how it was earlier."""
+    """An index that can return its earlier states, because it knows the values of each result.
+
+    `_result_values` has the values of all results in order, and `_matched_values` and
+    `_matched_results` those of the matches of all uses. `_result_ends` and `_use_ends` say where
+    those of each result and use end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._values_held, self._held_until = GrowableArray(np.int32), GrowableArray()
-        self._matched, self._drawn_on = GrowableArray(np.int32), GrowableArray(np.int32)
-        self._matched_until = GrowableArray()
+        self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
+        self._matched_values = GrowableArray(np.int32)
+        self._matched_results = GrowableArray(np.int32)
+        self._use_ends = GrowableArray()
 
     @property
     def nbytes(self) -> int:
@@ -154,84 +166,87 @@ class RememberingReuse(ReuseIndex):
     def observe_result(self, text: str) -> set[str]:
         """Add the next tool result, and return its values."""
         values = super().observe_result(text)
-        self._values_held.extend([self._ids[value] for value in values])
-        self._held_until.append(len(self._values_held))
+        self._result_values.extend([self._ids[value] for value in values])
+        self._result_ends.append(len(self._result_values))
         return values
 
-    def until(self, events: int, results: int) -> "EarlierReuse":
-        """Return the index as it was after so many events and results."""
-        self._note_matches()
-        held_count = int(self._held_until.values[results - 1]) if results else 0
+    def up_to(self, events: int, results: int) -> "EarlierReuse":
+        """Return the index as it was after the first `events` events and `results` results."""
+        self._add_matches()
+        value_count = int(self._result_ends.values[results - 1]) if results else 0
         uses = bisect_left(self.uses, events, key=lambda use: use.operation)
-        matched = int(self._matched_until.values[uses - 1]) if uses else 0
+        match_count = int(self._use_ends.values[uses - 1]) if uses else 0
         return EarlierReuse(
             self.uses[:uses],
             self._ids,
-            np.bincount(self._values_held.values[:held_count], minlength=len(self._first)),
-            self._matched.values[:matched],
-            self._drawn_on.values[:matched],
+            np.bincount(self._result_values.values[:value_count], minlength=len(self._first)),
+            self._matched_values.values[:match_count],
+            self._matched_results.values[:match_count],
             results,
         )
 
-    def _note_matches(self) -> None:
-        """Append the matches of the uses that came since the last call of this."""
-        for use in self.uses[len(self._matched_until) :]:
-            self._matched.extend([self._ids[value] for value in use.values])
-            self._drawn_on.extend([use.result] * len(use.values))
-            self._matched_until.append(len(self._matched))
+    def _add_matches(self) -> None:
+        """Append the matches of the uses since the last call of this method."""
+        for use in self.uses[len(self._use_ends) :]:
+            self._matched_values.extend([self._ids[value] for value in use.values])
+            self._matched_results.extend([use.result] * len(use.values))
+            self._use_ends.append(len(self._matched_values))
 
 
 class EarlierReuse(ReuseIndex):
     """An index as it was earlier, for reading alone.
 
-    `holders` are by value, `matched` and `drawn_on` the value and result of each match so far.
+    `holder_counts` has n of each value. `matched_values` and `matched_results` have the value and
+    the result of each match.
     """
 
     def __init__(
         self,
         uses: list[Use],
         ids: dict[str, int],
-        holders: Ints,
-        matched: Ints,
-        drawn_on: Ints,
+        holder_counts: Ints,
+        matched_values: Ints,
+        matched_results: Ints,
         results: int,
     ) -> None:
         super().__init__()
         self.uses, self._ids = uses, ids
-        self._held_by, self._matched, self._drawn_on = holders, matched, drawn_on
+        self._holder_counts = holder_counts
+        self._matched_values, self._matched_results = matched_values, matched_results
         self._results = results
-        self._known_scores: list[float] | None = None
+        self._cached_scores: list[float] | None = None
 
     def __len__(self) -> int:
         return self._results
 
     def scores(self) -> list[float]:
         """Return c of every result, exactly rounded, as `ReuseIndex.scores` does."""
-        if self._known_scores is None:
-            self._known_scores = self._summed()
-        return self._known_scores
+        if self._cached_scores is None:
+            self._cached_scores = self._compute_scores()
+        return self._cached_scores
 
-    def _summed(self) -> list[float]:
+    def _compute_scores(self) -> list[float]:
         scores = [0.0] * self._results
-        if not len(self._matched):
+        if not len(self._matched_values):
             return scores
-        many = len(self._held_by)
+        value_count = len(self._holder_counts)
         pairs, times = np.unique(
-            self._drawn_on.astype(np.int64) * many + self._matched, return_counts=True
+            self._matched_results.astype(np.int64) * value_count + self._matched_values,
+            return_counts=True,
         )
-        results, values = np.divmod(pairs, many)
-        matches = np.bincount(values, times, many)
-        shares = (matches[values] / self._held_by[values]).tolist()
-        drawn_on, first = np.unique(results, return_index=True)
+        results, values = np.divmod(pairs, value_count)
+        matches = np.bincount(values, times, value_count)
+        shares = (matches[values] / self._holder_counts[values]).tolist()
+        used_results, first = np.unique(results, return_index=True)
         ends = [*first[1:].tolist(), len(shares)]
-        for result, start, end in zip(drawn_on.tolist(), first.tolist(), ends, strict=True):
+        for result, start, end in zip(used_results.tolist(), first.tolist(), ends, strict=True):
             scores[result] = shares[start] if end == start + 1 else fsum(shares[start:end])
         return scores
 
     def holders(self, values: Iterable[str]) -> dict[str, int]:
         """Return n of each value: the number of results so far that contain it."""
         numbers = {value: self._ids[value] for value in values if value in self._ids}
-        return {value: int(self._held_by[number]) for value, number in numbers.items()}
+        return {value: int(self._holder_counts[number]) for value, number in numbers.items()}
 
     def used_values(self, result: int) -> list[str]:
         """Return the values of a result that operations had matched."""

@@ -1,7 +1,8 @@
-"""Where a caller's messages belong in what is recorded, and the sessions kept in process.
+"""The branch that a caller's messages continue, and the sessions cached in this process.
 
-A session is a tree of branches: a message is a continuation, a retry or a rewritten past. Digests
-are cumulative, so two transcripts that share a digest share everything before it.
+A session is a tree of branches. A caller's messages continue a branch, repeat a call, or differ
+from what is recorded and so start another branch. Digests are cumulative, so two transcripts that
+share a digest share all messages before it.
 """
 
 import threading
@@ -17,14 +18,15 @@ from contextrender_bridge.base.errors import HistoryDiverged
 from contextrender_bridge.engine.history.history import History
 
 ROOT = -1
-_MOST_SEARCHED = 16
+_MAX_SEARCHED_BRANCHES = 16
 
 
 @dataclass(slots=True, frozen=True)
 class BranchInfo:
-    """One line of a session: `parent`'s first `fork_messages` messages, then its own.
+    """A branch of a session: the first `fork_messages` messages of `parent`, then its own.
 
-    Counts are of the whole line, `first_digest` is the digest after its first own message.
+    `messages` and `events` count the parent's, too. `digest` is the digest after the last message,
+    `first_digest` the digest after the first message of its own.
     """
 
     number: int
@@ -38,35 +40,35 @@ class BranchInfo:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """From a mapping that has at least these fields."""
+        """Return the branch of a mapping that has at least these fields."""
         return cls(**{field.name: fields[field.name] for field in dataclass_fields(cls)})
 
     @classmethod
     def from_stored(cls, fields: Mapping[str, Any] | None, number: int) -> Self | None:
-        """Return the branch of that number from its node's fields; None if they are not its."""
+        """Return the branch of that number from its node's fields; None if these are corrupted."""
         try:
             info = cls.from_fields(fields or {})
             counts = (info.fork_messages, info.messages), (info.fork_events, info.events)
-            is_sound = info.number == number and ROOT <= info.parent < number
-            is_sound &= all(0 <= fork <= own for fork, own in counts)
+            is_intact = info.number == number and ROOT <= info.parent < number
+            is_intact &= all(0 <= fork_count <= count for fork_count, count in counts)
         except (KeyError, TypeError):
             return None
-        return info if is_sound and isinstance(info.digest, str) else None
+        return info if is_intact and isinstance(info.digest, str) else None
 
 
 @dataclass(slots=True, frozen=True)
 class BranchMatch:
-    """`matched` messages of the caller's transcript are already the first of `branch`.
+    """The recorded messages of a caller's transcript: the first `matched` ones of `branch`.
 
-    `branch` is ROOT when none is. With messages left over, they go on after `matched`: appended
-    when the branch ends there, a new branch otherwise.
+    `branch` is ROOT if no message is recorded. The caller's other messages are appended to the
+    branch if it ends after `matched` messages; otherwise they start a new branch.
     """
 
     branch: int
     matched: int
 
 
-def place(
+def match_branch(
     branches: Sequence[BranchInfo],
     head: int,
     offset: int,
@@ -74,18 +76,18 @@ def place(
     digests: Sequence[str],
     history_of: Callable[[int], History],
 ) -> BranchMatch:
-    """Where the transcript that continues `prefix` after `offset` messages belongs.
+    """Return the longest match of the transcript that continues `prefix` after `offset` messages.
 
-    `digests` are the cumulative digests of the messages sent, from `offset` + 1 on. Raises
-    HistoryDiverged, with the number of messages recorded, when nothing recorded has that prefix.
+    `prefix` is the digest after `offset` messages. `digests` are the cumulative digests of the
+    messages that the caller sent, which follow. Raise HistoryDiverged, with the number of recorded
+    messages, if no branch has the prefix.
     """
-    start = BranchMatch(ROOT, 0)
+    best = BranchMatch(ROOT, 0)
     if offset:
-        start = BranchMatch(_with_prefix(branches, head, offset, prefix, history_of), offset)
-        while branches[start.branch].fork_messages >= offset:
-            # The prefix is shared with a parent, whose line may go on like the caller's.
-            start = BranchMatch(branches[start.branch].parent, offset)
-    best = start
+        best = BranchMatch(_branch_with_prefix(branches, head, offset, prefix, history_of), offset)
+        while branches[best.branch].fork_messages >= offset:
+            # The prefix is also the parent's, which may continue as the caller's transcript does.
+            best = BranchMatch(branches[best.branch].parent, offset)
     for info in branches:
         index = info.fork_messages - offset
         shares = 0 <= index < len(digests) and digests[index] == info.first_digest
@@ -93,17 +95,17 @@ def place(
             best = BranchMatch(info.number, info.fork_messages + 1)
     if best.branch == ROOT:
         return best
-    known = history_of(best.branch).digests
+    recorded_digests = history_of(best.branch).digests
     matched = best.matched
-    while matched < len(known) and matched - offset < len(digests):
-        if known[matched] != digests[matched - offset]:
+    while matched < len(recorded_digests) and matched - offset < len(digests):
+        if recorded_digests[matched] != digests[matched - offset]:
             break
         matched += 1
     return BranchMatch(best.branch, matched)
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
-    """How many of the first events of `other`'s line are on `branch`'s line, too."""
+    """Return how many events both branches begin with, those of their parents included."""
     ends: dict[int, int] = {}
     end, current = branches[branch].events, branch
     while current != ROOT:
@@ -115,21 +117,24 @@ def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> in
     return min(end, ends.get(current, 0))
 
 
-def _with_prefix(
+def _branch_with_prefix(
     branches: Sequence[BranchInfo],
     head: int,
     offset: int,
     prefix: str,
     history_of: Callable[[int], History],
 ) -> int:
-    """The branch whose digest after `offset` messages is `prefix`; head first, then the newest."""
+    """Return a branch whose digest after `offset` messages is `prefix`.
+
+    The head is searched first, then the newest branches.
+    """
     for info in branches:
         if info.messages == offset and info.digest == prefix:
             return info.number
     newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
-    for number in newest_first[:_MOST_SEARCHED]:
-        known = number < len(branches) and branches[number].messages >= offset
-        if known and history_of(number).digests[offset - 1 : offset] == [prefix]:
+    for number in newest_first[:_MAX_SEARCHED_BRANCHES]:
+        is_long_enough = number < len(branches) and branches[number].messages >= offset
+        if is_long_enough and history_of(number).digests[offset - 1 : offset] == [prefix]:
             return number
     recorded = branches[head].messages if branches else 0
     raise HistoryDiverged(
@@ -143,10 +148,10 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class SessionState:
-    """A session as of `revision`; `epoch` tells it from an earlier session of the same key.
+    """A session as of `revision`. Its `epoch` differs from that of an earlier session of its key.
 
-    It is `changed` while it is ahead of what is committed. `nodes` are those that the next call
-    will need, as the last one left them; the engine does not look at them.
+    It is `changed` while it has messages that are not committed. `nodes` are the stored nodes that
+    the next call needs; the engine does not read them.
     """
 
     id: UUID
@@ -160,16 +165,18 @@ class SessionState:
 
     @property
     def nbytes(self) -> int:
-        """A close estimate of the memory held, in bytes; texts that `nodes` and histories share are
-        counted once."""
+        """A close estimate of the memory held, in bytes.
+
+        Texts that `nodes` and `histories` share are counted once.
+        """
         nodes = 3_000 * len(self.nodes)
         return nodes + 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
 
 
 class SessionCache:
-    """Session states by (owner, session), at most `limit` bytes of them; safe between threads.
+    """A thread-safe cache of session states by (owner, session), of about `limit` bytes.
 
-    A state may be changed only by the holder of its session's lock.
+    Only the holder of a session's lock may change its state.
     """
 
     def __init__(self, limit: int) -> None:
@@ -180,22 +187,22 @@ class SessionCache:
 
     @property
     def nbytes(self) -> int:
-        """What all states held when last put, in bytes."""
+        """The memory of all states when they were put, in bytes."""
         return self._bytes
 
     def get(self, key: Key) -> SessionState | None:
-        """The state, marked as just used."""
+        """Return the state of a session, or None. It is then the most recently used one."""
         with self._guard:
-            held = self._states.get(key)
-            if held is None:
+            entry = self._states.get(key)
+            if entry is None:
                 return None
-            state, size, _ = held
+            state, size, _ = entry
             self._states[key] = state, size, time.monotonic()
             self._states.move_to_end(key)
             return state
 
     def put(self, key: Key, state: SessionState) -> None:
-        """Keeps a state, and drops others, or its own texts, beyond the limit."""
+        """Add a state. Drop the least recently used states, then its own texts, above the limit."""
         size = state.nbytes
         with self._guard:
             self._forget(key)
@@ -217,27 +224,31 @@ class SessionCache:
     def drop_idle(self, size: int, seconds: float) -> bool:
         """Drop states of at least `size` bytes that were not used for `seconds`.
 
-        Return whether there were any. Who still works on one goes on, and puts it back.
+        Return whether there were any. A request that still works on a state puts it back.
         """
         latest = time.monotonic() - seconds
         with self._guard:
-            idle = [k for k, (_, held, at) in self._states.items() if held >= size and at < latest]
+            idle = [
+                key
+                for key, (_, state_size, used_at) in self._states.items()
+                if state_size >= size and used_at < latest
+            ]
             for key in idle:
                 self._forget(key)
         return bool(idle)
 
     def drop(self, key: Key) -> None:
-        """Forgets a state."""
+        """Drop a state."""
         with self._guard:
             self._forget(key)
 
     def clear(self) -> None:
-        """Forgets every state."""
+        """Drop every state."""
         with self._guard:
             self._states.clear()
             self._bytes = 0
 
     def _forget(self, key: Key) -> None:
-        held = self._states.pop(key, None)
-        if held is not None:
-            self._bytes -= held[1]
+        entry = self._states.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry[1]

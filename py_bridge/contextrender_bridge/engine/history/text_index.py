@@ -1,7 +1,7 @@
-"""What results say: segments, BM25 by words, overlap of segments with a query, and kinds of tokens.
+"""Indexes of results' texts: segments, BM25 by words, overlap with a query, and kinds of tokens.
 
-Segments are the units that excerpts are made of. A kind is what one tool's results say in one
-shape: its numbers, its file names, its identifiers. (docs/policies.md, Words and Kinds)
+Excerpts are made of segments. A kind has the tokens of one shape in one tool's results, such as its
+numbers, its file names or its identifiers. (docs/policies.md, Words and Kinds)
 """
 
 import re
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 SATURATION = 1.2
 LENGTH_SHARE = 0.75
-MOST_QUERY_WORDS = 1_000
+MAX_QUERY_WORDS = 1_000
 
 _WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 
@@ -51,26 +51,30 @@ _SEGMENT: Final = re.compile(
 
 
 def segments_of(text: str) -> list[str]:
-    """The text in pieces of about `SEGMENT_CHARACTERS` at most; one, if it is empty.
+    """Split a text into segments of about `SEGMENT_CHARACTERS` at most; an empty text is one.
 
-    A piece is as much as ends with a record or an item of a list, up to `LONGEST_RECORD`; else as
-    many whole lines as there is room for; else it ends with a record within a line, a sentence or a
-    field, else at white space or a comma, but not between a key and its value. A longer word stays
-    whole up to `LONGEST_WORD`.
+    A segment ends, in this order of preference:
+
+    1. with a record or an item of a list, up to `LONGEST_RECORD` characters;
+    2. with a line;
+    3. with a record within a line, a sentence or a field;
+    4. at white space or a comma, but not between a key and its value.
+
+    A word is not split up to `LONGEST_WORD` characters.
     """
     return _SEGMENT.findall(text) or [""]
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The distinct words of a text in lower case, in order of appearance."""
+    """Return the distinct words of a text in lower case, in order of appearance."""
     return tuple(dict.fromkeys(_WORD.findall(text.lower())))
 
 
 class WordIndex:
-    """Which segments of which results hold each word (docs/policies.md, Words).
+    """An index of the segments that hold each word (docs/policies.md, Words).
 
-    A word's frequency in a result is the number of its segments that hold it, a result's length
-    the sum of its segments' distinct words.
+    A word's frequency in a result is the number of the result's segments that hold it. A result's
+    length is the sum of its segments' distinct words.
     """
 
     def __init__(self) -> None:
@@ -86,51 +90,54 @@ class WordIndex:
         return words + GrowableArray.bytes_in(self)
 
     def add(self, segments: Sequence[str]) -> None:
-        """Adds the next result as the texts of its segments."""
+        """Add the next result as the texts of its segments."""
         result, first, length = len(self._lengths.values), len(self._result_of.values), 0
         postings = self._postings
         for segment, text in enumerate(segments, first):
             words = set(_WORD.findall(text.lower()))
             length += len(words)
             for word in words:
-                known = postings.get(word)
-                if known is None:
+                posting = postings.get(word)
+                if posting is None:
                     postings[word] = segment
-                elif isinstance(known, int):
-                    postings[word] = array("i", (known, segment))
+                elif isinstance(posting, int):
+                    postings[word] = array("i", (posting, segment))
                 else:
-                    known.append(segment)
+                    posting.append(segment)
         self._entries += length
         GrowableArray.extend_all(
             (self._lengths, (length,)), (self._result_of, [result] * len(segments))
         )
 
     def first(self, results: int, segments: int) -> "WordIndex":
-        """The same of the first results alone, for reading."""
-        found = WordIndex()
-        found._postings, found._entries = self._postings, self._entries
-        found._lengths = self._lengths.first(results)
-        found._result_of = self._result_of.first(segments)
-        return found
+        """Return the index of the first results and segments, for reading alone."""
+        index = WordIndex()
+        index._postings, index._entries = self._postings, self._entries
+        index._lengths = self._lengths.first(results)
+        index._result_of = self._result_of.first(segments)
+        return index
 
     def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
-        """BM25 of every result, and every segment's overlap: the sum of idf of words it holds.
+        """Return BM25 of every result, and the overlap of every segment with the query.
 
-        `query` are distinct words; the first `MOST_QUERY_WORDS` that any result holds count.
+        The overlap is the sum of the idf of the words that the segment holds. `query` has distinct
+        words; the first `MAX_QUERY_WORDS` that any result holds count.
         """
         lengths, result_of = self._lengths.values, self._result_of.values
         results, segments = len(lengths), len(result_of)
-        found = (_before(self._postings[w], segments) for w in query if w in self._postings)
-        held = list(islice(filter(None, found), MOST_QUERY_WORDS))
-        if not held:
+        matching = (_before(self._postings[w], segments) for w in query if w in self._postings)
+        postings = list(islice(filter(None, matching), MAX_QUERY_WORDS))
+        if not postings:
             return np.zeros(results), np.zeros(segments)
-        counts = np.array([len(posting) for posting in held])
-        segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in held])
-        word = np.repeat(np.arange(len(held)), counts)
+        # One entry for each pair of a query word and a segment that holds it.
+        counts = np.array([len(posting) for posting in postings])
+        segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in postings])
+        word = np.repeat(np.arange(len(postings)), counts)
         result = result_of[segment]
+        # One entry for each pair of a query word and a result that holds it.
         changes = (result[1:] != result[:-1]) | (word[1:] != word[:-1])
         start = np.flatnonzero(np.concatenate(([True], changes)))
-        holders = np.bincount(word[start], minlength=len(held))
+        holders = np.bincount(word[start], minlength=len(postings))
         idf = np.log(1 + (results - holders + 0.5) / (holders + 0.5))
         frequency = np.diff(np.append(start, len(segment)))
         mean = max(1.0, float(lengths.mean()))
@@ -141,21 +148,21 @@ class WordIndex:
 
 
 def _before(posting: "int | array[int]", stop: int) -> "array[int]":
-    """The segments of a posting that are before number `stop`."""
-    held = array("i", (posting,)) if isinstance(posting, int) else posting
-    return held if held[-1] < stop else held[: bisect_left(held, stop)]
+    """Return the segments of a posting with numbers below `stop`."""
+    segments = array("i", (posting,)) if isinstance(posting, int) else posting
+    return segments if segments[-1] < stop else segments[: bisect_left(segments, stop)]
 
 
 USUAL: Final = 0.05
-"""The share of tokens that is used again, as far as a session has not shown."""
+"""The share of tokens that is used again, as assumed for a new session."""
 
 CAUTION: Final = 20.0
-"""Tokens of a kind after which the session's own share counts as much as the usual one."""
+"""Tokens of a kind after which the session's own share counts as much as `USUAL`."""
 
 TRUST: Final = 0.6
 
 EXACT: Final = 1024
-"""Weights are whole parts of this, so that sums of them are the same in any order."""
+"""Weights are multiples of 1 / `EXACT`, so that their sums are the same in any order."""
 
 _SHAPES: Final = tuple(
     re.compile(pattern)
@@ -176,7 +183,7 @@ _SHAPES: Final = tuple(
 
 
 def shape_of(token: str) -> int:
-    """Which of the shapes a token has: the first that it matches whole."""
+    """Return the number of the first shape that the complete token matches."""
     return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(token))
 
 
@@ -193,21 +200,25 @@ class TokenKinds:
         return self._of.nbytes + 150 * len(self._numbers)
 
     def extend(self, tokens: Iterable[str], tool: str) -> None:
-        """Numbers the next tokens, which a tool's result said, or none (an empty name)."""
+        """Add the next tokens, which are new in a result of `tool` (empty: not in a result)."""
         numbers = self._numbers
         kinds = [(tool, shape_of(token)) for token in tokens]
         self._of.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
     def first(self, count: int) -> "TokenKinds":
-        """The same of the first `count` tokens alone, for reading."""
-        found = TokenKinds()
-        found._numbers, found._of = self._numbers, self._of.first(count)
-        return found
+        """Return the kinds of the first `count` tokens, for reading alone."""
+        kinds = TokenKinds()
+        kinds._numbers, kinds._of = self._numbers, self._of.first(count)
+        return kinds
 
-    def weights(self, used: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """By token, how much more one of its kind was used so far than is usual, tempered."""
+    def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the weight of each token: how often its kind was used, compared with `USUAL`.
+
+        The ratio is tempered by the exponent `TRUST`. `is_used` says of each token whether it was
+        used.
+        """
         kinds = self._of.values
-        share = np.bincount(kinds, used) + CAUTION * USUAL
+        share = np.bincount(kinds, is_used) + CAUTION * USUAL
         share /= (np.bincount(kinds) + CAUTION) * USUAL
         weights: NDArray[Any] = (np.round(share**TRUST * EXACT) / EXACT)[kinds]
         return weights

@@ -67,7 +67,7 @@ def _is_large(choice: SelectionBuilder, result: int) -> bool:
 def _is_wanted(moment: CallContext, result: int) -> bool:
     """Whether it is pinned, or the very same call gave about as much before and is made again."""
     return result in moment.pinned or bool(
-        moment.tracking.answered.values[result] > moment.sizes[result] / 2
+        moment.tracking.previous_size.values[result] > moment.sizes[result] / 2
     )
 
 

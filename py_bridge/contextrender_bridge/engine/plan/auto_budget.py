@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
-from contextrender_bridge.engine.parameters import LEAST
+from contextrender_bridge.engine.parameters import MIN_AUTO_BUDGET
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.call_text import least_text
 from contextrender_bridge.engine.plan.selection import Selection
@@ -30,7 +30,7 @@ def adjust_budget(moment: CallContext, last: Selection) -> tuple[float, bool]:
     faulted = bool(missed(moment, last))
     change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
     budget = max((last.budget or start) * (1 + change), _floor(moment))
-    return min(max(budget, float(min(LEAST, largest))), float(largest)), faulted
+    return min(max(budget, float(min(MIN_AUTO_BUDGET, largest))), float(largest)), faulted
 
 
 FLOOR_SHARE: Final = 0.5
@@ -74,14 +74,14 @@ def unseen_in(moment: CallContext, tracking: Tracking, last: Selection, wanted: 
     events = _whole_events(moment, last)
     found = np.zeros(tracking.tokens, np.bool_)
     found[wanted] = True
-    saying, tokens = tracking.events_saying(found)
+    saying, tokens = tracking.occurrences(found)
     inside = saying < len(events)
     found[tokens[inside][events[saying[inside]]]] = False
     if found.any():
         texts = (last.excerpts, last.arguments, last.text.cut)
         shown = [made.text for each in texts for made in each.values()]
         shown += [made.text for made in last.restored.values()]
-        found[tracking.known(shown)] = False
+        found[tracking.ids_of_texts(shown)] = False
     return [int(token) for token in np.flatnonzero(found)]
 
 

@@ -138,7 +138,7 @@ class CallContext:
     def tracking_with(self, messages: int) -> Tracking:
         """Tracking of at least the first `messages` messages, and of none that came later."""
         own = self.view.history.tracking
-        if self.view.history.followed is not None:
+        if self.view.history.replay_tracking is not None:
             return self.tracking
         if own is not None and messages <= own.messages <= self.messages:
             return own
@@ -166,7 +166,7 @@ def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
     def track(messages: int) -> Tracking:
         nonlocal behind
         own = view.history.tracking
-        if view.history.followed or own is None or own.messages <= messages:
+        if view.history.replay_tracking or own is None or own.messages <= messages:
             return view.tracking_of(messages)
         behind = behind or Tracking()
         behind.catch_up(view.history, messages, view.originals, view.counter)

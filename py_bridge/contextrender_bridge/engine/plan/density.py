@@ -45,7 +45,7 @@ class Density:
     @cached_property
     def of_tokens(self) -> Floats:
         """How much each tracked token counts in G, by what its kind was worth so far."""
-        return self.moment.tracking.kinds.weights(self.moment.tracking.used.values)
+        return self.moment.tracking.kinds.weights(self.moment.tracking.is_used.values)
 
     @cached_property
     def of_said(self) -> Floats:
@@ -57,7 +57,7 @@ class Density:
     def used_said(self) -> NDArray[np.bool_]:
         """Whether a turn said it, for each of these."""
         tracking = self.moment.tracking
-        used: NDArray[np.bool_] = tracking.used.values[tracking.segment_ids.values]
+        used: NDArray[np.bool_] = tracking.is_used.values[tracking.segment_ids.values]
         return used
 
 

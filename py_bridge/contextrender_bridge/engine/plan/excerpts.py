@@ -42,7 +42,7 @@ class ExcerptBuilder:
         self._is_seen = memoryview(self._seen.view(np.uint8))
         self._density = density
         self._weight = memoryview(density.of_tokens)
-        self._is_used = memoryview(tracking.used.values.view(np.uint8))
+        self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
         """An excerpt of a result, in `size` tokens with its call: a quarter head, then its best.
@@ -215,7 +215,7 @@ def _visible(choice: SelectionBuilder) -> NDArray[np.bool_]:
     seen = _said(choice) | tracking.tokens_of_events(events)
     texts = [made.text for each in (choice.kept, choice.arguments) for made in each.values()]
     texts += [made.text for made in choice.restored.values()]
-    seen[tracking.known(texts)] = True
+    seen[tracking.ids_of_texts(texts)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segments(segment, segment + 1)] = True
     return seen
@@ -232,7 +232,7 @@ def _said(choice: SelectionBuilder) -> NDArray[np.bool_]:
     events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
     events[np.array(history.results.event[: moment.results], np.int64)] = False
     said = moment.tracking.tokens_of_events(events)
-    said[moment.tracking.known([made.text for made in choice.text.cut.values()])] = True
+    said[moment.tracking.ids_of_texts([made.text for made in choice.text.cut.values()])] = True
     moment.said[id(choice.text)] = choice.text, said
     return said
 

@@ -114,7 +114,7 @@ class Relevance:
         history, table, embedder = self.history, self.history.vectors, self.embedder()
         count = len(history.results.message)
         table.use_model(embedder.name)
-        missing = table.missing(count)
+        missing = table.missing_vectors(count)
         task = table.task if history.first_user >= 0 else None
         asked = [self._latest_text()]
         first = self._text(history.first_user) if task is None else ""

@@ -349,7 +349,7 @@ def rendered_messages(
     items = [
         RenderedMessage(at, (), instead.get(at)) for at in (positions[result] for result in shown)
     ]
-    spoken = set(history.spoken[: bisect_left(history.spoken, selection.messages)])
+    spoken = set(history.text_messages[: bisect_left(history.text_messages, selection.messages)])
     own = {message: made.text for message, made in selection.text.cut.items()}
     own |= dict.fromkeys(selection.text.dropped, "")
     silent = {message for message, text in own.items() if text == ""}

@@ -69,7 +69,7 @@ class BranchReplay:
         self.lock = threading.Lock()
         self.whole = History()
         self.whole.reuse = RememberingReuse()
-        self.whole.followed = self._tracking = RememberingTracking()
+        self.whole.replay_tracking = self._tracking = RememberingTracking()
         self.summaries: SummaryStore = SummariesInMemory()
         self.summary_model = SummaryModel()
         self._embedder = RememberingEmbedder(embedder)
