@@ -52,7 +52,7 @@ LEFT: dict[str, int] = {
     "clients": 10,
     "contextrender_bridge": 40,
     "dialects": 160,
-    "engine": 718,
+    "engine": 507,
     "evaluation": 270,
     "nodes": 5,
     "proxy": 230,
