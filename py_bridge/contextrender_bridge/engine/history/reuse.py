@@ -23,10 +23,7 @@ Ints = NDArray[np.integer[Any]]
 
 @dataclass(slots=True, frozen=True)
 class Use:
-    """A use of one result by a later operation, which repeats `values` of it.
-
-    `operation` is the number of the operation's event, `result` the number of the result.
-    """
+    """A use of a result (by number) by a later operation (by event), which repeats `values`."""
 
     operation: int
     result: int

@@ -124,10 +124,7 @@ def _branch_with_prefix(
     prefix: str,
     history_of: Callable[[int], History],
 ) -> int:
-    """Return a branch whose digest after `offset` messages is `prefix`.
-
-    The head is searched first, then the newest branches.
-    """
+    """Return the head or the newest other branch whose digest after `offset` is `prefix`."""
     for info in branches:
         if info.messages == offset and info.digest == prefix:
             return info.number
@@ -165,10 +162,7 @@ class SessionState:
 
     @property
     def nbytes(self) -> int:
-        """A close estimate of the memory held, in bytes.
-
-        Texts that `nodes` and `histories` share are counted once.
-        """
+        """A close estimate of the memory held, in bytes. Shared texts are counted once."""
         nodes = 3_000 * len(self.nodes)
         return nodes + 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
 

@@ -33,10 +33,7 @@ Write short lines under the headings: State, Facts, Environment, Next."""
 
 
 def load_guideline(path: str) -> str:
-    """Return the guideline in that file, or `GUIDELINE` for an empty path.
-
-    Raise InvalidRequest if the file has no text in UTF-8.
-    """
+    """Return a file's guideline, or `GUIDELINE` for no path. Raise InvalidRequest if it is bad."""
     if not path:
         return GUIDELINE
     try:
@@ -68,10 +65,7 @@ def transcript_text(messages: Sequence[Json], start: int) -> str:
 
 
 class SummaryFailed(ContextRenderError):
-    """The model failed, refused, ran out of time or returned no usable text.
-
-    `usage` has the tokens of its calls.
-    """
+    """The model returned no usable text, or none in time. `usage` has the tokens of its calls."""
 
     code = "summary_failed"
     status = 503
@@ -118,10 +112,7 @@ class SummaryStore(Protocol):
     """The stored summaries of a session."""
 
     def find(self, method: SummaryMethod, digests: Sequence[str]) -> Summary | None:
-        """Return the newest summary written for the first messages of a transcript.
-
-        `digests` are the transcript's cumulative digests.
-        """
+        """Return the newest summary for a transcript with these cumulative digests."""
 
     def keep(self, method: SummaryMethod, summary: Summary) -> None:
         """Store a summary."""
@@ -191,10 +182,7 @@ class Summaries:
 
 @dataclass(frozen=True, slots=True)
 class SummaryModel:
-    """The model that writes summaries, empty for none, and the path of ACON's guideline.
-
-    With an empty path the guideline is `GUIDELINE`.
-    """
+    """The model that writes summaries and the path of ACON's guideline; each may be empty."""
 
     name: str = ""
     guideline: str = ""
@@ -207,10 +195,7 @@ class SummariesInMemory:
         self._by_method: dict[str, list[Summary]] = {}
 
     def find(self, method: SummaryMethod, digests: Sequence[str]) -> Summary | None:
-        """Return the newest summary written for the first messages of a transcript.
-
-        `digests` are the transcript's cumulative digests.
-        """
+        """Return the newest summary for a transcript with these cumulative digests."""
         matching = (
             summary
             for summary in self._by_method.get(method.key, ())
