@@ -5,10 +5,10 @@ import { rebuildsOf } from "../src/views/timeline/rebuilds";
 const call = (turn: number, results: number, complete: number[], replaced: number[] = []): TurnView =>
   ({ turn, results, complete, substitutes: replaced }) as TurnView;
 
-test("a call that drops something is told with what it dropped and what came back", () => {
+test("a call that drops something is listed with what it dropped and what it restored", () => {
   const turns = [call(1, 2, [0, 2]), call(2, 4, [0, 4]), call(3, 5, [2, 3]), call(4, 6, [2, 4], [0, 1])];
-  expect(rebuildsOf(turns)).toEqual([{ turn: 3, dropped: 2, back: 0 }]);
-  expect(rebuildsOf([...turns, call(5, 6, [1, 1, 3, 3])])[1]).toEqual({ turn: 5, dropped: 2, back: 1 });
+  expect(rebuildsOf(turns)).toEqual([{ turn: 3, dropped: 2, restored: 0 }]);
+  expect(rebuildsOf([...turns, call(5, 6, [1, 1, 3, 3])])[1]).toEqual({ turn: 5, dropped: 2, restored: 1 });
 });
 
 test("nothing is told of what follows a call that is not loaded", () => {

@@ -9,6 +9,7 @@ import pytest
 
 from tests.console.conftest import ORDERS, Console, Service
 from tests.console.looking import Visit, expect
+from tests.console.transcripts import make_run
 
 pytestmark = pytest.mark.slow
 LONG = "mcp__" + "warehouse_inventory_" * 8 + "read"
@@ -20,6 +21,18 @@ TARGETS = """() => [...document.querySelectorAll("a, button, input, select, summ
     .map(one => [one.outerHTML.slice(0, 90), one.getBoundingClientRect()])
     .filter(([, { width, height }]) => width > 1 && (width < 24 || height < 23.9))
     .map(([html, { width, height }]) => `${width} x ${height}: ${html}`)"""
+
+BAD_LABELS = """() => [...document.querySelectorAll(".chart svg")].flatMap(svg => {
+    const around = svg.getBoundingClientRect();
+    const labels = [...svg.querySelectorAll("text")]
+        .map(one => [one.textContent, one.getBoundingClientRect()]);
+    const clipped = labels
+        .filter(([, box]) => box.left < around.left - 1 || box.right > around.right + 1);
+    const covered = labels.filter(([, a], place) => labels.slice(place + 1).some(([, b]) =>
+        a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom));
+    return [...clipped, ...covered].map(([words]) => words);
+})"""
+"""Labels of charts that end outside their picture, or that another covers."""
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +111,23 @@ def test_a_binary_result_is_shown_at_once(extreme: str, console: Console) -> Non
 
     small, binary = (min(opening(position) for _ in range(3)) for position in (SMALL, BINARY))
     assert binary < 8 * small, (binary, small)
+
+
+def test_every_label_of_a_chart_is_read(console: Console, service: Service) -> None:
+    service.render("priced", make_run(40, 3), model="gpt-4o", policy="contextrender_cache_aware")
+    for view, charts in (("savings", 2), ("timeline", 1)):
+        console.open("priced", view)
+        expect(console.page.locator(".chart svg")).to_have_count(charts)
+        expect(console.page.locator(".spinner")).to_have_count(0)
+        assert console.page.evaluate(BAD_LABELS) == []
+    expect(console.page.locator(".curve")).to_contain_text("you are here")
+    service("delete_session", session="priced")
+
+
+def test_names_of_tools_have_room_on_a_phone(visit: Visit) -> None:
+    console = visit(viewport={"width": 390, "height": 844}).enter().open(ORDERS, "tools")
+    name = console.page.locator(".tools tbody th a", has_text="track_shipment")
+    assert name.evaluate("one => one.getBoundingClientRect().height") < 30
 
 
 @pytest.mark.parametrize("view", ["", "misses", "tools", "timeline", "call/9", "result", "savings"])

@@ -45,7 +45,7 @@ def test_the_timeline_says_when_something_had_to_leave(console: Console, service
         shown = now
     assert len(dropped) > 1
     rebuilds = console.open("live").page.locator(".rebuilds")
-    expect(rebuilds).to_contain_text(f"had to leave in {len(dropped)} calls")
+    expect(rebuilds).to_contain_text(f"dropped in {len(dropped)} calls")
     expect(rebuilds.get_by_role("link")).to_have_text([str(turn) for turn in dropped])
     service("delete_session", session="live")
 

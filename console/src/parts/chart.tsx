@@ -18,7 +18,7 @@ interface Props {
   most?: number;
 }
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [440, 210, 46, 16, 10, 24];
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [440, 210, 60, 16, 10, 24];
 const TICKS = 5;
 
 export function Chart({ label, series, format, most }: Props) {

@@ -7,7 +7,9 @@ import type { PolicyView } from "../types";
 import { ticksOf } from "./chart";
 import { Legend } from "./legend";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 300, 64, 44, 48, 64];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 300, 64, 44, 30, 84];
+/** The size of a point's label. */
+const [LABEL, LINE] = [84, 14];
 
 interface Props {
   options: PolicyView[];
@@ -27,6 +29,12 @@ export function Curve({ options, own, chosen, to }: Props) {
   const most = Math.max(...points.map(({ cost }) => cost)) || 1;
   const x = (share: number) => LEFT + ((share - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
   const y = (cost: number) => TOP + (1 - cost / most) * (HEIGHT - TOP - BOTTOM);
+  // A label that would cover another is left to the title; the setting in use comes first.
+  const labelled: typeof points = [];
+  for (const point of [...points].sort((a, b) => Number(isSame(b, own)) - Number(isSame(a, own)))) {
+    const covers = labelled.some((other) => Math.abs(x(other.share) - x(point.share)) < LABEL && Math.abs(y(other.cost) - y(point.cost)) < LINE);
+    if (!covers) labelled.push(point);
+  }
   return (
     <figure class="card chart curve">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="Cost of the session against steps with all values, by setting; the table below has the same figures">
@@ -60,9 +68,11 @@ export function Curve({ options, own, chosen, to }: Props) {
                   <title>{name}</title>
                   <circle class="target" cx={x(point.share)} cy={y(point.cost)} r="12" />
                   <circle class={here ? "here" : ""} cx={x(point.share)} cy={y(point.cost)} r={here ? 7 : 5} />
-                  <text x={x(point.share)} y={y(point.cost) + (index % 2 || here ? -10 : 19)} text-anchor="middle">
-                    {here ? "you are here" : policy === "full" ? "full" : budgetOf(point.budget)}
-                  </text>
+                  {labelled.includes(point) && (
+                    <text x={x(point.share) + 8} y={y(point.cost) - 7}>
+                      {here ? "you are here" : policy === "full" ? "full" : budgetOf(point.budget)}
+                    </text>
+                  )}
                 </a>
               );
             })}

@@ -170,9 +170,8 @@ export class Grid {
         if (size < 5) {
           if (mark === "elsewhere") continue;
           ctx.fillStyle = mark === "miss" ? look.missed : look.used;
-          const w = Math.max(cell, 2);
-          const h = Math.max(height, 2);
-          ctx.fillRect(column * cell + (cell - w) / 2, row * height + (height - h) / 2, w, h);
+          const side = Math.max(size, 2);
+          ctx.fillRect((column + 0.5) * cell - side / 2, (row + 0.5) * height - side / 2, side, side);
         } else if (mark === "elsewhere") dot(column, row, look.muted, 0.55);
         else {
           dot(column, row, mark === "miss" ? look.missed : look.used, 1);
@@ -242,7 +241,7 @@ export class Grid {
     ctx.fillText("turn →", gutter - 8, AXIS / 2);
   }
 
-  /** The budget of each call, a dot where it grew for what was missed, and a mark at each rebuild. */
+  /** Draw the budget of each call, a dot where it grew, and a mark at each rebuild. */
   private budgets(ctx: CanvasRenderingContext2D, look: Look, left: number, width: number, first: number, last: number): void {
     const { turns } = this.data;
     const [top, bottom] = [AXIS + 4, AXIS + BAND - 5];
@@ -268,7 +267,7 @@ export class Grid {
       drawn = Boolean(call);
     }
     ctx.stroke();
-    ctx.fillStyle = look.missed;
+    ctx.fillStyle = look.complete;
     for (let turn = first; turn < last; turn++) {
       if (!turns[turn]?.faulted) continue;
       ctx.beginPath();

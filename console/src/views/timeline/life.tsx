@@ -36,7 +36,7 @@ export function Life({ data, cell, rows, rebuild }: Props) {
         <>
           {" "}
           · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
-          {rebuild && ` · something had to leave: ${number(rebuild.dropped)} dropped, ${number(rebuild.back)} came back`}
+          {rebuild && ` · this call dropped ${plural(rebuild.dropped, "result")} and restored ${number(rebuild.restored)}`}
         </>
       )}
       <span class="links">

@@ -1,4 +1,4 @@
-// Where something had to leave a prompt that else only grows.
+// Calls that dropped results from a prompt that only grows otherwise.
 import { plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
 import type { TurnView } from "../../types";
@@ -8,13 +8,13 @@ export const LIVE = "contextrender_cache_aware";
 
 export interface Rebuild {
   turn: number;
-  /** How many results the call before had in view, and this one not. */
+  /** The number of results that the call before showed and this one does not. */
   dropped: number;
-  /** How many were out of view before. */
-  back: number;
+  /** The number of earlier results that this call shows and the one before did not. */
+  restored: number;
 }
 
-/** Turns that are not loaded are holes: what follows one is not told. */
+/** Return the calls that dropped results. Turns that are not loaded are holes; the turn after one is skipped. */
 export function rebuildsOf(turns: TurnView[]): Rebuild[] {
   const found: Rebuild[] = [];
   let before = new Set<number>();
@@ -25,8 +25,8 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
     if (turn && last) {
       const had = last.results;
       const dropped = [...before].filter((number) => !now.has(number)).length;
-      const back = [...now].filter((number) => number < had && !before.has(number)).length;
-      if (dropped) found.push({ turn: turn.turn, dropped, back });
+      const restored = [...now].filter((number) => number < had && !before.has(number)).length;
+      if (dropped) found.push({ turn: turn.turn, dropped, restored });
     }
     [before, last] = [now, turn];
   }
@@ -40,19 +40,23 @@ export function Rebuilds({ data, rebuilds }: { data: SessionData; rebuilds: Rebu
   if (rebuilds.length === 0) return null;
   return (
     <p class="rebuilds">
-      Something had to leave in {plural(rebuilds.length, "call")}:{" "}
-      {rebuilds.slice(0, MOST).map(({ turn, dropped, back }) => (
+      Results were dropped in {plural(rebuilds.length, "call")}:{" "}
+      {rebuilds.slice(0, MOST).map(({ turn, dropped, restored }) => (
         <>
           <a
             key={turn}
             href={data.to("call", turn, { with: String(turn - 1) })}
-            title={`${plural(dropped, "result")} dropped, ${back} came back`}
+            title={`${plural(dropped, "result")} dropped, ${restored} restored`}
           >
             {turn}
           </a>{" "}
         </>
       ))}
-      {faults > 0 && ` The budget grew in ${plural(faults, "call")} for what the turn before had missed.`}
+      {faults > 0 && (
+        <span title="Words with a capital letter count here as well. They are no misses.">
+          The automatic budget grew in {plural(faults, "call")}, because the answer before used a word of a result that its prompt did not have.
+        </span>
+      )}
     </p>
   );
 }
