@@ -61,7 +61,7 @@ class SqliteStore(Store):
         self._lock = threading.Lock()
         self._damaged = self._closed = False
         make_file(path)
-        self._file = SqliteFile.opened(path)
+        self._file = SqliteFile.open(path)
         try:
             self._make()
         except BaseException:
@@ -97,13 +97,14 @@ class SqliteStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        self._file.check_whole(placed=True)
+        self._file.check_whole(is_written=True)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                self._file.check_logs()
+                self._file.check_before_write()
                 yield connection.cursor()
                 connection.execute("COMMIT")
+                self._file.record_write()
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -169,6 +170,7 @@ class SqliteStore(Store):
         try:
             if connection is None:
                 connection = self._open()
+            self._file.check_log()  # SQLite crashes where it reads an index that is cut
             yield connection
         except sqlite3.Error as failure:
             self._damaged |= _code(failure) in DAMAGE
@@ -195,15 +197,18 @@ class SqliteStore(Store):
         # What is deleted is overwritten, not left readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT}")
-        with self._file.changing:
+        with self._file.connecting:
+            self._file.check_log()
             connection.execute("PRAGMA schema_version")  # opens the log
-            self._file.count(1)
+            self._file.add_connection()
         return connection
 
     def _end(self, connection: sqlite3.Connection) -> None:
-        with self._file.changing:
-            self._file.count(-1)
+        with self._file.connecting:
+            if not self._file.can_save_log():
+                connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
+            self._file.remove_connection()
 
 
 def _by_target(query: str) -> str:

@@ -1,4 +1,7 @@
-"""Whether a store's file is the one that was opened, and whole: a write to any other is lost."""
+"""The file of a SQLite store, and whether it is still the one that was opened, and whole.
+
+A write to another file would be lost.
+"""
 
 import os
 import threading
@@ -6,79 +9,102 @@ import time
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
+from contextrender_bridge.store.sqlite_log import WriteAheadLog, file_identity
 from contextrender_bridge.store.writes import StoreUnavailable
 
 MAGIC: Final = b"SQLite format 3\0"
 HEAD: Final = 100
 NUMBERS: Final = ((16, 2), (24, 4), (28, 4))
-"""Where the head tells a page's size, how often it changed and how many pages there are."""
+"""Offset and length of the page size, the change counter and the number of pages in the head."""
 CHECKPOINT_SECONDS: Final = (0.02, 0.1, 0.4)
-"""Another process folds its log in: the first page tells of pages that follow in a moment."""
+"""Waits while another process copies its log into the file: the head comes before other pages."""
 
 
 class SqliteFile:
-    """One file of this process, held open until the last who opened it closes: closing any handle
-    to it drops the locks that SQLite's own have, and another process could damage it."""
+    """A database file that this process holds open once, whatever the number of its stores.
 
-    _of_places: ClassVar[dict[tuple[int, int], Self]] = {}
+    To close any handle to the file drops SQLite's locks on it: another process could damage it.
+    """
+
+    _by_identity: ClassVar[dict[tuple[int, int], Self]] = {}
     _guard: ClassVar = threading.Lock()
 
-    def __init__(self, path: Path, place: tuple[int, int]) -> None:
-        """Use `opened`."""
-        self._path, self._place = path, place
+    def __init__(self, path: Path, identity: tuple[int, int]) -> None:
+        """Use `open`."""
+        self._path, self._identity = path, identity
         self._handle = path.open("rb", buffering=0)
         self._reading = threading.Lock()
         self._holders = 0
         self._page = self._counter = 0
         self._size = 0
-        self._logs: list[tuple[int, int] | None] = []
+        self._log: WriteAheadLog | None = None
         self._connections = 0
-        self.changing = threading.Lock()
-        """Held while a connection is opened or closed: the last one takes the log away."""
+        self.connecting = threading.Lock()
+        """Held while a connection is opened or closed: SQLite removes the log with the last."""
 
     @classmethod
-    def opened(cls, path: Path) -> Self:
-        """That of a path. Raises StoreUnavailable where there is none."""
+    def open(cls, path: Path) -> Self:
+        """Return the file of a path. Raises StoreUnavailable if it cannot be opened."""
         with cls._guard:
-            place = _place(path)
+            identity = file_identity(path)
             try:
-                if place is None:
+                if identity is None:
                     raise FileNotFoundError(2, os.strerror(2))
-                found = cls._of_places.get(place) or cls(path, place)
+                file = cls._by_identity.get(identity) or cls(path, identity)
             except OSError as failure:
                 raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
-            cls._of_places[place] = found
-            found._holders += 1
-            return found
+            cls._by_identity[identity] = file
+            file._holders += 1
+            return file
 
     def close(self) -> None:
-        """Once for each `opened`."""
+        """Give back what one `open` returned; the last closes the file."""
         with self._guard:
             self._holders -= 1
             if not self._holders:
-                del self._of_places[self._place]
+                del self._by_identity[self._identity]
                 self._handle.close()
 
-    def count(self, opened: int) -> None:
-        """So many more connections are open than before."""
-        self._connections += opened
-        if not self._connections:
-            self._logs = []
+    def add_connection(self) -> None:
+        """Count one more connection of this process."""
+        self._connections += 1
 
-    def check_logs(self) -> None:
-        """Within a transaction: raises StoreUnavailable where its log was taken from under it."""
-        logs = [_place(self._path.with_name(self._path.name + end)) for end in ("-wal", "-shm")]
-        self._logs = self._logs or logs
-        if logs != self._logs:
-            raise StoreUnavailable(
-                f"{self._path}-wal or -shm was removed by another program; nothing was written. "
-                "Stop the server: it saves what it wrote as it ends."
-            )
+    def remove_connection(self) -> None:
+        """Count one connection less. After the last is closed, the log is another."""
+        self._connections -= 1
+        if not self._connections and self._log is not None:
+            self._log.close()
+            self._log = None
 
-    def check_whole(self, placed: bool = False) -> None:
-        """Raises StoreUnavailable where it was cut or overwritten; if it is to be `placed`, also
-        where another is in its place, or none."""
-        if placed and _place(self._path) != self._place:
+    def check_before_write(self) -> None:
+        """Raise StoreUnavailable if the log was removed, cut or overwritten, within a transaction.
+
+        The first transaction of this process opens the log that it made or found.
+        """
+        if self._log is None:
+            self._log = WriteAheadLog(self._path)
+        self._log.check_before_write()
+
+    def record_write(self) -> None:
+        """Remember the log as a transaction left it, for the next `check_before_write`."""
+        if self._log is not None:
+            self._log.record_write()
+
+    def check_log(self) -> None:
+        """Raise StoreUnavailable if the log is known to be damaged, or SQLite would crash."""
+        if self._log is not None:
+            self._log.check_before_read()
+
+    def can_save_log(self) -> bool:
+        """Return whether a connection that closes may copy the log into the file."""
+        return self._log is None or self._log.can_be_saved()
+
+    def check_whole(self, is_written: bool = False) -> None:
+        """Raise StoreUnavailable if the file was cut or overwritten.
+
+        Before a write also if there is another file in its place, or none.
+        """
+        if is_written and file_identity(self._path) != self._identity:
             raise StoreUnavailable(
                 f"{self._path} is not the file that was opened; nothing was written."
             )
@@ -93,8 +119,11 @@ class SqliteFile:
         )
 
     def _is_whole(self) -> bool:
-        """By its head and its size. Pages that a killed process or a full disk kept out of the file
-        are in the log, so a file may be shorter than its head says, but not than it was."""
+        """Return whether head and size are as they were, or as later writes make them.
+
+        Pages that a killed process or a full disk kept out of the file are in the log. So a file
+        may be shorter than its head says, but not shorter than it was.
+        """
         with self._reading:
             self._handle.seek(0)
             head = self._handle.read(HEAD)
@@ -111,18 +140,9 @@ class SqliteFile:
 
 
 def make_file(path: Path) -> None:
-    """An empty file for its owner alone; one that is there is not opened (`SqliteFile`)."""
+    """Create an empty file for its owner alone, unless there is one (`SqliteFile` says why)."""
     try:
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as failure:
         raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
-
-
-def _place(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another in its place; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

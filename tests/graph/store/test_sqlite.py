@@ -1,5 +1,9 @@
-"""A log that is taken away under a store: no more is written, and what was written lasts."""
+"""A log that is removed or damaged under an open store: nothing more is written, no write is lost
+that the disk still has."""
 
+import random
+import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -34,3 +38,68 @@ def test_the_log_of_the_last_connection_goes_with_it(tmp_path: Path) -> None:
         assert not file.with_name("store.db-wal").exists()
         assert store.claim("work", 60)
         assert not other.claim("work", 60)
+
+
+def cut(part: float) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        with file.open("r+b") as handle:
+            handle.truncate(int(file.stat().st_size * part))
+
+    return damage
+
+
+def overwrite(start: int, length: int) -> Callable[[Path], None]:
+    """Return what overwrites so many bytes; a negative start counts from the end."""
+
+    def damage(file: Path) -> None:
+        with file.open("r+b") as handle:
+            handle.seek(start, 2 if start < 0 else 0)
+            handle.write(random.Random(length).randbytes(length))
+
+    return damage
+
+
+FRAME = 24 + 8_192
+BEFORE = [f"before {n}" for n in range(20)]
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+@pytest.mark.parametrize(
+    ("damage", "is_saved"),
+    [
+        (cut(0), False),
+        (cut(0.5), False),
+        (cut(0.99), False),
+        (overwrite(0, 32), True),
+        (overwrite(17, 1), True),
+        (overwrite(-FRAME, FRAME), False),
+        (overwrite(96, 24), False),
+        (overwrite(136, 30_000), False),
+    ],
+    ids=["empty", "half", "last bytes", "header", "salt", "last frame", "marks", "pages"],
+)
+def test_a_damaged_log_is_noticed_and_what_is_whole_is_saved(
+    tmp_path: Path, end: str, damage: Callable[[Path], None], is_saved: bool
+) -> None:
+    file = tmp_path / "store.db"
+    with closing(SqliteStore(file)) as store:
+        for work in BEFORE:
+            assert store.claim(work, 60)
+        damage(file.with_name(file.name + end))
+        try:
+            acknowledged = ["after"] if store.claim("after", 60) else []
+        except StoreUnavailable as failure:
+            acknowledged = []
+            assert "by another program" in str(failure)
+            for call in (store.probe, lambda: store.read("SELECT 1")):
+                with pytest.raises(StoreUnavailable, match="by another program"):
+                    call()
+        # The log has everything: SQLite makes an index that was overwritten anew.
+        assert not acknowledged or end == "-shm"
+    with closing(SqliteStore(file)) as again:
+        missing = [work for work in [*BEFORE, *acknowledged] if again.claim(work, 60)]
+        if end == "-shm" or is_saved:
+            assert not missing
+        assert missing == BEFORE[len(BEFORE) - len(missing) :]
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
