@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -132,8 +132,6 @@ class Service:
         if caller.only is not None:
             check_shared(walker, fields, caller.only)
         first = self._redacted(fields)
-        if self._quotas.on:
-            self._quotas.check_write(caller, first, body)
         parsed = [first]
 
         def read_fields() -> Mapping[str, Any]:
@@ -144,7 +142,9 @@ class Service:
 
         SIGNER.set(self.accounts.signer(caller))
         walk = Walk(name, read_fields, caller.root, form, answers, tell_report, caller.only is None)
-        result = self.runtime.run(walk)
+        room = self._quotas.writing(caller, first, body) if self._quotas.on else nullcontext()
+        with room:
+            result = self.runtime.run(walk)
         if event := getattr(walker, "logged", ""):
             self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
         return result

@@ -1,6 +1,7 @@
 """What one user may take, of a server with limits."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,3 +81,36 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         while proxied.status_code != 429:
             proxied = client.post("/v1/chat/completions", json=call, headers=headers)
         assert "retry-after" in proxied.headers
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sessions_created_at_once_stay_within_the_limit(
+    tmp_path: Path, new_store: NewStore, workers: int
+) -> None:
+    limit, calls = 10, 60
+    options = ("--workers", str(workers))
+    limited = served(
+        tmp_path / "data", *options, CONTEXTRENDER_USER_MAX_SESSIONS=str(limit), **new_store()
+    )
+    with limited as server, server.client() as client:
+
+        def create(number: int) -> int:
+            messages = [{"role": "user", "content": f"task {number}"}]
+            fields = {"session": f"s{number}", "messages": messages}
+            with server.client() as own:  # a connection of its own reaches either worker
+                return own.post("/walker/sync", json=fields).status_code
+
+        with ThreadPoolExecutor(calls) as pool:
+            statuses = list(pool.map(create, range(calls)))
+        assert set(statuses) <= {200, 429}
+        created = statuses.count(200)
+        assert created <= limit
+        # A call that failed holds no room.
+        assert (
+            client.post("/walker/sync", json={"session": "bad", "messages": 1}).status_code == 422
+        )
+        wrong = [{"role": "tool", "tool_call_id": "none", "content": "x"}]
+        client.post("/walker/sync", json={"session": "bad", "messages": wrong})
+        client.post("/walker/delete_session", json={"session": "bad"})
+        later = [create(calls + number) for number in range(limit)]
+        assert later == [200] * (limit - created) + [429] * created

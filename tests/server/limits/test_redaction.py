@@ -1,6 +1,7 @@
 """Rules take secrets out of messages before they are stored; over real HTTP and files."""
 
 import json
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.sqlite import SqliteStore
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.server.servers import Server, served
 from tests.support.transcripts import step
@@ -165,3 +168,119 @@ def test_arguments_are_read_decoded(arguments: str) -> None:
     call["function"] = {"name": "run", "arguments": plain}
     kept = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
     assert kept["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain
+
+
+WORD = string.ascii_letters + string.digits
+
+
+def random_text(size: int) -> st.SearchStrategy[str]:
+    return st.text(WORD, min_size=size, max_size=size)
+
+
+SECRETS: dict[str, st.SearchStrategy[tuple[str, str]]] = {
+    "keys": random_text(24).map(lambda secret: ("note", f"sk-{secret}")),
+    "AWS keys": st.tuples(
+        st.sampled_from(["aws_secret_access_key", "SecretAccessKey", "AWS_SECRET_KEY"]),
+        random_text(40),
+    ),
+    "passwords": st.tuples(
+        st.sampled_from(["password", "DB_PASSWORD", "secret", "api_key", "refresh-token"]),
+        random_text(12),
+    ),
+    "tokens": random_text(20).map(lambda secret: ("note", f"Bearer {secret}")),
+    "private_keys": random_text(40).map(
+        lambda secret: ("note", f"-----BEGIN RSA PRIVATE KEY-----\n{secret}")
+    ),
+    "emails": random_text(12).map(lambda secret: ("note", f"{secret}@example.org")),
+}
+"""A name and a value whose last word is secret, for each kind that the rules find."""
+
+
+@st.composite
+def structures(draw: st.DrawFn, name: str, value: str) -> Any:
+    """Return JSON that has the value under the name, somewhere."""
+    leaf: Any = draw(st.sampled_from([value, [value], [[value, value]], {name: value}]))
+    structure: Any = {"path": "a/b.py", name: leaf, "lines": 3}
+    for _ in range(draw(st.integers(0, 3))):
+        around = draw(st.sampled_from(["mapping", "list", "text", "two lines"]))
+        structure = {
+            "mapping": {"env": structure, "n": None},
+            "list": [1, structure],
+            "text": {"body": json.dumps(structure)},
+            "two lines": {"body": json.dumps(structure, indent=2)},
+        }[around]
+    if name == "note" and draw(st.booleans()):
+        structure = {value: structure}
+    return structure
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
+    """Return a secret and a history that has it in one place."""
+    name, value = draw(st.one_of(list(SECRETS.values())))
+    structure = draw(structures(name, value))
+    escaped = draw(st.booleans())
+    text = json.dumps(structure if isinstance(structure, dict) else {"items": structure})
+    if escaped and name != "note":
+        text = text.replace(value, "".join(f"\\u{ord(letter):04x}" for letter in value))
+    messages = step("c1", "run", text, draw(st.sampled_from([text, "done"])))
+    use = {"type": "tool_use", "id": "c2", "name": "run", "input": {"all": structure}}
+    answer = {"role": "tool", "tool_call_id": "c2", "content": "done"}
+    messages += [{"role": "assistant", "content": [use]}, answer]
+    return value.split()[-1].split("@")[0], [{"role": "user", "content": "Go."}, *messages]
+
+
+@given(histories())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_no_secret_of_any_rule_is_left_in_a_message(case: tuple[str, list[dict[str, Any]]]) -> None:
+    secret, messages = case
+    redaction = Redaction.of(RULES)
+    changed = redaction.applied({"messages": messages})
+    assert secret not in json.dumps(changed)
+    for message in changed["messages"]:
+        for call in message.get("tool_calls", []):
+            json.loads(call["function"]["arguments"])
+    assert redaction.applied(changed) == changed
+
+
+def test_no_secret_of_any_rule_is_in_the_database(tmp_path: Path) -> None:
+    secrets: list[str] = []
+    with served(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server, server.api() as api:
+
+        @given(histories())
+        @settings(max_examples=25, deadline=None, database=None)
+        def record(case: tuple[str, list[dict[str, Any]]]) -> None:
+            secrets.append(case[0])
+            api("render", session=f"s{len(secrets)}", messages=case[1])
+
+        record()
+    store = SqliteStore(tmp_path / "store.db")
+    found = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    found += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
+    store.close()
+    found += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"[redacted:" in data for data in found)
+    assert not [secret for secret in secrets for data in found if secret.encode() in data]
+
+
+def test_arguments_that_a_rule_breaks_are_not_stored() -> None:
+    """A rule that matches over two values leaves no JSON: nothing of it is stored."""
+    redaction = Redaction({"pair": r'"user": "\w+", "pin": "\d+'})
+    call = {"id": "c", "function": {"name": "run", "arguments": '{"user": "ann", "pin": "7731"}'}}
+    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    arguments = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"redacted": "[redacted:pair]"}
+
+
+def test_fields_of_arguments_are_redacted_whatever_their_names() -> None:
+    arguments = json.dumps({"id": KEY, "type": KEY, KEY: 1, f"{KEY}2": 2, "password": 77310042})
+    call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
+    redaction = Redaction.of(["keys", "passwords"])
+    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert json.loads(changed["messages"][0]["tool_calls"][0]["function"]["arguments"]) == {
+        "id": "[redacted:keys]",
+        "type": "[redacted:keys]",
+        "[redacted:keys]": 1,
+        "[redacted:keys] 2": 2,
+        "password": "[redacted:passwords]",
+    }

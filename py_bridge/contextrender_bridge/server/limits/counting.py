@@ -1,8 +1,9 @@
 """Counts that all processes on one data folder share, and the limits of users.
 
-They count failed logins, used codes and each user's calls per minute, in a small SQLite file that
-is never synced: after a power cut they begin at zero. Stored bytes and sessions are read before a
-call, so calls at the same time may exceed a limit by what they bring.
+They count failed logins, used codes, each user's calls per minute and the sessions that running
+calls create, in a small SQLite file that is never synced: after a power cut they begin at zero.
+Stored bytes are read before a call, so calls at the same time may exceed that limit by what they
+bring.
 """
 
 import ipaddress
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from contextrender_bridge.base.errors import InvalidRequest, ServerError
 from contextrender_bridge.base.settings import Settings
@@ -32,6 +33,8 @@ FULL_SECONDS = 60
 """Seconds after which to try again if something must be deleted first."""
 MEASURED_SECONDS = 10.0
 """How long a measure of stored bytes counts; what came since is added as it was sent."""
+CREATION_SECONDS = 600.0
+"""How long a session that a killed process was creating is counted."""
 REMEMBERED = 10_000
 """Failures kept; the oldest are forgotten first."""
 PATIENCE_SECONDS = 5.0
@@ -40,6 +43,8 @@ CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) 
 CREATE TABLE IF NOT EXISTS failures (key TEXT, at REAL);
 CREATE INDEX IF NOT EXISTS failures_of ON failures (key, at);
 CREATE INDEX IF NOT EXISTS failures_at ON failures (at);
+CREATE TABLE IF NOT EXISTS creations
+    (user TEXT, session TEXT, call TEXT PRIMARY KEY, at REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROWID;
 """
 
@@ -168,25 +173,57 @@ class Quotas:
             wait = ceil((1 - calls_left) * 60 / max_calls)
             raise _refusal("too_many_calls", f"A minute has up to {max_calls} calls.", wait)
 
-    def check_write(self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput) -> None:
-        """Check the room for a call that brings messages; `body` is the request's.
+    @contextmanager
+    def writing(
+        self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput
+    ) -> Iterator[None]:
+        """Check the room for a call that brings messages, and hold it until the block ends.
 
-        Raise InvalidRequest (429) if there is none.
+        `body` is the request's. Raise InvalidRequest (429) if there is no room.
         """
         data = fields.get("data")
         if "messages" not in fields and data is None:
+            yield
             return
         if (limit := self._settings.user_max_mb) is not None:
             size = len(body if isinstance(body, bytes) else encode(body))
             self._check_bytes(caller, limit, size)
-        if (limit := self._settings.user_max_sessions) is not None:
-            owner = UUID(caller.root)
-            key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
-            if count_sessions(self._store, owner) >= limit and not (
-                isinstance(key, str) and has_session(self._store, owner, key)
-            ):
+        key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
+        owner = UUID(caller.root)
+        limit = self._settings.user_max_sessions
+        if limit is None or (isinstance(key, str) and has_session(self._store, owner, key)):
+            yield
+            return
+        call = self._reserve_session(owner, str(key), limit)
+        try:
+            yield
+        finally:
+            with self._counts.changing() as file:
+                file.execute("DELETE FROM creations WHERE call = ?", (call,))
+
+    def _reserve_session(self, owner: UUID, key: str, limit: int) -> str:
+        """Count a session that a call will create. Return what names the call.
+
+        Raise InvalidRequest (429) if the user has `limit` sessions, those included that other
+        calls are creating now.
+        """
+        call, user, now = str(uuid4()), str(owner), self._clock()
+        with self._counts.changing() as file:
+            file.execute("DELETE FROM creations WHERE at <= ?", (now - CREATION_SECONDS,))
+            query = "SELECT DISTINCT session FROM creations WHERE user = ? AND session <> ?"
+            # Asked before the stored ones are counted: a session stored meanwhile counts twice.
+            pending = [
+                session
+                for (session,) in file.execute(query, (user, key))
+                if not has_session(self._store, owner, session)
+            ]
+            sessions = count_sessions(self._store, owner) + len(pending)
+            if sessions >= limit and not has_session(self._store, owner, key):
                 sentence = f"You may have up to {limit} sessions: delete some."
                 raise _refusal("too_many_sessions", sentence, FULL_SECONDS)
+            row = (user, key, call, now)
+            file.execute("INSERT INTO creations VALUES (?, ?, ?, ?)", row)
+        return call
 
     def _check_bytes(self, caller: "Caller", max_mb: int, size: int) -> None:
         now, room = self._clock(), max_mb * 2**20

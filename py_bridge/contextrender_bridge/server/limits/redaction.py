@@ -1,7 +1,7 @@
-"""Replaces what rules find in a message, before anything else reads or stores it.
+"""Redaction: what rules find in a message is replaced before anything else reads or stores it.
 
-The same message always becomes the same, so digests and prefixes hold for a caller who goes on
-sending what was said. It needs the extra `redact`: RE2 takes time linear in the text, whatever the
+The same message always becomes the same. So digests and prefixes hold for a caller who goes on
+sending the original. It needs the extra `redact`: RE2 takes time linear in the text, whatever the
 rule is.
 """
 
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
@@ -21,12 +21,12 @@ RULES: Final = {
         r"|\bglpat-[\w-]{16,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
         r"|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{20,}"
         r"|(?i:(?:(?:aws[_-]?)?secret[_-]?access[_-]?key|aws[_-]?secret(?:[_-]?key)?)[\"'\\]{0,4}\s*(?:[:=]|=>)\s*"
-        r"[\"'\\]{0,4}[a-z0-9/+]{40})"
+        r"(?:\[\s*)?[\"'\\]{0,4}[a-z0-9/+]{40})"
     ),
     "passwords": (
         r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@\"'<>]*:)[^\s/@\"'<>]+(?P<after>@)"
         r"|(?P<before_value>(?i:(?:password|passwd|passphrase|pwd|secret|api[_-]?key|auth[_-]?token"
-        r"|access[_-]?token|refresh[_-]?token)(?:=[\"'\\]{0,4}|[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{1,4})))"
+        r"|access[_-]?token|refresh[_-]?token)(?:=[\"'\\]{0,4}|[\"'\\]{0,4}\s*[:=]\s*(?:\[\s*)?[\"'\\]{1,4})))"
         r"[^\s\"'\\&,;<>(){}\[\]]{4,}"
     ),
     "tokens": r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]*|(?i:\bbearer\s+)[\w.~+/=-]{16,}",
@@ -38,6 +38,18 @@ MARK: Final = "[redacted:{}]"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
 """Fields of a message that tell what it is and what it answers."""
+ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
+"""Fields with the arguments of a call. Their own fields may have any name."""
+TOO_DEEP: Final = MARK.format("too-deep")
+"""What is stored instead of JSON that is nested too deeply to be searched."""
+
+
+class Rule(NamedTuple):
+    """A pattern, its mark, and what replaces a match: the mark between the groups that stay."""
+
+    pattern: Any
+    mark: str
+    replacement: bytes
 
 
 class Redaction:
@@ -45,7 +57,7 @@ class Redaction:
 
     def __init__(self, rules: Mapping[str, str]) -> None:
         """Compile patterns by name. Raise CommandError for one that RE2 does not take."""
-        self._rules = [_compiled(*rule) for rule in rules.items()]
+        self._rules = [_compile(*rule) for rule in rules.items()]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Redaction":
@@ -66,10 +78,9 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return a text with marks in place of what the rules find."""
-        data = text.encode("utf-8", "surrogatepass")
-        for pattern, mark in self._rules:
-            data = pattern.sub(mark, data)
-        return str(data.decode("utf-8", "surrogatepass"))
+        for rule in self._rules:
+            text = _replace(rule, text)
+        return text
 
     def _export(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -82,7 +93,7 @@ class Redaction:
 
     def _message(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.text(value)
+            return self._json_or_text(value)
         if isinstance(value, Sequence):
             return [self._message(item) for item in value]
         if not isinstance(value, Mapping):
@@ -92,27 +103,76 @@ class Redaction:
     def _field(self, key: str, value: Any) -> Any:
         if key in KEPT_FIELDS and isinstance(value, str):
             return value
-        if key == "arguments" and isinstance(value, str):
+        if key in ARGUMENT_FIELDS:
             return self._arguments(value)
         return self._message(value)
 
-    def _arguments(self, text: str) -> str:
-        """Redact arguments decoded, however they write their characters; JSON stays JSON."""
+    def _arguments(self, value: Any) -> Any:
+        """Return the arguments of a call, redacted. Arguments that are JSON stay JSON."""
+        if not isinstance(value, str):
+            return self._structure(value)
+        marked = self._json_or_text(value)
+        if marked == value or not _is_json(value) or _is_json(marked):
+            return marked
+        return json.dumps({"redacted": marked[marked.find("[redacted:") :].partition("]")[0] + "]"})
+
+    def _json_or_text(self, text: str) -> str:
+        """Return a text redacted: JSON value by value, however it writes its characters."""
+        if not self._rules or text.lstrip()[:1] not in ("{", "["):
+            return self.text(text)
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             return self.text(text)
-        changed = self._message(value)
-        # A rule may need the name before a value, which only the whole text has.
-        plain = _dumped(changed) if changed != value or "\\u" in text else text
-        marked = self.text(plain)
-        if marked == plain:
-            return text if changed == value else plain
+        except RecursionError:
+            return json.dumps([TOO_DEEP])
         try:
-            json.loads(marked)
-        except (ValueError, RecursionError):
-            return _dumped(changed)
-        return marked
+            changed = self._structure(value)
+            is_changed = bool(changed != value)
+            plain = _dump(changed, text) if is_changed or "\\u" in text else text
+        except RecursionError:
+            return json.dumps([TOO_DEEP])
+        # A rule may match across values, which only the whole text has.
+        marked = self.text(plain)
+        return text if marked == plain and not is_changed else marked
+
+    def _structure(self, value: Any, name: str = "") -> Any:
+        """Return any JSON value redacted; a rule may need the name that stands before a value."""
+        if isinstance(value, Mapping):
+            return self._mapping(value)
+        if isinstance(value, str):
+            return self._named(name, self._json_or_text(value))
+        if isinstance(value, Sequence):
+            return [self._structure(item, name) for item in value]
+        if isinstance(value, int) and not isinstance(value, bool):
+            digits = str(value)
+            marked = self._named(name, self.text(digits))
+            return value if marked == digits else marked
+        return value
+
+    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a mapping redacted. Names that become alike are numbered: no value is lost."""
+        changed: dict[str, Any] = {}
+        for key, item in value.items():
+            name = marked = self.text(key)
+            number = 1
+            while name in changed:
+                number += 1
+                name = f"{marked} {number}"
+            changed[name] = self._structure(item, marked)
+        return changed
+
+    def _named(self, name: str, value: str) -> str:
+        """Return a value without what a rule finds in it together with its name."""
+        if not name:
+            return value
+        before, after = f'"{name}": "', '"'
+        for rule in self._rules:
+            marked = _replace(rule, before + value + after)
+            if not (marked.startswith(before) and marked.endswith(after)):
+                return rule.mark
+            value = marked[len(before) : -len(after)]
+        return value
 
 
 def read_rules(path: Path) -> dict[str, str]:
@@ -138,17 +198,32 @@ def read_rules(path: Path) -> dict[str, str]:
     return rules
 
 
-def _dumped(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+def _replace(rule: Rule, text: str) -> str:
+    data = rule.pattern.sub(rule.replacement, text.encode("utf-8", "surrogatepass"))
+    return str(data.decode("utf-8", "surrogatepass"))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _dump(value: Any, original: str) -> str:
+    """Return a value as JSON, on lines of its own if the original is."""
+    indent = 2 if "\n" in original else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
         text.encode()
     except UnicodeEncodeError:  # half a character that takes two
-        return json.dumps(value)
+        return json.dumps(value, indent=indent)
     return text
 
 
-def _compiled(name: str, pattern: str) -> tuple[Any, bytes]:
-    """Return the compiled pattern, and what replaces its matches."""
+def _compile(name: str, pattern: str) -> Rule:
+    """Return a rule. Raise CommandError if RE2 refuses it or it matches an empty text."""
     try:
         re2: Any = importlib.import_module("re2")
     except ImportError:
@@ -167,4 +242,5 @@ def _compiled(name: str, pattern: str) -> tuple[Any, bytes]:
         "".join(f"\\{groups[group]}" for group in groups if group.startswith(side))
         for side in (b"before", b"after")
     )
-    return compiled, f"{before}{MARK.format(name)}{after}".encode()
+    mark = MARK.format(name)
+    return Rule(compiled, mark, f"{before}{mark}{after}".encode())
