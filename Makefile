@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories dist data bench eval check check-jac \
+.PHONY: demo test test-all test-release chaos fuzz test-lowest test-runtimes advisories dist data bench eval check check-jac \
 	check-python check-console fix lock clean
 
 demo: .venv/ready
@@ -23,7 +23,7 @@ test test-all: export PYTHONDONTWRITEBYTECODE =
 
 # In minutes, with nothing but .venv: a real server, a real SQLite file.
 test: .venv/ready
-	$(PYTEST) -m "not slow" || $(AGAIN) -m "not slow"
+	$(PYTEST) -m "not slow and not release" || $(AGAIN) -m "not slow and not release"
 
 # Everything: the slow ones too, more generated examples, and the API,
 # accounts and a killed server over PostgreSQL.
@@ -35,6 +35,11 @@ test-all: test
 	$(PYTEST) -m slow || $(AGAIN) -m slow
 	FUZZ_EXAMPLES=50 $(PYTEST) $(GENERATED) || FUZZ_EXAMPLES=50 $(AGAIN) $(GENERATED)
 	TEST_STORE=postgres $(PYTEST) $(OVER_POSTGRES) || TEST_STORE=postgres $(AGAIN) $(OVER_POSTGRES)
+
+# What a release must pass besides: the wheel, installed, on each command that the docs show; a host
+# program; versions that share a database; other systems' wheels.
+test-release: .venv/ready
+	$(PYTEST) -m release || $(AGAIN) -m release
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
 # provider; 200 rows lost or damaged. CHAOS_SEED repeats a run.

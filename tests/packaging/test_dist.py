@@ -12,7 +12,7 @@ import pytest
 
 from tests.server.servers import REPOSITORY
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 WARM_SECONDS = 15.0
 """Of the processor, which a busy machine does not lengthen much."""
 

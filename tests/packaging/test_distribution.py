@@ -27,7 +27,7 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
         return message_from_bytes(packed.read(name))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_wheel_describes_itself(metadata: Message) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Author"] == "the ContextRender authors"
@@ -38,7 +38,7 @@ def test_the_wheel_describes_itself(metadata: Message) -> None:
     assert told.decode().strip() == (REPOSITORY / "README.md").read_text().strip()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_only_the_runtime_is_of_one_version(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
     exact = {one.split("=")[0] for one in required if "==" in one.split(";")[0]}

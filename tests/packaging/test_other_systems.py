@@ -51,7 +51,7 @@ print("served")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("system", ["macos", "windows"])
 @pytest.mark.parametrize(("then", "said"), [(IMPORTED, "imported"), (SERVED, "served")])
 def test_without_what_linux_alone_has(system: str, then: str, said: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.api.client import Api
 from tests.server.servers import BIN, REPOSITORY, Server, served
 from tests.support.transcripts import agent_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 
 TEXT = (REPOSITORY / "docs" / "inspection.md").read_text()
 COMMANDS = re.findall(r"^CONTEXTRENDER_DATA=DATA contextrender jac enter .*$", TEXT, re.M)

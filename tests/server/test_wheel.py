@@ -22,7 +22,7 @@ from contextrender_bridge import ContextRender, load_credentials
 from tests.packaging.documents import Told, scripts, told
 from tests.server.servers import REPOSITORY, Server, running
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 
 COMMANDS = {one.words: one for one in told() if not one.needs}
 INSTALLERS = ("pip", "pipx", "uv")

@@ -17,7 +17,10 @@ from tests.support.postgres import missing
 
 LAYOUT = "py_bridge/contextrender_bridge/store/schema.py"
 TURNS = 10
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
 
 
 @pytest.fixture

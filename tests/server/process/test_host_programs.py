@@ -12,7 +12,7 @@ from contextrender_bridge.base.errors import CommandError
 
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 PACKAGES = ("engine", "evaluation", "graph", "nodes", "views", "walkers")
 SCRIPT = """
 import importlib, sys
