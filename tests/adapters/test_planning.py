@@ -21,7 +21,7 @@ def nowhere() -> Iterator[ContextRender]:
 
 def test_without_the_service_everything_is_shown(nowhere: ContextRender) -> None:
     planner = Planner(nowhere, session="s")
-    assert planner.shown(MESSAGES) is None
+    assert planner.render(MESSAGES) is None
     assert planner.fit(MESSAGES).messages == MESSAGES
     assert nowhere.failures.counts() == {"unreachable": 2}
 
@@ -29,12 +29,12 @@ def test_without_the_service_everything_is_shown(nowhere: ContextRender) -> None
 def test_what_cannot_be_read_goes_through_whole(
     nowhere: ContextRender, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = ["secret"]
+    history = ["secret"]
 
-    def fitted(messages: list[str]) -> list[str]:
+    def fail(messages: list[str]) -> list[str]:
         raise KeyError(messages[0])
 
-    assert Planner(nowhere).guarded(fitted, whole) is whole
+    assert Planner(nowhere).fail_open(fail, history) is history
     assert nowhere.failures.counts() == {"KeyError": 1}
     assert "KeyError" in caplog.text
     assert "secret" not in caplog.text
@@ -50,9 +50,9 @@ def test_what_stays_of_a_message() -> None:
     some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # The second of the runtime's own messages is none that was read.
-    shown = RenderedHistory(plan, [0, None, 1, 2, 3])
-    assert shown.of(0) == RemainingMessage([], None, whole=True)
-    assert shown.of(1, 3) == RemainingMessage([0, 1, 2], None, whole=True)
-    assert shown.of(2, 2) == RemainingMessage([1], "", whole=False)
-    assert shown.of(3) is None
-    assert shown.of(4) == RemainingMessage([], "S…", whole=False)
+    rendered = RenderedHistory(plan, [0, None, 1, 2, 3])
+    assert rendered.remaining(0) == RemainingMessage([], None, is_unchanged=True)
+    assert rendered.remaining(1, 3) == RemainingMessage([0, 1, 2], None, is_unchanged=True)
+    assert rendered.remaining(2, 2) == RemainingMessage([1], "", is_unchanged=False)
+    assert rendered.remaining(3) is None
+    assert rendered.remaining(4) == RemainingMessage([], "S…", is_unchanged=False)

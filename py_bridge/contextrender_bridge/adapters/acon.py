@@ -1,10 +1,10 @@
-"""ACON: a memory manager that shows the model what fits a budget of the conversation.
+"""ACON: a memory manager that renders the conversation within a budget.
 
     from productive_agents.agents import unified_agent
 
     install(unified_agent, budget=6000)     # before an agent is made
 
-What the memory manager keeps stays whole. Every agent's run is a session.
+The memory manager keeps every message. Each run of an agent is a session.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
-from contextrender_bridge.adapters.planning import Planner, fitted_texts
+from contextrender_bridge.adapters.planning import Planner, fit_texts
 from contextrender_bridge.base.wire import Json
 
 
@@ -22,18 +22,18 @@ class ContextRenderMemory:
     """A mixin for `MemoryManager`."""
 
     contextrender: Mapping[str, Any] = {}
-    """What `Planner` takes."""
+    """Settings of `Planner`."""
 
     def get_conversation_history(self, exclude_system: bool = True) -> list[Json]:
-        """The messages for the next model call."""
-        kept: Any = super()
-        # Recorded with the system's message either way, so that it is one history.
-        whole = kept.get_conversation_history(exclude_system=False)
-        left = fitted_texts(self._planner, whole, session=self._session)
-        if left is whole:
-            return kept.get_conversation_history(exclude_system=exclude_system)
-        start = 1 if exclude_system and left[0].get("role") == "system" else 0
-        return list(left[start:])
+        """Return the messages for the next model call."""
+        memory: Any = super()
+        # Always record the system message, so that the session has one history.
+        history = memory.get_conversation_history(exclude_system=False)
+        prompt = fit_texts(self._planner, history, session=self._session)
+        if prompt is history:
+            return memory.get_conversation_history(exclude_system=exclude_system)
+        start = 1 if exclude_system and prompt[0].get("role") == "system" else 0
+        return list(prompt[start:])
 
     @cached_property
     def _planner(self) -> Planner:
@@ -45,7 +45,7 @@ class ContextRenderMemory:
 
 
 def install(unified_agent: Any, **settings: Any) -> None:
-    """Makes agents of that module use it, with what `Planner` takes; before they are made."""
+    """Make agents that the module creates from now on use it, with these settings of `Planner`."""
     base = unified_agent.MemoryManager
     bases = (base,) if issubclass(base, ContextRenderMemory) else (ContextRenderMemory, base)
     members = {"contextrender": settings}

@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from contextrender_bridge.adapters.planning import Planner, fitted_texts
+from contextrender_bridge.adapters.planning import Planner, fit_texts
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 
 
 class ContextRenderMixin:
-    """Shows the model what the service chooses of the history, instead of the agent's trimming."""
+    """A mixin that renders the history by the service, instead of the agent's own trimming."""
 
     contextrender: Mapping[str, Any] = {}
-    """What `Planner` takes."""
+    """Settings of `Planner`."""
 
     messages: list[Json]
     num_instruction_messages: int
@@ -31,17 +31,15 @@ class ContextRenderMixin:
     @property
     def trimmed_messages(self) -> list[Json]:
         """The messages for the next model call, which may change them."""
-        # The last of the instructions is the task itself: the user's turn.
+        # The last instruction is the task itself, which is the user's turn.
         instructions = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"
-        left = fitted_texts(
-            self._planner, self.messages, instructions=instructions, session=session
-        )
-        return copy.deepcopy(list(left))
+        prompt = fit_texts(self._planner, self.messages, instructions=instructions, session=session)
+        return copy.deepcopy(list(prompt))
 
     @cached_property
     def _planner(self) -> Planner:
         settings = dict(self.contextrender)
-        # AppWorld stops the clock that the deadline is told by: it only holds for a single try.
+        # AppWorld stops the clock that measures the deadline, so only a single try meets it.
         client = settings.pop("client", None) or ContextRender(retries=0)
         return Planner(client, **settings)

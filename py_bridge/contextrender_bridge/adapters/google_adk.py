@@ -2,8 +2,8 @@
 
     app = App(name="app", root_agent=agent, plugins=[ContextRenderPlugin(budget=6000)])
 
-One agent alone takes its method: `LlmAgent(before_model_callback=plugin.before_model_callback)`.
-ADK's session keeps every event. The session is ADK's.
+For one agent only: `LlmAgent(before_model_callback=plugin.before_model_callback)`. ADK's session
+keeps every event and names the session.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 
 AT = "annotations"
-"""Where a message says which content it is, and a block which part; that is not recorded."""
+"""The field with a message's content number, and a block's part number. It is not recorded."""
 MEDIA = ("image", "audio")
 
 
 class ContextRenderPlugin(BasePlugin):
-    """Shows the model what the service chooses of the history. Takes what `Planner` takes."""
+    """A plugin that renders the history of each model call, with the settings of `Planner`."""
 
     def __init__(self, *args: Any, name: str = "contextrender", **settings: Any) -> None:
         super().__init__(name=name)
@@ -36,13 +36,13 @@ class ContextRenderPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Puts what is shown in place of the request's contents."""
+        """Replace the request's contents by the rendered ones."""
         if llm_request.previous_interaction_id:
-            # The history is with the provider.
+            # The provider keeps the history.
             return None
 
-        def fitted(contents: list[Content]) -> list[Content]:
-            end = _end(contents, callback_context.user_content)
+        def render(contents: list[Content]) -> list[Content]:
+            end = _history_length(contents, callback_context.user_content)
             body = {
                 "system": _instruction(llm_request.config.system_instruction),
                 "messages": [_message(number, contents[number]) for number in range(end)],
@@ -51,51 +51,53 @@ class ContextRenderPlugin(BasePlugin):
             fit = self._planner.fit(body, session=session, dialect="messages")
             if not fit.changed:
                 return contents
-            return [*(_left(said, contents) for said in fit.messages), *contents[end:]]
+            rendered = (_render_content(message, contents) for message in fit.messages)
+            return [*rendered, *contents[end:]]
 
-        llm_request.contents = await self._planner.guarded_async(fitted, llm_request.contents)
+        llm_request.contents = await self._planner.fail_open_async(render, llm_request.contents)
         return None
 
 
 def _message(number: int, content: Content) -> Json:
-    """A content as a message of Anthropic's, a block for each part."""
+    """Return a content as a message of Anthropic's API, with a block for each part."""
     role = "assistant" if content.role == "model" else "user"
     blocks = [{**_block(part), AT: [number, at]} for at, part in enumerate(content.parts or [])]
     return {"role": role, "content": blocks, AT: number}
 
 
-def _left(message: Json, contents: list[Content]) -> Content:
-    """The content of what is left of a message, the same one where that is all.
+def _render_content(message: Json, contents: list[Content]) -> Content:
+    """Return the content of a rendered message, or the original content if it is unchanged.
 
-    A message may have blocks of several: Gemini refuses two of the model's in a row.
+    A message may have blocks of several contents, because Gemini refuses two of the model in a row.
     """
-    own = contents[message[AT]]
+    original = contents[message[AT]]
     parts: list[Part] = []
     is_signed = False
     for block in message["content"]:
         number, at = block[AT]
         part = _part(contents[number].parts[at], block)
         if part.function_call and not is_signed:
-            # Of calls side by side only the first is signed, and Gemini asks for it.
+            # Only the first of parallel calls is signed, and Gemini requires the signature.
             first = next(part for part in contents[number].parts if part.function_call)
             if part.thought_signature != first.thought_signature:
                 part = part.model_copy(update={"thought_signature": first.thought_signature})
             is_signed = True
         parts.append(part)
-    if [id(part) for part in parts] == [id(part) for part in own.parts or []]:
-        return own
-    return own.model_copy(update={"parts": parts})
+    if [id(part) for part in parts] == [id(part) for part in original.parts or []]:
+        return original
+    return original.model_copy(update={"parts": parts})
 
 
-def _end(contents: list[Content], asked: Content | None) -> int:
-    """How many contents come before those that ADK puts after the newest results of one request.
+def _history_length(contents: list[Content], user_content: Content | None) -> int:
+    """Return the number of contents that are the session's history.
 
-    Dynamic instructions and memories: they are not of the session, and move with every call.
+    ADK adds dynamic instructions and memories after the newest results. They are not part of the
+    session, and have another place in each call.
     """
     end = len(contents)
     while end and contents[end - 1].role == "user" and not _has_results(contents[end - 1]):
         end -= 1
-    is_passing = end and _has_results(contents[end - 1]) and asked not in contents[end:]
+    is_passing = end and _has_results(contents[end - 1]) and user_content not in contents[end:]
     return end if is_passing else len(contents)
 
 
@@ -104,7 +106,7 @@ def _has_results(content: Content) -> bool:
 
 
 def _block(part: Part) -> Json:
-    """A part as a block; thoughts stay with what they led to."""
+    """Return a part as a block. A thought stays while anything that it led to stays."""
     if part.function_call:
         call = part.function_call
         return {
@@ -121,21 +123,21 @@ def _block(part: Part) -> Json:
 
 
 def _part(part: Part, block: Json) -> Part:
-    """The part, or a copy with what the block has in its place."""
+    """Return the part, or a copy with the block's text if that differs."""
     if block == {**_block(part), AT: block[AT]}:
         return part
     if block["type"] == "text":
         return part.model_copy(update={"text": block["text"]})
     if block["type"] == "tool_use":
-        changed = part.function_call.model_copy(update={"args": block["input"]})
-        return part.model_copy(update={"function_call": changed})
+        call = part.function_call.model_copy(update={"args": block["input"]})
+        return part.model_copy(update={"function_call": call})
     response = {_key(part) or "result": plain_text(block["content"])}
-    changed = part.function_response.model_copy(update={"response": response})
-    return part.model_copy(update={"function_response": changed})
+    result = part.function_response.model_copy(update={"response": response})
+    return part.model_copy(update={"function_response": result})
 
 
 def _instruction(instruction: Any) -> str:
-    """The text of a system instruction."""
+    """Return the text of a system instruction."""
     if isinstance(instruction, str):
         return instruction
     parts = getattr(instruction, "parts", None) or []
@@ -143,7 +145,7 @@ def _instruction(instruction: Any) -> str:
 
 
 def _media(part: Any) -> Json:
-    """What is no text, of a request or of a result."""
+    """Return a block for a part of a request or result that is not text."""
     shape = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature"})
     media = part.inline_data or part.file_data
     kind = ((media and media.mime_type) or "").split("/")[0]
@@ -158,12 +160,12 @@ def _result(part: Part) -> Json:
 
 
 def _id(part: Any) -> str:
-    """A call's or result's id. ADK takes its own away: then the name, as the latest is meant."""
+    """Return the id of a call or result, or its name if ADK removed the id."""
     return part.id or part.name or "function"
 
 
 def _key(part: Part) -> str:
-    """What a response's only text is called; empty where it is not only a text."""
+    """Return the key of a response's only text, empty if the response has anything else."""
     response = part.function_response.response or {}
     ((key, text),) = response.items() if len(response) == 1 else (("", None),)
     return key if isinstance(text, str) else ""

@@ -25,22 +25,23 @@ AsyncHandler = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
 
 class ContextRenderMiddleware(AgentMiddleware):
-    """Shows the model what the service chooses of the history. Takes what `Planner` takes."""
+    """A middleware that renders the history of each model call, with the settings of `Planner`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__()
         self._planner = Planner(*args, **settings)
 
     def wrap_model_call(self, request: ModelRequest, handler: Handler) -> ModelResponse:
-        """Calls the model with the messages that are shown."""
-        return handler(self._planner.guarded(self._fitted, request))
+        """Call the model with the rendered messages."""
+        return handler(self._planner.fail_open(self._render, request))
 
     async def awrap_model_call(self, request: ModelRequest, handler: AsyncHandler) -> ModelResponse:
-        """`wrap_model_call` for agents that are awaited."""
-        return await handler(await self._planner.guarded_async(self._fitted, request))
+        """Do the same as `wrap_model_call`, for asynchronous agents."""
+        return await handler(await self._planner.fail_open_async(self._render, request))
 
-    def _fitted(self, request: ModelRequest) -> ModelRequest:
-        return _left(request, self._planner.shown(_chat(request), session=_thread()))
+    def _render(self, request: ModelRequest) -> ModelRequest:
+        chat = _chat_messages(request)
+        return _render_request(request, self._planner.render(chat, session=_thread()))
 
 
 def _thread() -> str | None:
@@ -48,8 +49,8 @@ def _thread() -> str | None:
     return None if thread is None else str(thread)
 
 
-def _chat(request: ModelRequest) -> list[Json]:
-    """The history as chat messages: the system's, if there is one, then one for each."""
+def _chat_messages(request: ModelRequest) -> list[Json]:
+    """Return the history as chat messages, the system message first if there is one."""
     system = request.system_message
     first = [] if system is None else [{"role": "system", "content": system.content}]
     return first + [_as_chat(message) for message in request.messages]
@@ -57,8 +58,8 @@ def _chat(request: ModelRequest) -> list[Json]:
 
 def _as_chat(message: AnyMessage) -> Json:
     if isinstance(message, ToolMessage):
-        called = {"tool_call_id": message.tool_call_id}
-        return {"role": "tool", "content": message.content, **called}
+        call_id = {"tool_call_id": message.tool_call_id}
+        return {"role": "tool", "content": message.content, **call_id}
     if not isinstance(message, AIMessage):
         return {"role": ROLES.get(message.type, "user"), "content": message.content}
     calls = [
@@ -69,38 +70,45 @@ def _as_chat(message: AnyMessage) -> Json:
         }
         for call in message.tool_calls
     ]
-    called = {"tool_calls": calls} if calls else {}
-    return {"role": "assistant", "content": message.text, **called}
+    tool_calls = {"tool_calls": calls} if calls else {}
+    return {"role": "assistant", "content": message.text, **tool_calls}
 
 
-def _left(request: ModelRequest, shown: RenderedHistory | None) -> ModelRequest:
-    """The request with the messages that are shown; the same where that is all of them."""
-    if shown is None:
+def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> ModelRequest:
+    """Return the request with the rendered messages, or the request itself if all are shown."""
+    if rendered is None:
         return request
     start = 0 if request.system_message is None else 1
-    left = (_left_of(m, shown, start + number) for number, m in enumerate(request.messages))
-    return request.override(messages=[message for message in left if message is not None])
-
-
-def _left_of(message: AnyMessage, shown: RenderedHistory, place: int) -> AnyMessage | None:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    staying = shown.of(place, len(calls))
-    if staying is None or staying.whole:
-        return message if staying else None
-    content = (
-        with_text(message.content, staying.text) if staying.text is not None else message.content
+    messages = (
+        _render_message(message, rendered, start + number)
+        for number, message in enumerate(request.messages)
     )
+    return request.override(messages=[message for message in messages if message is not None])
+
+
+def _render_message(
+    message: AnyMessage, rendered: RenderedHistory, place: int
+) -> AnyMessage | None:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    remaining = rendered.remaining(place, len(calls))
+    if remaining is None:
+        return None
+    if remaining.is_unchanged:
+        return message
+    content = message.content
+    if remaining.text is not None:
+        content = with_text(content, remaining.text)
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
-    kept = [calls[number] for number in staying.calls]
-    gone = {call["id"] for call in calls if call not in kept}
+    shown_calls = [calls[number] for number in remaining.calls]
+    omitted_ids = {call["id"] for call in calls if call not in shown_calls}
     if isinstance(content, list):
-        content = [block for block in content if not _is_of(block, gone)]
-    others = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
-    update = {"content": content, "tool_calls": kept, "additional_kwargs": others}
+        content = [block for block in content if not _is_block_of(block, omitted_ids)]
+    extra = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
+    update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
     return message.model_copy(update=update)
 
 
-def _is_of(block: str | Json, calls: set[str | None]) -> bool:
-    """Whether a content block is one of those calls, as Anthropic and Responses write them."""
-    return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in calls
+def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
+    """Return whether a content block is one of these calls, as Anthropic and Responses write it."""
+    return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in call_ids

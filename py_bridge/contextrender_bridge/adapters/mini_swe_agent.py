@@ -2,7 +2,7 @@
 
     mini -c mini.yaml -c contextrender.yaml     # agent_class: ...ContextRenderInteractiveAgent
 
-The agent's own messages, and so its trajectory file, stay whole. Every run is a session.
+The agent's own messages and its trajectory file keep every message. Each run is a session.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderAgent(DefaultAgent):
-    """`DefaultAgent` whose model is shown what the service chooses of the history."""
+    """A `DefaultAgent` that renders the history of each model call."""
 
     messages: list[Json]
 
     def __init__(
         self, *args: Any, contextrender: Mapping[str, Any] | None = None, **settings: Any
     ) -> None:
-        """`contextrender` has what `Planner` takes; everything else is `DefaultAgent`'s."""
+        """Create an agent. `contextrender` has the settings of `Planner`."""
         super().__init__(*args, **settings)
-        self._named = (contextrender or {}).get("session")
+        self._session_setting = (contextrender or {}).get("session")
         self._planner = Planner(**(contextrender or {}))
         self._session = ""
 
     def run(self, task: str = "", **variables: Any) -> Json:
-        """Runs the task, in a session of its own unless the settings name one."""
-        self._session = self._named or f"mini-{uuid4().hex[:12]}"
+        """Run the task, in its own session unless the settings name one."""
+        self._session = self._session_setting or f"mini-{uuid4().hex[:12]}"
         return super().run(task, **variables)
 
     def query(self) -> Json:
-        """Queries the model with the messages that are shown; keeps all of them."""
-        whole = self.messages
-        shown = self._shown()
-        count = len(shown)
-        self.messages = shown
+        """Query the model with the rendered messages, and keep the full history."""
+        history = self.messages
+        prompt = self._render()
+        count = len(prompt)
+        self.messages = prompt
         try:
             return super().query()
         finally:
-            self.messages = whole
-            whole.extend(shown[count:])
+            self.messages = history
+            history.extend(prompt[count:])
 
-    def serialize(self, *others: Json) -> Json:
-        """The trajectory, with the session's name."""
-        named = {"info": {"contextrender": {"session": self._session}}}
-        return super().serialize(named, *others)
+    def serialize(self, *extra_dicts: Json) -> Json:
+        """Return the trajectory, with the session's name."""
+        info = {"info": {"contextrender": {"session": self._session}}}
+        return super().serialize(info, *extra_dicts)
 
-    def _shown(self) -> list[Json]:
-        """The messages for the next model call, a list of its own."""
-        if any(_is_of_responses(message) for message in self.messages):
+    def _render(self) -> list[Json]:
+        """Return the messages for the next model call, as a new list."""
+        if any(_is_from_responses(message) for message in self.messages):
             body = {"input": _items(self.messages)}
             fit = self._planner.fit(body, session=self._session, dialect="responses")
             return list(fit.body["input"] if fit.changed else self.messages)
@@ -65,16 +65,16 @@ class ContextRenderAgent(DefaultAgent):
 
 
 class ContextRenderInteractiveAgent(InteractiveAgent, ContextRenderAgent):
-    """The same for `InteractiveAgent`, which `mini` starts; the user's own steps ask nothing."""
+    """The same for `InteractiveAgent`, which `mini` starts. The user's own steps call no model."""
 
 
-def _is_of_responses(message: Json) -> bool:
-    """Whether a message is one that a model class of the Responses API makes."""
+def _is_from_responses(message: Json) -> bool:
+    """Return whether a model class of the Responses API made the message."""
     return message.get("object") == "response" or message.get("type") == "function_call_output"
 
 
 def _items(messages: Sequence[Json]) -> list[Json]:
-    """The input items that messages are to the Responses API: of a response, its output."""
+    """Return the messages as input items of the Responses API. A response gives its output."""
     items: list[Json] = []
     for message in messages:
         if message.get("object") == "response":

@@ -20,28 +20,33 @@ from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderFilter:
-    """Sends the model what the service chooses of the input. Takes what `Planner` takes."""
+    """A filter that renders each model call's input, with the settings of `Planner`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._planner = Planner(*args, **settings)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """The input to send; how the history begins names the session."""
-        return await self._left(data, None)
+        """Return the input to send. The first messages name the session."""
+        return await self._rendered_input(data, None)
 
     def for_session(self, session: Session | str) -> CallModelInputFilter:
-        """This filter for one session, the SDK's or a name: the SDK tells a filter of none."""
+        """Return this filter for one session, the SDK's or a name.
 
-        async def left(data: CallModelData[Any]) -> ModelInputData:
-            # Not before: a session that is stored elsewhere gets its id there.
+        The SDK does not pass the session to a filter.
+        """
+
+        async def render(data: CallModelData[Any]) -> ModelInputData:
+            # Read the id only now, because a remote store gives it to the session late.
             name = session if isinstance(session, str) else session.session_id
-            return await self._left(data, name)
+            return await self._rendered_input(data, name)
 
-        return left
+        return render
 
-    async def _left(self, data: CallModelData[Any], session: str | None) -> ModelInputData:
-        asked = data.model_data
-        # Without instructions: agents that hand over to each other have one history.
-        body: Json = {"input": asked.input}
+    async def _rendered_input(
+        self, data: CallModelData[Any], session: str | None
+    ) -> ModelInputData:
+        model_data = data.model_data
+        # Without instructions, because agents that hand over to each other have one history.
+        body: Json = {"input": model_data.input}
         fit = await asyncio.to_thread(self._planner.fit, body, session=session, dialect="responses")
-        return ModelInputData(input=fit.body["input"], instructions=asked.instructions)
+        return ModelInputData(input=fit.body["input"], instructions=model_data.instructions)

@@ -1,4 +1,4 @@
-"""What every adapter asks before a model call: which messages to show, and what of them."""
+"""The planner of every adapter: which messages, calls and results a model call shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OMITTED = "Output: [not shown]"
 
 
 class Planner:
-    """Asks the service for one agent's sessions; safe between threads and event loops."""
+    """A client of the service for one agent's sessions; safe between threads and event loops."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class Planner:
         pinned_calls: Sequence[str] | None = None,
         bypass_tools: Sequence[str] | None = None,
     ) -> None:
-        """`client` is the local service's unless given.
+        """Create a planner for `client`, by default the local service's.
 
-        `session` names the session whatever the runtime calls it; the others are those of
-        `ContextRender.fit`.
+        `session` overrides the runtime's name of the session. `ContextRender.fit` explains the
+        other settings.
         """
         self.client = client or ContextRender()
         self._session = session
@@ -60,103 +60,108 @@ class Planner:
         session: str | None = None,
         dialect: str = "chat",
     ) -> RenderedRequest:
-        """The history to send; the original when anything goes wrong (`ContextRender.fit`).
+        """Return the history to send, unchanged after a failure (`ContextRender.fit`).
 
-        `session` is what the runtime calls it; without any, how the history begins names it.
+        `session` is the runtime's name of the session. Without one, the first messages name it.
         """
         return self.client.fit(
             self._session or session or None, messages, dialect=dialect, **self._settings
         )
 
-    def shown(
+    def render(
         self, messages: Sequence[Json], *, session: str | None = None, dialect: str = "chat"
     ) -> RenderedHistory | None:
-        """What to show of messages of either chat dialect; None: all of it."""
+        """Return the rendered history of messages of a chat dialect, None if it is unchanged."""
         fit = self.fit(messages, session=session, dialect=dialect)
         if not fit.changed or fit.plan is None:
             return None
         transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
         return RenderedHistory(fit.plan, transcript.places)
 
-    def guarded(self, fitted: Callable[[T], T], whole: T) -> T:
-        """What `fitted` makes of a runtime's history; all of it when that fails.
+    def fail_open(self, render: Callable[[T], T], history: T) -> T:
+        """Return `render(history)`, or the runtime's history unchanged if `render` fails.
 
-        `fit` itself does not fail: this is for what an adapter reads and writes around it.
+        `fit` itself does not fail, but an adapter may fail to read or write a runtime's messages.
         """
         try:
-            return fitted(whole)
+            return render(history)
         except Exception as failure:
             self.client.failures.add(reason_of(failure))
-            return whole
+            return history
 
-    async def guarded_async(self, fitted: Callable[[T], T], whole: T) -> T:
-        """`guarded`, for runtimes that wait on an event loop."""
-        return await asyncio.to_thread(self.guarded, fitted, whole)
+    async def fail_open_async(self, render: Callable[[T], T], history: T) -> T:
+        """Do the same as `fail_open`, for runtimes with an event loop."""
+        return await asyncio.to_thread(self.fail_open, render, history)
 
 
 @dataclass(frozen=True)
 class RemainingMessage:
-    """What stays of a message: its calls, by number, and the text in place of its own.
+    """A message as the prompt shows it: the numbers of its shown calls, and its text.
 
-    `text` is None where its own text stays; `whole` says that nothing of it is left out.
+    `text` is None if the message's own text is shown. `is_unchanged` is true if nothing is omitted.
     """
 
     calls: list[int]
     text: str | None
-    whole: bool
+    is_unchanged: bool
 
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """What is shown of the chat messages that a runtime's own were read as."""
+    """A plan for a runtime's messages, and the number of each one's chat message, if it has one."""
 
     plan: MessagePlan
     places: Sequence[int | None]
 
-    def of(self, message: int, calls: int = 0) -> RemainingMessage | None:
-        """What stays of message number `message`, which has that many calls; None: nothing."""
+    def remaining(self, message: int, calls: int = 0) -> RemainingMessage | None:
+        """Return what is shown of message number `message`, None if it is omitted.
+
+        `calls` is the number of its tool calls.
+        """
         place = self.places[message]
         if place is None:
-            return RemainingMessage(list(range(calls)), None, whole=True)
-        staying = [call for call in range(calls) if self.plan.shows_call(place, call)]
+            return RemainingMessage(list(range(calls)), None, is_unchanged=True)
+        shown_calls = [call for call in range(calls) if self.plan.shows_call(place, call)]
         text = self.plan.text(place)
         if not self.plan.shows(place):
-            return RemainingMessage(staying, "", whole=False) if staying else None
-        return RemainingMessage(staying, text, whole=text is None and len(staying) == calls)
+            return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
+        is_unchanged = text is None and len(shown_calls) == calls
+        return RemainingMessage(shown_calls, text, is_unchanged)
 
 
-def fitted_texts(
+def fit_texts(
     planner: Planner, messages: Sequence[Json], *, instructions: int = 0, session: str | None = None
 ) -> Sequence[Json]:
-    """The messages to show, for runtimes whose results come as the user's text.
+    """Return the messages to show, for runtimes that send results as the user's text.
 
-    The same object where that is all of them. The first `instructions` messages are no history.
-    After them, what follows an assistant's message is its result, whatever it begins with.
+    Return `messages` itself if all are shown. The first `instructions` messages are no history.
+    After them, the message that follows an assistant's is its result.
     """
 
-    def fitted(whole: Sequence[Json]) -> Sequence[Json]:
-        seen = [_as_seen(whole, number, instructions) for number in range(len(whole))]
-        shown = planner.shown(seen, session=session, dialect="observations")
-        if shown is None:
-            return whole
-        left: list[Json] = []
-        for number, message in enumerate(whole):
-            staying = shown.of(number)
-            if staying is None:
-                # Many models want roles to alternate: a line answers what the agent said.
-                if left and left[-1].get("role") == "assistant" != message.get("role"):
-                    left.append({**message, "content": OMITTED})
-            elif staying.text is None:
-                left.append(message)
-            elif staying.text:
-                left.append({**message, "content": with_text(message.get("content"), staying.text)})
-        return left
+    def render(history: Sequence[Json]) -> Sequence[Json]:
+        chat = [_with_role(history, number, instructions) for number in range(len(history))]
+        rendered = planner.render(chat, session=session, dialect="observations")
+        if rendered is None:
+            return history
+        prompt: list[Json] = []
+        for number, message in enumerate(history):
+            remaining = rendered.remaining(number)
+            if remaining is None:
+                # Many models want roles to alternate, so a line replaces an omitted result.
+                if prompt and prompt[-1].get("role") == "assistant" != message.get("role"):
+                    prompt.append({**message, "content": OMITTED})
+            elif remaining.text is None:
+                prompt.append(message)
+            elif remaining.text:
+                content = with_text(message.get("content"), remaining.text)
+                prompt.append({**message, "content": content})
+        return prompt
 
-    return planner.guarded(fitted, messages)
+    return planner.fail_open(render, messages)
 
 
-def _as_seen(messages: Sequence[Json], number: int, instructions: int) -> Json:
-    """The message with the role that tells a result from the user's words."""
+def _with_role(messages: Sequence[Json], number: int, instructions: int) -> Json:
+    """Return the message with a role that distinguishes results from the user's words."""
     message = messages[number]
     if number < instructions:
         return {**message, "role": "system"}

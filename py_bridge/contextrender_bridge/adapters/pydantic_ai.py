@@ -2,7 +2,7 @@
 
     agent = Agent(model, capabilities=[ContextRenderCapability(budget=6000)])
 
-The run's own messages stay whole. The session is the conversation's id.
+The run keeps every message. The session is the conversation's id.
 """
 
 from __future__ import annotations
@@ -32,70 +32,73 @@ from pydantic_ai.models import ModelRequestContext
 from contextrender_bridge.adapters.planning import Planner, RenderedHistory
 from contextrender_bridge.base.wire import Json
 
-_KNOWN = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
-# What these tools gave says which other tools the model has.
-_OF_TOOLS = frozenset({"tool-search", "capability-load"})
+_HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
+# Results of these tools say which other tools the model has.
+_TOOL_DISCOVERY = frozenset({"tool-search", "capability-load"})
 _MEDIA = {"image": "image_url", "audio": "input_audio", "video": "video_url"}
 
 
 class ContextRenderCapability(AbstractCapability[Any]):
-    """Shows the model what the service chooses of the history. Takes what `Planner` takes."""
+    """A capability that renders the history of each request, with the settings of `Planner`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__()
         self._planner = Planner(*args, **settings)
 
-    # Unlike what `before_model_request` does (and `ProcessHistory`, which overwrites the run's
-    # messages), what is left out here is left out of this request alone.
+    # `before_model_request` and `ProcessHistory` overwrite the run's messages. This method changes
+    # one request only.
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """The request with the messages that are shown."""
+        """Return the request with the rendered messages."""
         messages = request_context.messages
         if not messages or not isinstance(messages[-1], ModelRequest):
-            # The provider goes on with a response that it has begun.
+            # The provider continues a response that it has begun.
             return request_context
-        left = await self._planner.guarded_async(
-            lambda whole: self._fitted(whole, ctx.conversation_id), messages
+        prompt = await self._planner.fail_open_async(
+            lambda history: self._render(history, ctx.conversation_id), messages
         )
-        return request_context if left is messages else replace(request_context, messages=left)
+        return request_context if prompt is messages else replace(request_context, messages=prompt)
 
-    def _fitted(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
-        # Instructions may differ from request to request: the history begins with the first.
+    def _render(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
+        # Instructions may differ between requests, so the history begins with the first ones.
         instructions = messages[0].instructions if isinstance(messages[0], ModelRequest) else None
         system = [{"role": "system", "content": instructions}] if instructions else []
-        chat = [said for message in messages for said in _as_chat(message)]
-        shown = self._planner.shown([*system, *chat], session=session)
-        return messages if shown is None else _left(messages, shown, count(len(system)))
+        chat = [entry for message in messages for entry in _as_chat(message)]
+        rendered = self._planner.render([*system, *chat], session=session)
+        if rendered is None:
+            return messages
+        return _render_messages(messages, rendered, count(len(system)))
 
 
-def _is_known(part: Any) -> bool:
-    """Whether a part is history; all others stay and are not recorded."""
-    return isinstance(part, _KNOWN) and getattr(part, "tool_kind", None) not in _OF_TOOLS
+def _is_history(part: Any) -> bool:
+    """Return whether a part is history. Other parts stay and are not recorded."""
+    is_history = isinstance(part, _HISTORY_PARTS)
+    return is_history and getattr(part, "tool_kind", None) not in _TOOL_DISCOVERY
 
 
 def _as_chat(message: ModelMessage) -> list[Json]:
-    """One chat message for a response, one for each part of a request."""
-    known = [part for part in message.parts if _is_known(part)]
+    """Return one chat message for a response, and one for each part of a request."""
+    parts = [part for part in message.parts if _is_history(part)]
     if isinstance(message, ModelRequest):
-        return [_given(part) for part in known]
-    if not known:
+        return [_request_message(part) for part in parts]
+    if not parts:
         return []
-    said = "\n".join(part.content for part in known if isinstance(part, TextPart))
+    text = "\n".join(part.content for part in parts if isinstance(part, TextPart))
     calls = [
         {
             "id": part.tool_call_id,
             "type": "function",
             "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
         }
-        for part in known
+        for part in parts
         if isinstance(part, ToolCallPart)
     ]
-    called = {"tool_calls": calls} if calls else {}
-    return [{"role": "assistant", "content": said, **called}]
+    tool_calls = {"tool_calls": calls} if calls else {}
+    return [{"role": "assistant", "content": text, **tool_calls}]
 
 
-def _given(part: Any) -> Json:
+def _request_message(part: Any) -> Json:
     if isinstance(part, ToolReturnPart):
         content = _content([part.model_response_str(wrap_if_error=False), *part.files])
         return {"role": "tool", "content": content, "tool_call_id": part.tool_call_id}
@@ -108,7 +111,7 @@ def _items(content: Any) -> Sequence[Any]:
 
 
 def _content(items: Sequence[Any]) -> str | list[Json]:
-    """The content as chat's: media by what identifies them, and no marks for a cache."""
+    """Return the content as chat content, with media by their identifiers and no cache marks."""
     if len(items) == 1 and isinstance(items[0], str):
         return items[0]
     return [_content_part(item) for item in items if not isinstance(item, CachePoint)]
@@ -125,60 +128,64 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, (str, TextContent))
 
 
-def _left(
-    messages: Sequence[ModelMessage], shown: RenderedHistory, places: Iterator[int]
+def _render_messages(
+    messages: Sequence[ModelMessage], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
-    """The messages that are shown; `places` are those of the chat messages they were read as."""
-    left = []
+    """Return the rendered messages. `places` are the numbers of their chat messages."""
+    prompt = []
     for message in messages:
-        is_request = isinstance(message, ModelRequest)
-        parts = (_request_left if is_request else _response_left)(message.parts, shown, places)
+        render = _render_request if isinstance(message, ModelRequest) else _render_response
+        parts = render(message.parts, rendered, places)
         if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
-            left.append(message)
+            prompt.append(message)
         elif parts or message is messages[-1]:
-            # The last one has the instructions, and what is sent ends with a request.
-            left.append(replace(message, parts=parts))
-    return left
+            # The last message has the instructions, and a prompt ends with a request.
+            prompt.append(replace(message, parts=parts))
+    return prompt
 
 
-def _request_left(parts: Sequence[Any], shown: RenderedHistory, places: Iterator[int]) -> list[Any]:
-    left = []
+def _render_request(
+    parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
+) -> list[Any]:
+    shown_parts = []
     for part in parts:
-        if not _is_known(part):
-            left.append(part)
-        elif (staying := shown.of(next(places))) is not None:
-            text = staying.text
-            left.append(part if text is None else replace(part, content=_with_text(part, text)))
-    return left
+        if not _is_history(part):
+            shown_parts.append(part)
+        elif (remaining := rendered.remaining(next(places))) is not None:
+            if remaining.text is not None:
+                part = replace(part, content=_with_text(part, remaining.text))
+            shown_parts.append(part)
+    return shown_parts
 
 
 def _with_text(part: Any, text: str) -> Any:
     files = part.files if isinstance(part, ToolReturnPart) else _items(part.content)
-    others = [item for item in files if not _is_text(item)]
-    return [text, *others] if others else text
+    media = [item for item in files if not _is_text(item)]
+    return [text, *media] if media else text
 
 
-def _response_left(
-    parts: Sequence[Any], shown: RenderedHistory, places: Iterator[int]
+def _render_response(
+    parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
-    known = [part for part in parts if _is_known(part)]
-    if not known:
+    history_parts = [part for part in parts if _is_history(part)]
+    if not history_parts:
         return list(parts)
-    calls = [part for part in known if isinstance(part, ToolCallPart)]
-    staying = shown.of(next(places), len(calls))
-    if staying is not None and staying.whole:
+    calls = [part for part in history_parts if isinstance(part, ToolCallPart)]
+    remaining = rendered.remaining(next(places), len(calls))
+    if remaining is not None and remaining.is_unchanged:
         return list(parts)
-    text = "" if staying is None else staying.text
-    kept = {id(calls[number]) for number in (staying.calls if staying else ())}
-    left = []
+    text = "" if remaining is None else remaining.text
+    shown_calls = {id(calls[number]) for number in (remaining.calls if remaining else ())}
+    shown_parts = []
     for part in parts:
         if not isinstance(part, TextPart):
-            left += [part] if id(part) in kept or not _is_known(part) else []
+            is_shown = id(part) in shown_calls or not _is_history(part)
+            shown_parts += [part] if is_shown else []
         elif text is None:
-            left.append(part)
+            shown_parts.append(part)
         elif text:
-            # With its id the provider would show what it stored of the part.
-            left.append(replace(part, content=text, id=None, citations=None))
+            # Clear the id, or the provider substitutes its stored copy of the part.
+            shown_parts.append(replace(part, content=text, id=None, citations=None))
             text = ""
     # Thinking stays while anything that it led to stays.
-    return left if any(not isinstance(part, ThinkingPart) for part in left) else []
+    return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []

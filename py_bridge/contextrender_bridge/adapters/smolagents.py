@@ -1,4 +1,4 @@
-"""smolagents: an agent's class whose model calls fit their history into a budget.
+"""smolagents: an agent's class that fits each model call's history into a budget.
 
     Agent = with_contextrender(CodeAgent, budget=6000)
     agent = Agent(tools=tools, model=model)
@@ -30,53 +30,53 @@ Agent = TypeVar("Agent", bound=MultiStepAgent)
 def with_contextrender(  # noqa: UP047 - for Python 3.10
     agent: type[Agent], *args: Any, **settings: Any
 ) -> type[Agent]:
-    """A subclass of an agent's class; the rest is what `Planner` takes.
+    """Return a subclass of an agent's class, with these settings of `Planner`.
 
-    It has the same name, which is what smolagents saves agents by.
+    It has the same name, because smolagents saves agents by their class's name.
     """
     extra = {"planner": Planner(*args, **settings), "__module__": agent.__module__}
     return type(agent.__name__, (ContextRenderMixin, agent), extra)
 
 
 class ContextRenderMixin(MultiStepAgent):
-    """Shows the model what the service chooses of the memory; goes before an agent's class."""
+    """A mixin, before an agent's class, that renders the memory of each model call."""
 
     planner: ClassVar[Planner]
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
-        """The memory's messages that are shown."""
+        """Return the rendered messages of the memory."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
-        # A summary lacks the system prompt, without which it would be another session's.
+        # A summary has no system prompt, without which it would be another session.
         prompt = self.memory.system_prompt.to_messages() if summary_mode else []
-        return self.planner.guarded(lambda whole: self._fitted(prompt, whole), messages)
+        return self.planner.fail_open(lambda history: self._render(prompt, history), messages)
 
-    def _fitted(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
-        chat, places = _chat([*prompt, *messages])
-        shown = self.planner.shown(chat)
-        if shown is None:
+    def _render(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
+        chat, places = _chat_messages([*prompt, *messages])
+        rendered = self.planner.render(chat)
+        if rendered is None:
             return messages
-        left = (
-            _left_of(message, shown, place, len(chat[place].get("tool_calls", ())))
+        remaining = (
+            _render_message(message, rendered, place, len(chat[place].get("tool_calls", ())))
             for message, place in zip(messages, places[len(prompt) :], strict=True)
         )
-        return [message for message in left if message is not None]
+        return [message for message in remaining if message is not None]
 
 
-def _chat(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
-    """The history as chat messages, and for each of the agent's own the number of its.
+def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
+    """Return the history as chat messages, and for each agent's message its chat message's number.
 
-    What the model said and the calls of the same step are one. A step is one call, as its calls
-    have one result together; where there is an error too, or images, each is a call's result.
+    The model's text and the calls of one step are one chat message. A step is one call, because its
+    calls have one result together. An error or images are results of further calls.
     """
     chat: list[Json] = []
     places: list[int] = []
     speaker = -1
-    answered = 0
+    answered_calls = 0
     for message in messages:
         content = _content(message.content)
         if message.role == MessageRole.TOOL_CALL:
             if speaker != len(chat) - 1 or speaker < 0:
-                speaker, answered = len(chat), 0
+                speaker, answered_calls = len(chat), 0
                 chat.append({"role": "assistant", "content": None})
             chat[speaker]["tool_calls"] = [_call(speaker, 0, plain_text(content))]
             places.append(speaker)
@@ -84,24 +84,24 @@ def _chat(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
         places.append(len(chat))
         if speaker >= 0 and (message.role == MessageRole.TOOL_RESPONSE or _is_images(content)):
             calls = chat[speaker].setdefault("tool_calls", [])
-            if answered == len(calls):
-                calls.append(_call(speaker, answered, ""))
-            called = {"tool_call_id": calls[answered]["id"]}
-            answered += 1
-            chat.append({"role": "tool", "content": content, **called})
+            if answered_calls == len(calls):
+                calls.append(_call(speaker, answered_calls, ""))
+            call_id = {"tool_call_id": calls[answered_calls]["id"]}
+            answered_calls += 1
+            chat.append({"role": "tool", "content": content, **call_id})
             continue
         chat.append({"role": ROLES.get(message.role, "user"), "content": content})
         speaker = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
-        answered = 0
+        answered_calls = 0
     return chat, places
 
 
 def _call(speaker: int, number: int, text: str) -> Json:
-    """The call that a text tells; its own name and arguments if it is only one."""
+    """Return the call that a text describes, with its name and arguments if it is only one."""
     name, arguments = CALL_NAME, text
     try:
-        (called,) = ast.literal_eval(text.removeprefix(CALLS))
-        name, arguments = called["function"]["name"], called["function"]["arguments"]
+        (call,) = ast.literal_eval(text.removeprefix(CALLS))
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         pass
     if not isinstance(arguments, str):
@@ -111,7 +111,7 @@ def _call(speaker: int, number: int, text: str) -> Json:
 
 
 def _content(content: Any) -> Any:
-    """Content as JSON has it: images by their digest."""
+    """Return the content as JSON, with images by their digests."""
     return content if isinstance(content, str) else json.loads(json.dumps(content, default=_digest))
 
 
@@ -124,18 +124,18 @@ def _is_images(content: Any) -> bool:
     return isinstance(content, list) and all(part.get("type") == "image" for part in content)
 
 
-def _left_of(
-    message: ChatMessage, shown: RenderedHistory, place: int, calls: int
+def _render_message(
+    message: ChatMessage, rendered: RenderedHistory, place: int, calls: int
 ) -> ChatMessage | None:
     # An agent that is asked for its final answer takes the first message for the system's.
     if message.role == MessageRole.SYSTEM:
         return message
-    staying = shown.of(place, calls)
-    if staying is None:
+    remaining = rendered.remaining(place, calls)
+    if remaining is None:
         return None
     if message.role == MessageRole.TOOL_CALL:
-        return message if staying.calls else None
-    if staying.text is None:
+        return message if remaining.calls else None
+    if remaining.text is None:
         return message
-    content = with_text(message.content, staying.text)
+    content = with_text(message.content, remaining.text)
     return replace(message, content=content) if content else None
