@@ -28,7 +28,7 @@ from tests.support.waiting import until
 
 @dataclass
 class Loopback:
-    """Where everything is: the model, the proxy to it, and the service."""
+    """The addresses of a test: the model, the proxy to it, and the service."""
 
     model: Model
     proxy: str
@@ -36,7 +36,7 @@ class Loopback:
     client: ContextRender
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """For a runtime whose adapter asks the service itself; the model is its OpenAI."""
+        """Return a runtime's environment, in which OpenAI's address is the model's."""
         return environment(
             CONTEXTRENDER_URL=self.service.url,
             CONTEXTRENDER_TOKEN=self.service.token,
@@ -46,23 +46,23 @@ class Loopback:
         )
 
     def failures(self) -> dict[str, int]:
-        """How often the proxy let a whole history through because something failed, by reason."""
+        """Return how many calls of the proxy failed open, by reason."""
         status = httpx.get(f"{self.proxy}/contextrender/status").json()
-        found: dict[str, int] = status["fail_open"]
-        return found
+        counts: dict[str, int] = status["fail_open"]
+        return counts
 
     def sessions(self) -> list[SessionView]:
-        """What the service has recorded."""
+        """Return the recorded sessions."""
         return self.client.list_sessions()["sessions"]
 
     def recorded(self, turns: int) -> SessionView:
-        """The only session, once its last turn is recorded: that is after the call's answer."""
+        """Return the only session once its last turn is recorded, which may be after the answer."""
         until(lambda: self.sessions()[0]["turns"] >= turns)
         (session,) = self.sessions()
         return session
 
     def check(self, script: Script) -> None:
-        """What the model of an example saw, and the example's only session."""
+        """Check the requests of an example, and its only session."""
         hosts.check(script)
         session = self.recorded(turns := len(script.steps) - 1)
         assert session["session"].endswith("-hosts") and session["turns"] == turns
@@ -70,7 +70,7 @@ class Loopback:
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Credentials]:
-    """One service for all."""
+    """Start one service for all tests."""
     with temporary_service() as credentials:
         yield credentials
 
@@ -82,7 +82,7 @@ def proxying(
     budget: int | str = hosts.BUDGET,
     policy: str = "contextrender",
 ) -> Iterator[str]:
-    """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
+    """Start a proxy to `upstream`, such as `http://127.0.0.1:9/v1`, and yield its address."""
     settings = Settings(
         upstream=upstream,
         anthropic_upstream=upstream,
@@ -97,7 +97,7 @@ def proxying(
 
 @pytest.fixture
 def loopback(service: Credentials) -> Iterator[Loopback]:
-    """A model of the test's own, behind a proxy that renders within the tests' budget."""
+    """Start a model for the test, behind a proxy that renders within the tests' budget."""
     with ExitStack() as opened:
         model = Model()
         model.url = opened.enter_context(serving(model, lifespan="off"))
@@ -110,7 +110,7 @@ def loopback(service: Credentials) -> Iterator[Loopback]:
 
 @pytest.fixture(scope="session")
 def client_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The TypeScript client, packed as it would be published."""
+    """Return the TypeScript client, packed as for publication."""
     folder = tmp_path_factory.mktemp("client")
     built_client(folder)
     return package_in(folder)

@@ -36,10 +36,10 @@ MOST_STEPS = 40
 
 
 class ReActAgent:
-    """Asks the model for code until the task is complete."""
+    """An agent that asks the model for code until the task is complete."""
 
     def __init__(self, world: AppWorld) -> None:
-        """The instructions are a system's message, an example of a step, and the task."""
+        """Create an agent with a system message, an example of a step, and the task."""
         self.world = world
         self.step_number = 0
         login = f'apis.simple_note.login(username="{PERSON["email"]}", password="{PASSWORD}")'
@@ -58,17 +58,17 @@ class ReActAgent:
 
     @property
     def trimmed_messages(self) -> list[dict]:
-        """What the model is sent: everything, but for the mixin."""
+        """The messages for the model: all of them, unless the mixin overrides this."""
         return self.messages
 
     def run(self) -> None:
-        """Takes steps until the task is complete."""
+        """Take steps until the task is complete."""
         while not self.world.task_completed() and self.step_number < MOST_STEPS:
             self.step_number += 1
-            said = ask(self.trimmed_messages)
-            self.messages.append({"role": "assistant", "content": said + "\n\n"})
-            found = re.search(r"```python\n(.*?)```", said, re.DOTALL)
-            output = self.world.execute(found.group(1) if found else "")
+            answer = ask(self.trimmed_messages)
+            self.messages.append({"role": "assistant", "content": answer + "\n\n"})
+            code = re.search(r"```python\n(.*?)```", answer, re.DOTALL)
+            output = self.world.execute(code.group(1) if code else "")
             self.messages.append({"role": "user", "content": f"Output:\n```\n{output}```\n\n"})
 
 
@@ -79,7 +79,7 @@ class FittedAgent(ContextRenderMixin, ReActAgent):
 
 
 def ask(messages: list[dict]) -> str:
-    """What the model says."""
+    """Return the model's answer."""
     base = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
     reply = httpx.post(
         f"{base}/chat/completions",
@@ -91,7 +91,7 @@ def ask(messages: list[dict]) -> str:
 
 
 def make_task(data: Path) -> None:
-    """Writes a task's specification, the documents of the apps, and their databases."""
+    """Write a task's specification, the documents of the apps, and their databases."""
     apps = get_all_apps(skip_admin=True)
     task = data / "tasks" / TASK
     (task / "dbs").mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def make_task(data: Path) -> None:
 
 
 def fill(models: ModelCollection) -> None:
-    """Puts the task, an account and a note for each host into the databases."""
+    """Put the task, an account and a note for each host into the databases."""
     supervisor = models.supervisor.Supervisor(**PERSON, birthday="1990-01-01")
     supervisor.save()
     models.supervisor.Task(supervisor_id=supervisor.id, instruction=INSTRUCTION).save()
@@ -122,13 +122,13 @@ def fill(models: ModelCollection) -> None:
     user = models.simple_note.User(**person, password=PASSWORD, verified=True)
     user.save()
     for number in range(9):
-        told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-        told += "All is well here and nothing else is to be told. " * 12
-        models.simple_note.Note(user_id=user.id, title=f"host_{number}_X", content=told).save()
+        finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+        finding += "All is well here and nothing else is to be told. " * 12
+        models.simple_note.Note(user_id=user.id, title=f"host_{number}_X", content=finding).save()
 
 
 def main() -> None:
-    """Makes the task and solves it."""
+    """Create the task and solve it."""
     make_task(Path(os.environ.setdefault("APPWORLD_ROOT", str(Path.cwd()))) / "data")
     with AppWorld(TASK, experiment_name=EXPERIMENT, load_ground_truth=False) as world:
         agent = FittedAgent(world)

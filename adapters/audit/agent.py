@@ -22,7 +22,7 @@ def _line(span: ReadableSpan) -> str:
 
 
 def main() -> None:
-    """The run; each `look` gives the next of the texts in `looked.txt`."""
+    """Run the agent. Each `look` returns the next text of `looked.txt`."""
     provider = TracerProvider()
     exporters = (
         FileSpanExporter(FOLDER / "otlp.jsonl"),
@@ -33,16 +33,16 @@ def main() -> None:
     settings = InstrumentationSettings(tracer_provider=provider)
     agent = Agent(sys.argv[2], instructions="Look at the hosts.")
     agent.instrument = settings
-    told = iter(LOOKED)
+    texts = iter(LOOKED)
 
     @agent.tool_plain
     def look(host: str) -> str:
         """Tell about a host."""
-        return next(told)
+        return next(texts)
 
-    done = agent.run_sync("Look at two hosts.", conversation_id="hosts")
-    again = agent.run_sync("And one more.", message_history=done.all_messages())
-    print(again.output)
+    first = agent.run_sync("Look at two hosts.", conversation_id="hosts")
+    second = agent.run_sync("And one more.", message_history=first.all_messages())
+    print(second.output)
     provider.shutdown()
 
 

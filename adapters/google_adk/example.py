@@ -20,8 +20,8 @@ from google.genai.types import Content, Part
 def look(host: str) -> str:
     """Tell how fast a host (host_0_X, host_1_X, ...) answers, and which comes after it."""
     number = int(host.split("_")[1])
-    told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
+    finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+    return finding + "All is well here and nothing else is to be told. " * 12
 
 
 def restart(host: str) -> str:
@@ -30,7 +30,7 @@ def restart(host: str) -> str:
 
 
 async def main() -> None:
-    """Asks twice in one session, streaming the second time."""
+    """Ask twice in one session, streaming the second time."""
     agent = LlmAgent(
         name="watch",
         model=OpenAILlm(model=os.environ.get("MODEL", "gpt-4o-mini")),
@@ -52,11 +52,11 @@ async def main() -> None:
 
 
 async def ask(runner: Runner, text: str, mode: StreamingMode) -> None:
-    """Prints the answer."""
-    said = Content(role="user", parts=[Part(text=text)])
+    """Print the answer."""
+    message = Content(role="user", parts=[Part(text=text)])
     config = RunConfig(streaming_mode=mode)
     async for event in runner.run_async(
-        user_id="me", session_id="adk-hosts", new_message=said, run_config=config
+        user_id="me", session_id="adk-hosts", new_message=message, run_config=config
     ):
         if event.is_final_response():
             print("".join(part.text or "" for part in event.content.parts))

@@ -1,4 +1,4 @@
-"""What the example leaves out: ADK's own model class, calls side by side, an agent's callback."""
+"""Cases beyond the example: ADK's own model class, parallel calls, an agent's callback."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from google.genai.types import Blob, Content, Part
 
 
 async def main() -> None:
-    """Asks about a picture, then tells how much of the session is left: all of it."""
+    """Ask about a picture, then print whether the session still has everything."""
     plugin = ContextRenderPlugin(budget=2000, policy="contextrender", session="two by two")
     agent = LlmAgent(
         name="watch",
@@ -21,17 +21,17 @@ async def main() -> None:
         before_model_callback=plugin.before_model_callback,
     )
     runner = InMemoryRunner(agent=agent)
-    where = {"user_id": "me", "session_id": "s"}
-    await runner.session_service.create_session(app_name=runner.app_name, **where)
+    session_key = {"user_id": "me", "session_id": "s"}
+    await runner.session_service.create_session(app_name=runner.app_name, **session_key)
     for text in ("How fast are the hosts?", "And the others?"):
         picture = Part(inline_data=Blob(data=b"a picture", mime_type="image/png"))
-        said = Content(role="user", parts=[Part(text=text), picture])
-        async for event in runner.run_async(**where, new_message=said):
+        message = Content(role="user", parts=[Part(text=text), picture])
+        async for event in runner.run_async(**session_key, new_message=message):
             if event.is_final_response():
                 print(event.content.parts[0].text)
-    session = await runner.session_service.get_session(app_name=runner.app_name, **where)
-    kept = str([event.content for event in session.events])
-    print(all(f"the next is host_{number}_X" in kept for number in range(1, 25)))
+    session = await runner.session_service.get_session(app_name=runner.app_name, **session_key)
+    events = str([event.content for event in session.events])
+    print(all(f"the next is host_{number}_X" in events for number in range(1, 25)))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 def look(host: str) -> str:
     """Tell how fast a host (host_0_X, host_1_X, ...) answers, and which comes after it."""
     number = int(host.split("_")[1])
-    told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
+    finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+    return finding + "All is well here and nothing else is to be told. " * 12
 
 
 @tool
@@ -29,7 +29,7 @@ def restart(host: str) -> str:
 
 
 def main() -> None:
-    """Asks twice in one thread."""
+    """Ask twice in one thread."""
     agent = create_agent(
         ChatOpenAI(model=os.environ.get("MODEL", "gpt-4o-mini")),
         [look, restart],
@@ -37,11 +37,11 @@ def main() -> None:
         middleware=[ContextRenderMiddleware(budget=600, policy="contextrender")],
         checkpointer=InMemorySaver(),
     )
-    where = {"configurable": {"thread_id": "langchain-hosts"}, "recursion_limit": 99}
+    config = {"configurable": {"thread_id": "langchain-hosts"}, "recursion_limit": 99}
     first = {"role": "user", "content": "Find out which of the first six hosts are slow."}
-    print(agent.invoke({"messages": [first]}, where)["messages"][-1].text)
+    print(agent.invoke({"messages": [first]}, config)["messages"][-1].text)
     second = {"role": "user", "content": "And of the next three? Restart those that are slow."}
-    print(asyncio.run(agent.ainvoke({"messages": [second]}, where))["messages"][-1].text)
+    print(asyncio.run(agent.ainvoke({"messages": [second]}, config))["messages"][-1].text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
-from adapters.testing.plain_agent import goes_on, work
+from adapters.testing.plain_agent import next_messages, work
 from adapters.testing.scripted import Script
 from tests.support.programs import free_port, serving_program
 
@@ -91,7 +91,7 @@ def test_what_was_taken_out_is_retrieved(loopback: Loopback) -> None:
     for number in range(9):
         function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}
         call = {"id": f"c{number}", "type": "function", "function": function}
-        messages += goes_on({"content": None, "tool_calls": [call]})
+        messages += next_messages({"content": None, "tool_calls": [call]})
     own = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
     done = run(command, own, typed=json.dumps(messages))

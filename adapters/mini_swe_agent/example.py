@@ -22,7 +22,7 @@ TASK = (
 
 
 def main() -> None:
-    """One run, with commands as text, as `default.yaml` has them."""
+    """Run one task, with commands as text, as in `default.yaml`."""
     config = yaml.safe_load(get_config_path("default.yaml").read_text())
     name = os.environ.get("MODEL", "openai/gpt-4o-mini")
     with tempfile.TemporaryDirectory() as folder:

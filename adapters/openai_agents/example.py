@@ -15,8 +15,8 @@ from contextrender_bridge.adapters.openai_agents import ContextRenderFilter
 def look(host: str) -> str:
     """Tell how fast a host (host_0_X, host_1_X, ...) answers, and which comes after it."""
     number = int(host.split("_")[1])
-    told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
+    finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+    return finding + "All is well here and nothing else is to be told. " * 12
 
 
 @function_tool
@@ -26,7 +26,7 @@ def restart(host: str) -> str:
 
 
 async def main() -> None:
-    """Asks twice in one session, the second time streaming."""
+    """Ask twice in one session, the second time streaming."""
     set_default_openai_api(os.environ.get("OPENAI_API", "responses"))  # type: ignore[arg-type]
     agent = Agent(
         name="Hosts",

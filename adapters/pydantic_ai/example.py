@@ -21,8 +21,8 @@ agent = Agent(
 def look(host: str) -> str:
     """Tell how fast a host (host_0_X, host_1_X, ...) answers, and which comes after it."""
     number = int(host.split("_")[1])
-    told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
+    finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+    return finding + "All is well here and nothing else is to be told. " * 12
 
 
 @agent.tool_plain
@@ -32,12 +32,12 @@ def restart(host: str) -> str:
 
 
 async def main() -> None:
-    """Asks twice in one conversation, the second time streaming."""
+    """Ask twice in one conversation, the second time streaming."""
     first = "Find out which of the first six hosts are slow."
-    done = await agent.run(first, conversation_id="pydantic-ai-hosts")
-    print(done.output)
+    first_run = await agent.run(first, conversation_id="pydantic-ai-hosts")
+    print(first_run.output)
     second = "And of the next three? Restart those that are slow."
-    async with agent.run_stream(second, message_history=done.all_messages()) as streamed:
+    async with agent.run_stream(second, message_history=first_run.all_messages()) as streamed:
         print(await streamed.get_output())
 
 

@@ -19,8 +19,8 @@ def look(host: str) -> str:
         host: host_0_X, host_1_X, ...
     """
     number = int(host.split("_")[1])
-    told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
+    finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n"
+    return finding + "All is well here and nothing else is to be told. " * 12
 
 
 @tool
@@ -34,7 +34,7 @@ def restart(host: str) -> str:
 
 
 def main() -> None:
-    """Asks twice, the second time on top of the first."""
+    """Ask twice, the second time on top of the first."""
     # Code is in the history twice, as what the model said and as the call.
     kind, budget = (CodeAgent, 1000) if sys.argv[1:] == ["code"] else (ToolCallingAgent, 600)
     agent = with_contextrender(

@@ -1,4 +1,4 @@
-"""What the example leaves out: plans, images, calls side by side, errors, streams, no answer."""
+"""Cases beyond the example: plans, images, parallel calls, errors, streams, no answer."""
 
 from contextrender_bridge.adapters.smolagents import with_contextrender
 from example import look, restart
@@ -7,7 +7,7 @@ from smolagents import LogLevel, MultiStepAgent, OpenAIModel, ToolCallingAgent
 
 
 def main() -> None:
-    """Runs out of steps, then tells how much of the memory is left: all of it."""
+    """Run out of steps, then print whether the memory still has everything."""
     agent = with_contextrender(ToolCallingAgent, budget=2000, policy="contextrender")(
         tools=[look, restart],
         model=OpenAIModel("m"),
@@ -16,8 +16,8 @@ def main() -> None:
         stream_outputs=True,
         verbosity_level=LogLevel.OFF,
     )
-    said = agent.run("How fast are the hosts?", images=[Image.new("RGB", (8, 8))])
-    print(f"\n{said}")
+    answer = agent.run("How fast are the hosts?", images=[Image.new("RGB", (8, 8))])
+    print(f"\n{answer}")
     text = str(MultiStepAgent.write_memory_to_messages(agent))
     print(all(f"the next is host_{number}_X" in text for number in range(1, 15)))
     print(type(agent).__name__, type(agent).__mro__[2] is ToolCallingAgent)

@@ -1,1 +1,1 @@
-"""What the adapters' tests share: installing a runtime, a scripted model, and what it was shown."""
+"""The shared code of the adapters' tests: runtimes, a scripted model, checks of its requests."""

@@ -1,4 +1,4 @@
-"""Running a runtime's commands."""
+"""The commands of a runtime."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ Done = subprocess.CompletedProcess[str]
 
 SECONDS = 300
 UNCHANGED = "history sent unchanged"
-"""What adapters log when a model call gets the whole history because something failed."""
+"""The text that adapters log when a model call fails open."""
 
 
 def run(
@@ -20,8 +20,8 @@ def run(
     fails: bool = False,
     seconds: float = SECONDS,
 ) -> Done:
-    """A command that ends well, unless it `fails`; `typed` is its standard input."""
-    done = subprocess.run(
+    """Run a command that succeeds, unless it `fails`, with `typed` as its standard input."""
+    process = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
         env=environment,
@@ -30,5 +30,5 @@ def run(
         text=True,
         timeout=seconds,
     )
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    return done
+    assert (process.returncode != 0) == fails, process.stdout + process.stderr
+    return process

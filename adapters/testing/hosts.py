@@ -1,7 +1,7 @@
-"""The task of the examples: hosts, looked at one after the other, each naming the next.
+"""The task of the examples: the agent looks at one host after the other, and each names the next.
 
-A finding is about 150 tokens; within a budget of 600 most are left out. Restarting a host that
-only an early finding names is a use of that finding, and brings it back.
+A finding has about 150 tokens, so a budget of 600 omits most. The restart of a host that only an
+early finding names uses that finding, and so restores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,29 +17,29 @@ EARLY = 2
 FIRST, SECOND = range(6), range(6, 9)
 ANSWERS = ("The first six are fast.", "The others, too.")
 MARKS = [f"the next is host_{number + 1}_X" for number in range(SECOND.stop)]
-"""What only that host's finding has in it."""
+"""The texts that only one host's finding has, by host."""
 
 
 def steps() -> list[Step]:
-    """Two turns of the user's: ten calls or so each, and an answer."""
-    named = f"host_{EARLY + 1}_X"
+    """Return two turns of the user, each with about ten calls and an answer."""
+    host = f"host_{EARLY + 1}_X"
     return [
         *(Call("look", {"host": f"host_{number}_X"}) for number in FIRST),
         Say(ANSWERS[0]),
         *(Call("look", {"host": f"host_{number}_X"}) for number in SECOND),
-        *(Call("restart", {"host": named}) for _ in range(10)),
+        *(Call("restart", {"host": host}) for _ in range(10)),
         Say(ANSWERS[1]),
     ]
 
 
 def finding(number: int) -> str:
-    """What looking at a host tells."""
+    """Return the result of `look` for a host."""
     filler = "All is well here and nothing else is to be told. " * 12
     return f"It answers in {number * 17 + 5} ms; {MARKS[number]}.\n{filler}"
 
 
 def write_files(folder: Path) -> None:
-    """For runtimes that read files and run commands: a file a host, and one that restarts it."""
+    """Write a file for each host, and a command that restarts one."""
     folder.mkdir(exist_ok=True)
     for number in range(len(MARKS)):
         (folder / f"host_{number}_X.txt").write_text(f"{finding(number)}\n")
@@ -49,7 +49,7 @@ def write_files(folder: Path) -> None:
 
 
 def lengthen(folder: Path, rows: Sequence[int]) -> int:
-    """Adds so many rows of 40 bytes to each host's file; how many bytes they all have."""
+    """Add this many rows of 40 bytes to each host's file, and return the size of all files."""
     for number, count in enumerate(rows):
         with (folder / f"host_{number}_X.txt").open("a") as file:
             file.writelines(f"row {row:05}: all is well and quiet there.\n" for row in range(count))
@@ -57,22 +57,22 @@ def lengthen(folder: Path, rows: Sequence[int]) -> int:
 
 
 def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:
-    """Runs `adapters/NAME/example.py` with the runtime it needs; what the model was asked."""
+    """Run `adapters/NAME/example.py` with its runtime, and return the script with its requests."""
     script = Script(model, steps())
-    done = run([python_of(name), ADAPTERS / name / "example.py"], environment)
-    assert [line for line in done.stdout.splitlines() if line in ANSWERS] == list(ANSWERS)
-    assert UNCHANGED not in done.stderr
+    process = run([python_of(name), ADAPTERS / name / "example.py"], environment)
+    assert [line for line in process.stdout.splitlines() if line in ANSWERS] == list(ANSWERS)
+    assert UNCHANGED not in process.stderr
     return script
 
 
 def check(script: Script) -> None:
-    """Every call had the newest finding, none had all, and the early one left and came back."""
-    seen = script.seen(MARKS)
-    assert len(seen) == len(script.steps)
-    found = -1
-    for step, marks in zip([None, *script.steps], seen, strict=False):
+    """Check that each call had the newest finding, none had all, and the early one was restored."""
+    marks_by_request = script.seen(MARKS)
+    assert len(marks_by_request) == len(script.steps)
+    newest = -1
+    for step, marks in zip([None, *script.steps], marks_by_request, strict=False):
         if isinstance(step, Call) and step.name == "look":
-            found += 1
-            assert found in marks
-    assert all(len(marks) < len(MARKS) / 2 + 1 for marks in seen)
-    assert EARLY in restored(seen), seen
+            newest += 1
+            assert newest in marks
+    assert all(len(marks) < len(MARKS) / 2 + 1 for marks in marks_by_request)
+    assert EARLY in restored(marks_by_request), marks_by_request

@@ -1,6 +1,6 @@
-"""Runtimes at pinned versions, each in a folder of its own in a cache; made once, then reused.
+"""Runtimes at pinned versions, each in its own folder of a cache, installed once and then reused.
 
-Beside an adapter's test, `requirements.txt` (Python) or `package.json` (Node) says what it needs.
+`requirements.txt` (Python) or `package.json` (Node) beside an adapter's test lists its packages.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ PYTHON = "3.12"
 
 
 def python_of(name: str, root: Path = ADAPTERS) -> Path:
-    """A Python with the packages of `adapters/NAME/requirements.txt`, or the test is skipped."""
-    wanted = root / name / "requirements.txt"
+    """Return a Python with the packages of `adapters/NAME/requirements.txt`, or skip the test."""
+    manifest = root / name / "requirements.txt"
     home = CACHE / name.replace("/", "-")
     python = home / "bin" / "python"
 
     def install() -> None:
         uv = [sys.executable, "-m", "uv"]
         _run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)])
-        packages = ["--python", str(python), "--requirement", str(wanted)]
+        packages = ["--python", str(python), "--requirement", str(manifest)]
         _run([*uv, "pip", "install", "--quiet", *packages])
 
-    _once(home, [wanted], install)
+    _once(home, [manifest], install)
     return python
 
 
 def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
-    """The `node_modules` of `adapters/NAME/package.json`, or the test is skipped."""
-    wanted = [root / name / "package.json", root / name / "package-lock.json"]
+    """Return the `node_modules` of `adapters/NAME/package.json`, or skip the test."""
+    manifests = [root / name / "package.json", root / name / "package-lock.json"]
     home = CACHE / name.replace("/", "-")
 
     def install() -> None:
@@ -47,40 +47,44 @@ def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
             pytest.skip("npm is not installed")
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir()
-        for path in wanted:
+        for path in manifests:
             shutil.copy(path, home)
         _run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], home)
 
-    _once(home, wanted, install)
+    _once(home, manifests, install)
     return home / "node_modules"
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's, with the bridge on Python's path, and no key or proxy of the user's."""
-    left_out = ("OPENAI_", "ANTHROPIC_", "CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV", "PYTEST")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return {**kept, "PYTHONPATH": str(ADAPTERS.parent / "py_bridge"), **variables}
+    """Return this environment with the bridge on Python's path, without the user's keys."""
+    prefixes = ("OPENAI_", "ANTHROPIC_", "CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV", "PYTEST")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    return {**inherited, "PYTHONPATH": str(ADAPTERS.parent / "py_bridge"), **variables}
 
 
-def _once(home: Path, wanted: list[Path], install: Callable[[], None]) -> None:
-    """Installs unless that was done; tests that run side by side wait for one another."""
+def _once(home: Path, manifests: list[Path], install: Callable[[], None]) -> None:
+    """Install a runtime unless it is installed. Parallel tests wait for one another."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    stamp, digest = home / STAMP, _digest(wanted)
+    stamp, digest = home / STAMP, _digest(manifests)
     with FileLock(CACHE / f"{home.name}.lock"):
         if not stamp.is_file() or stamp.read_text() != digest:
             install()
             stamp.write_text(digest)
 
 
-def _digest(wanted: list[Path]) -> str:
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in wanted)).hexdigest()
+def _digest(manifests: list[Path]) -> str:
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in manifests)).hexdigest()
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+        process = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=SECONDS
+        )
     except subprocess.TimeoutExpired:
         pytest.skip(f"{Path(command[0]).name} took over {SECONDS} s to install")
-    if done.returncode:
-        reason = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+    if process.returncode:
+        reason = (
+            process.stderr.strip() or process.stdout.strip() or "no reason given"
+        ).splitlines()
         pytest.skip(f"it cannot be installed: {' '.join(reason[-3:])}")

@@ -14,24 +14,24 @@ TASKS = ("Find out which of the first six hosts are slow.", "And of the next thr
 
 
 def work(http: httpx.Client) -> None:
-    """Both tasks of the hosts, in one history."""
+    """Do both tasks of the hosts, in one history."""
     messages: list[Json] = []
     for task, answer in zip(TASKS, hosts.ANSWERS, strict=True):
         messages.append({"role": "user", "content": task})
         while messages[-1].get("content") != answer:
             body = {"model": "gpt-4o-mini", "messages": messages, "tools": [TOOL]}
-            got = http.post("/v1/chat/completions", json=body)
-            assert got.status_code == 200, got.text
-            messages += goes_on(got.json()["choices"][0]["message"])
+            response = http.post("/v1/chat/completions", json=body)
+            assert response.status_code == 200, response.text
+            messages += next_messages(response.json()["choices"][0]["message"])
 
 
-def goes_on(said: Json) -> list[Json]:
-    """What the model said, and what came of it."""
-    message = {"role": "assistant", "content": said["content"]}
-    if not said.get("tool_calls"):
+def next_messages(answer: Json) -> list[Json]:
+    """Return the model's answer, and the result of its call if it has one."""
+    message = {"role": "assistant", "content": answer["content"]}
+    if not answer.get("tool_calls"):
         return [message]
-    (call,) = said["tool_calls"]
+    (call,) = answer["tool_calls"]
     name, host = call["function"]["name"], json.loads(call["function"]["arguments"])["host"]
-    told = hosts.finding(int(host.split("_")[1])) if name == "look" else "Done."
-    result = {"role": "tool", "tool_call_id": call["id"], "content": told}
+    text = hosts.finding(int(host.split("_")[1])) if name == "look" else "Done."
+    result = {"role": "tool", "tool_call_id": call["id"], "content": text}
     return [{**message, "tool_calls": [call]}, result]

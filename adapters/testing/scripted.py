@@ -1,7 +1,7 @@
-"""A labelled double: a model on loopback that plays one agent's part from a script.
+"""A labelled double: a model on loopback that answers one agent from a script.
 
-It speaks chat completions, Responses and Messages, streaming and plain. It counts its own turns,
-whatever of the history it is sent, and keeps every request.
+It answers chat completions, Responses and Messages, streaming and plain. It counts its own turns,
+independent of the history in the request, and keeps every request.
 """
 
 import json
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Call:
-    """The model calls a tool."""
+    """A step in which the model calls a tool."""
 
     name: str
     arguments: Json
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass
 class Say:
-    """The model says something: a turn's end, or, where calls are text, a call."""
+    """A step in which the model answers with text, or with a call if calls are text."""
 
     text: str
 
@@ -44,82 +44,82 @@ Step = Call | Say
 
 
 def has_tools(body: Json) -> bool:
-    """Whether a request is the agent's own, and none for a title or a summary."""
+    """Return whether a request is the agent's own, and not for a title or a summary."""
     return bool(body.get("tools"))
 
 
 @dataclass
 class Script:
-    """Answers an agent's requests with `steps` in turn; others with a word."""
+    """A script that answers an agent's requests by `steps` in order, and others with a title."""
 
     model: Model
     steps: Sequence[Step]
     is_agent: Callable[[Json], bool] = has_tools
     asked: list[Json] = field(default_factory=list)
     tokens: int = 9
-    """What chat completions say that their prompt had."""
+    """The prompt tokens that chat completions report."""
 
     def __post_init__(self) -> None:
         self.model.answer = self.answer
 
-    def answer(self, asked: Asked) -> Reply:
-        """The next step, as this API says it."""
-        if asked.method != "POST" or "count_tokens" in asked.path:
+    def answer(self, request: Asked) -> Reply:
+        """Return the next step in the format of the request's API."""
+        if request.method != "POST" or "count_tokens" in request.path:
             return whole({"object": "list", "data": [{"id": "m"}], "input_tokens": 9})
-        body = asked.json
+        body = request.json
         step: Step = Say("A title")
         number = len(self.asked)
         if self.is_agent(body):
             self.asked.append(body)
             step = self.steps[number] if number < len(self.steps) else Say("Nothing is left.")
-        speak = next(say for end, say in _SPEAKERS.items() if end in asked.path)
-        return speak(step, f"call_{number}", bool(body.get("stream")), self.tokens)
+        write = next(write for end, write in _WRITERS.items() if end in request.path)
+        return write(step, f"call_{number}", bool(body.get("stream")), self.tokens)
 
     def seen(self, marks: Sequence[str]) -> list[set[int]]:
-        """For each of the agent's requests, which marks are in it."""
+        """Return for each request of the agent the numbers of the marks in it."""
         texts = [json.dumps(body, ensure_ascii=False) for body in self.asked]
         return [{n for n, mark in enumerate(marks) if mark in text} for text in texts]
 
 
 @dataclass
 class Limited(Script):
-    """A model that takes `room` tokens, of four bytes each, beside what the first request had."""
+    """A model with a window of `room` tokens, of four bytes each, above the first request."""
 
     room: int = 5_000
     window: int = 0
     refused: int = 0
 
-    def answer(self, asked: Asked) -> Reply:
-        """As a provider refuses what is too long; a step for what is not."""
-        size = len(asked.body) // 4
+    def answer(self, request: Asked) -> Reply:
+        """Refuse a prompt that is too long, as a provider does, and answer others with a step."""
+        size = len(request.body) // 4
         self.window = self.window or size + self.room
         if size <= self.window:
-            return super().answer(asked)
+            return super().answer(request)
         self.refused += 1
-        said = f"prompt is too long: {size} tokens > {self.window} maximum"
-        error = {"type": "invalid_request_error", "message": said}
+        text = f"prompt is too long: {size} tokens > {self.window} maximum"
+        error = {"type": "invalid_request_error", "message": text}
         return whole({"type": "error", "error": error}, 400)
 
 
-def restored(seen: Sequence[set[int]]) -> set[int]:
-    """The marks that a request had, a later one had not, and one after that had again."""
-    found = set()
-    for mark in set().union(*seen):
-        line = "".join("x" if mark in request else " " for request in seen)
+def restored(requests: Sequence[set[int]]) -> set[int]:
+    """Return the marks that one request had, a later one had not, and a still later one had."""
+    marks = set()
+    for mark in set().union(*requests):
+        line = "".join("x" if mark in request else " " for request in requests)
         if " " in line.strip():
-            found.add(mark)
-    return found
+            marks.add(mark)
+    return marks
 
 
 def _chat(step: Step, name: str, streams: bool, tokens: int) -> Reply:
     text = step.text if isinstance(step, Say) else None
     calls = [call(name, step.name, **step.arguments)] if isinstance(step, Call) else None
-    # As a provider's, the id is each reply's own: some runtimes tell messages apart by it.
-    own = {"id": f"chatcmpl-{name}"}
+    # Each reply has its own id, by which some runtimes distinguish messages.
+    identity = {"id": f"chatcmpl-{name}"}
     if not streams:
-        return whole(chat(text, calls) | own)
+        return whole(chat(text, calls) | identity)
     events = chat_events(text or "", calls, prompt=tokens)
-    return stream([event | own if isinstance(event, dict) else event for event in events])
+    return stream([event | identity if isinstance(event, dict) else event for event in events])
 
 
 def _responses(step: Step, name: str, streams: bool, _: int) -> Reply:
@@ -143,4 +143,4 @@ def _messages(step: Step, name: str, streams: bool, _: int) -> Reply:
     return answer_messages(streams, [block], reason, f"msg_{name}")
 
 
-_SPEAKERS = {"/chat/completions": _chat, "/responses": _responses, "/messages": _messages}
+_WRITERS = {"/chat/completions": _chat, "/responses": _responses, "/messages": _messages}

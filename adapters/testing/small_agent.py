@@ -1,4 +1,4 @@
-"""A mini-swe-agent that may only read one of ten files a step: small_agent.py URL STEPS FOLDER.
+"""A mini-swe-agent that may only read one of ten files per step: small_agent.py URL STEPS FOLDER.
 
 Its model is too small to write commands that work, so a grammar leaves it only those.
 """
@@ -17,12 +17,12 @@ OBSERVATION = "<returncode>{{output.returncode}}</returncode>\n<output>\n{{outpu
 
 
 def main() -> None:
-    """Runs until the steps are used up."""
+    """Run until no step is left."""
     url, steps, folder = sys.argv[1:]
-    asked = {"api_base": url, "api_key": "none", "extra_body": {"grammar": GRAMMAR}}
+    arguments = {"api_base": url, "api_key": "none", "extra_body": {"grammar": GRAMMAR}}
     model = LitellmTextbasedModel(
         model_name="openai/smollm2",
-        model_kwargs=asked,
+        model_kwargs=arguments,
         cost_tracking="ignore_errors",
         observation_template=OBSERVATION,
     )
@@ -33,8 +33,8 @@ def main() -> None:
         instance_template="{{task}}",
         step_limit=int(steps),
     )
-    done = agent.run("Read host_0_X.txt to host_9_X.txt and say which hosts are slow.")
-    print(done["exit_status"], "after", agent.n_calls, "calls")
+    outcome = agent.run("Read host_0_X.txt to host_9_X.txt and say which hosts are slow.")
+    print(outcome["exit_status"], "after", agent.n_calls, "calls")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Running `contextrender wrap` as a user does, what it told, and what the agent itself has left."""
+"""A user who runs `contextrender wrap`, with its report and the agent's own session files."""
 
 import json
 import os
@@ -34,18 +34,18 @@ class Wrapped:
 
     @property
     def home(self) -> Path:
-        """The user's."""
+        """The user's home folder."""
         return self.folder / "home"
 
     @property
     def work(self) -> Path:
-        """Where the hosts' files are."""
+        """The folder of the hosts' files."""
         return self.folder / "work"
 
     def run(self, *words: str, options: Sequence[str] = (), fails: bool = False) -> Done:
-        """The agent's run; `report` is what wrap told at its end."""
+        """Run the agent by `wrap`, and keep what `wrap` prints at the end in `report`."""
         small = ["--budget", str(hosts.BUDGET), "--policy", "contextrender", "--json", *options]
-        own = environment(
+        variables = environment(
             HOME=str(self.home),
             PATH=f"{self.bin}{os.pathsep}{os.environ['PATH']}",
             CONTEXTRENDER_URL=self.loopback.service.url,
@@ -54,39 +54,40 @@ class Wrapped:
             **self.variables,
         )
         command = [*PROCESS, "wrap", *small, *words]
-        done = run(command, own, self.work, fails=fails)
-        self.report = json.loads(done.stderr.splitlines()[-1])
-        return done
+        process = run(command, variables, self.work, fails=fails)
+        self.report = json.loads(process.stderr.splitlines()[-1])
+        return process
 
     def run_alone(self, *words: str) -> Done:
-        """The agent's run without wrap."""
-        own = environment(
+        """Run the agent without `wrap`."""
+        variables = environment(
             HOME=str(self.home),
             PATH=f"{self.bin}{os.pathsep}{os.environ['PATH']}",
             **self.variables,
         )
-        return run([self.bin / words[0], *words[1:]], own, self.work)
+        return run([self.bin / words[0], *words[1:]], variables, self.work)
 
     def check_left_nothing(self) -> None:
-        """Nothing of the run is in ContextRender's own folder."""
+        """Check that ContextRender's own folder has no lease of the run."""
         leases = self.folder / "data" / "leases"
         assert list(leases.iterdir()) == []
 
 
 def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None:
-    """As `audit` reads it: one run with every call, results in order, each call billed once."""
-    found = AuditInput()
-    read(home, found)
-    assert not found.counts["damaged lines"] and not found.counts["unknown lines"], found.counts
-    (run,) = found.settle().runs
-    answered = [message for message in run.messages if message["role"] == "assistant"]
-    assert len(answered) == len(hosts.steps())
+    """Check the run as `audit` reads it: every call once with its usage, and results in order."""
+    audit_input = AuditInput()
+    read(home, audit_input)
+    counts = audit_input.counts
+    assert not counts["damaged lines"] and not counts["unknown lines"], counts
+    (run,) = audit_input.settle().runs
+    answers = [message for message in run.messages if message["role"] == "assistant"]
+    assert len(answers) == len(hosts.steps())
     results = [str(message["content"]) for message in run.messages if message["role"] == "tool"]
-    marked = [text for text in results if any(mark in text for mark in hosts.MARKS)]
-    assert len(marked) == len(hosts.MARKS)
-    assert all(mark in text for mark, text in zip(hosts.MARKS, marked, strict=True))
-    called = [call["id"] for message in answered for call in message.get("tool_calls") or ()]
-    assert [m["tool_call_id"] for m in run.messages if m["role"] == "tool"] == called
-    assert run.counted_calls >= len(answered)
-    assert all((used.fresh, used.output) == (9 * used.calls, 4 * used.calls) for used in run.usage)
+    findings = [text for text in results if any(mark in text for mark in hosts.MARKS)]
+    assert len(findings) == len(hosts.MARKS)
+    assert all(mark in text for mark, text in zip(hosts.MARKS, findings, strict=True))
+    call_ids = [call["id"] for message in answers for call in message.get("tool_calls") or ()]
+    assert [m["tool_call_id"] for m in run.messages if m["role"] == "tool"] == call_ids
+    assert run.counted_calls >= len(answers)
+    assert all((row.fresh, row.output) == (9 * row.calls, 4 * row.calls) for row in run.usage)
     assert all(run.times) and run.times == sorted(run.times)

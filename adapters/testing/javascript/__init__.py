@@ -1,4 +1,4 @@
-"""JavaScript's runtimes, the client as its package, and projects that have it installed."""
+"""JavaScript runtimes, the client's package, and projects with that package."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ COMMANDS = {
     "bun": ["bun", "run"],
     "deno": ["deno", "run", "--quiet", "--allow-all", "--no-lock", "--node-modules-dir=manual"],
 }
-"""How each runs a program that is written in TypeScript."""
+"""The command of each runtime that runs a TypeScript program."""
 CHECK = {
     "compilerOptions": {
         "strict": True,
@@ -39,32 +39,32 @@ CHECK = {
 
 
 def command(runtime: str) -> list[str]:
-    """The command of `node`, `bun` or `deno`, at the pinned version."""
+    """Return the command of `node`, `bun` or `deno`, at the pinned version."""
     name, *options = COMMANDS[runtime]
     program = node_modules_of("testing/javascript") / PROGRAMS[name]
     if not program.is_file():
-        pytest.skip(f"{runtime} is not to be had for this machine")
+        pytest.skip(f"{runtime} is not available for this machine")
     return [str(program), *options]
 
 
 def built_client(folder: Path) -> Path:
-    """A copy of the client's sources with what they need, and its package beside it."""
+    """Return a copy of the client's sources with their packages. Its own package is beside it."""
     copy = folder / "typescript"
-    left_out = shutil.ignore_patterns("node_modules", "dist")
-    shutil.copytree(CLIENTS / "typescript", copy, ignore=left_out)
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(CLIENTS / "typescript", copy, ignore=ignored)
     (copy / "node_modules").symlink_to(node_modules_of("typescript", CLIENTS))
     run(["npm", "pack", "--pack-destination", folder], environment(), copy)
     return copy
 
 
 def package_in(folder: Path) -> Path:
-    """The package that `npm pack` has left there."""
+    """Return the package that `npm pack` wrote to the folder."""
     (package,) = folder.glob("*.tgz")
     return package
 
 
 def project(folder: Path, name: str, package: Path) -> Path:
-    """A folder with `adapters/NAME/example.ts`, where its packages and the client are installed."""
+    """Create a folder with `adapters/NAME/example.ts`, its packages and the client."""
     folder.mkdir(parents=True)
     shutil.copy(ADAPTERS / name / "example.ts", folder)
     (folder / "package.json").write_text('{"type": "module", "private": true}')
@@ -74,7 +74,7 @@ def project(folder: Path, name: str, package: Path) -> Path:
 
 
 def install(folder: Path, packages: Path, client: Path) -> None:
-    """Gives a folder a `node_modules` with those of `packages` and the packed client."""
+    """Create the folder's `node_modules` from `packages` and the packed client."""
     modules = folder / "node_modules"
     modules.mkdir()
     for module in packages.iterdir():
@@ -86,17 +86,19 @@ def install(folder: Path, packages: Path, client: Path) -> None:
 
 
 def check_types(place: Path) -> None:
-    """The example against the types of the client and of the packages it uses."""
+    """Check the example against the types of the client and of its packages."""
     run([*command("node"), place / "node_modules" / "typescript" / "bin" / "tsc"], {}, place)
 
 
 def run_example(
     place: Path, model: Model, variables: dict[str, str], runtime: str = "node"
 ) -> tuple[Script, str]:
-    """Runs a project's example; what the model was asked, and what else was printed."""
+    """Run a project's example, and return the script with its requests, and the output."""
     script = Script(model, steps())
-    done = run([*command(runtime), "example.ts"], variables, place)
-    lines = done.stdout.splitlines()
-    assert [line for line in lines if line in ANSWERS] == list(ANSWERS), done.stdout + done.stderr
-    assert "history sent unchanged" not in done.stderr, done.stderr
-    return script, done.stdout
+    process = run([*command(runtime), "example.ts"], variables, place)
+    lines = process.stdout.splitlines()
+    assert [line for line in lines if line in ANSWERS] == list(ANSWERS), (
+        process.stdout + process.stderr
+    )
+    assert "history sent unchanged" not in process.stderr, process.stderr
+    return script, process.stdout
