@@ -1,4 +1,6 @@
-"""Writes the replies' types from the service's own views: both clients' and the console's.
+"""Write the replies' types from the service's own views: of Python's and TypeScript's client.
+
+The console imports the latter.
 
 python clients/typescript/make_replies.py
 """
@@ -7,15 +9,13 @@ import dataclasses
 import inspect
 import textwrap
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).parent.parent.parent
 PYTHON = ROOT / "py_bridge" / "contextrender_bridge" / "client" / "replies.py"
 TYPESCRIPT = ROOT / "clients" / "typescript" / "src" / "replies.ts"
-CONSOLE = ROOT / "console" / "src" / "types.ts"
-CLIENT = "../../clients/typescript/src/replies"
 METHODS = (
     "delete_session",
     "explain",
@@ -28,8 +28,6 @@ METHODS = (
     "sync",
 )
 """The walkers that the clients have methods for."""
-UNASKED = ("compact", "holdout_report", "record_usage")
-"""Those that the page does not ask."""
 HEAD = "The replies of the service. Made by make_replies.py: change it there."
 IMPORTS = """from __future__ import annotations
 
@@ -42,28 +40,17 @@ WIDTH = 100
 
 
 def made(walkers: Mapping[str, type]) -> dict[Path, str]:
-    """The text of each file."""
-    clients = list(_views(walkers, METHODS))
+    """Return the text of each file."""
     return {
         PYTHON: "\n\n".join(
             [f'"""{HEAD} Long because it has all."""\n\n{IMPORTS}']
-            + [_class(view) for view in clients]
+            + [_class(view) for view in _views(walkers, METHODS)]
         ),
         TYPESCRIPT: "\n".join(
             [f"/** {HEAD} Long because it has all. */\n"]
-            + [_comment(view) + _interface(view) for view in clients]
+            + [_comment(view) + _interface(view) for view in _views(walkers, sorted(walkers))]
         ),
-        CONSOLE: _page(_views(walkers, sorted(walkers.keys() - UNASKED)), clients),
     }
-
-
-def _page(views: Iterable[Any], clients: Sequence[Any]) -> str:
-    """Those that the page has beside the clients'. The service's own code says what they mean."""
-    here = [_interface(view) for view in views if view not in clients]
-    names = sorted(v.__name__ for v in clients if any(v.__name__ in text for text in here))
-    imports = f'import type {{ {", ".join(names)} }} from "{CLIENT}";\n'
-    head = f"/** {HEAD} What each means is said in views/. Long because it has all. */\n"
-    return "\n".join([head, imports, f'export type * from "{CLIENT}";\n', *here])
 
 
 def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:

@@ -61,10 +61,9 @@ export function ranges(values: number[]): string {
   return parts.join(", ");
 }
 
-/** What room there was for a result that was left out: it needed `cost` tokens, and so many were left after so many taken. */
-export function room({ cost, remaining_tokens: left, selected_count: after }: { cost: number; remaining_tokens: number | null; selected_count: number | null }): string {
-  if (left === null) return "";
-  if (after === null) return `; ${number(left)} tokens kept free for what comes next`;
-  const when = after ? `after the first ${number(after)}` : "from the start";
-  return `: it needed ${number(cost)} tokens, ${number(left)} were left ${when}`;
+/** Return how many tokens were free for an omitted result, in the words of `contextrender explain`. */
+export function room({ cost, remaining_tokens: free, selected_count: count }: { cost: number; remaining_tokens: number | null; selected_count: number | null }): string {
+  if (free === null) return "";
+  if (count === null) return `; ${number(free)} tokens were kept free for the next calls`;
+  return `: it needs ${number(cost)} tokens, ${number(free)} were free after ${plural(count, "selected result")}`;
 }

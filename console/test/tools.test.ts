@@ -16,7 +16,8 @@ test("a flood and an idle declaration are said with what they cost", () => {
 });
 
 test("small results and prices that are not there give no advice", () => {
-  expect(adviceOn([tool("grep", { unused_tokens: 100 })])).toEqual(["No tool floods, and every declared one was called."]);
+  expect(adviceOn([tool("grep", { unused_tokens: 100, declared: 9 })])).toEqual(["No tool floods, and every declared one was called."]);
+  expect(adviceOn([tool("grep", { unused_tokens: 100 })])).toEqual(["No tool floods."]);
   expect(adviceOn([{ ...read, dollars: null }])[0]).toContain("never used; its largest");
 });
 

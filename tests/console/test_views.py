@@ -142,7 +142,7 @@ def test_a_call_shows_what_the_model_got_beside_all_there_was(
     expect(inside).to_have_count(0)
     folds.first.locator("summary").click()
     expect(inside.first).to_be_visible()
-    expect(inside.first).to_contain_text("left out")
+    expect(inside.first).to_contain_text("omitted")
 
 
 def test_a_prompt_is_shown_and_copied_as_it_was_sent(visit: Visit, service: Service) -> None:

@@ -1,9 +1,102 @@
 /** The replies of the service. Made by make_replies.py: change it there. Long because it has all. */
 
+/**
+ * The text that replaces a history at a compaction. `tokens` is its size, `tokens_before` that of the history. Of the
+ * `results`, it shows `complete` ones in full and `excerpts` as excerpts; these are counts. `branch` has `offset` messages,
+ * whose digest is `digest`.
+ */
+export interface CompactionView {
+  session: string;
+  branch: number;
+  offset: number;
+  digest: string;
+  text: string;
+  tokens: number;
+  tokens_before: number;
+  results: number;
+  complete: number;
+  excerpts: number;
+}
+
+/**
+ * The figures of a policy over the answered calls up to `turns` of `turn_count`. `prompt` and `full` are the prompt tokens with
+ * it and with the full history, at most the model's window; `cached` is what the previous prompt had of them. `results_used`
+ * counts the uses of results that recall measures, `results_used_visible` those that were complete, and `recall` is their
+ * quotient, the paper's measure. Of the `steps`, the calls whose answer used an earlier result, `steps_with_misses` missed a
+ * value. `cost` and `full_cost` are dollars at the models' prices, None if no call has one. They do not include
+ * `calls_without_price`. `price_source` maps models without a price of their own to the model whose price was used.
+ */
+export interface PolicyView {
+  policy: string;
+  budget: number | string;
+  turns: number;
+  turn_count: number;
+  prompt: number;
+  full: number;
+  cached: number;
+  output: number;
+  results_used: number;
+  results_used_visible: number;
+  recall: number | null;
+  steps: number;
+  steps_with_misses: number;
+  misses: number;
+  cost: number | null;
+  full_cost: number | null;
+  calls_without_price: number;
+  price_source: Record<string, string>;
+}
+
+/**
+ * The same session under several settings, over its first `turns` answered calls of `turn_count`. `current_option` is the index
+ * in `options` of the setting in use, `best_option` that of the recommended one, None for the full history. `summary` says
+ * which to use.
+ */
+export interface CompareView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  turns: number;
+  turn_count: number;
+  current_option: number | null;
+  best_option: number | null;
+  summary: string;
+  options: PolicyView[];
+}
+
 /** The reply to a deletion: the session, and the number of nodes that were removed. */
 export interface DeleteView {
   session: string;
   nodes: number;
+}
+
+/**
+ * A loss through a compaction: the answer of `turn` used `values` that its prompt no longer had, or asked for them again, as
+ * `kind` says. The tool `call` had returned them before turn `read_turn`, and they were dropped after turn `dropped_turn`.
+ * If the agent fetched them again at turn `repeated_turn`, that took `tokens` and `dollars`.
+ */
+export interface LossView {
+  turn: number;
+  kind: string;
+  call: string;
+  values: string[];
+  read_turn: number;
+  dropped_turn: number;
+  repeated_turn: number | null;
+  tokens: number;
+  dollars: number | null;
+  summary: string;
+}
+
+/**
+ * The losses of a stored session through its agent's own compactions. `summary` describes them in a sentence.
+ */
+export interface DiagnosisView {
+  session: string;
+  summary: string;
+  turns: number;
+  compactions: number;
+  losses: LossView[];
 }
 
 /** A value, and the number of results that contain it. */
@@ -101,6 +194,123 @@ export interface ExportView {
   head: number;
   branches: ExportedBranch[];
   damage: string;
+}
+
+/**
+ * A tool call of a message. `text` is the beginning of its arguments, `result` its result's
+ * position. `in_prompt` tells whether the prompt has the call.
+ */
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  text_complete: boolean;
+  result: number | null;
+  in_prompt: boolean;
+}
+
+/**
+ * One message before a model call. `display` is "complete", "excerpt", "compaction", "summary"
+ * or "omitted". `text` is the beginning of the text in the prompt, or of the recorded text if the
+ * message is omitted. `text_complete` tells whether it is the whole text.
+ */
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  display: string;
+  unbudgeted: boolean;
+  text: string;
+  text_complete: boolean;
+  calls: CallLine[];
+}
+
+/**
+ * One model call: why its prompt shows or omits each result, and the history before it. The history has `history_messages`
+ * messages, of which the prompt has `prompt_messages`. `messages` has all of them, or those that the request asked for.
+ * `parameters` are the method's parameters for the call, `turn_count` is the number of the branch's last call. `prompt` has
+ * the messages as they were sent, if the request asked for them.
+ */
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  turn_count: number;
+  history_messages: number;
+  prompt_messages: number;
+  messages: MessageLine[];
+  prompt: Record<string, unknown>[] | null;
+}
+
+/**
+ * A field of a node. `text` is the beginning of its value, `length` that of the whole, in characters or bytes.
+ */
+export interface FieldView {
+  name: string;
+  kind: string;
+  text: string;
+  length: number;
+}
+
+/** The number of a node's edges of one type and direction. */
+export interface DegreeView {
+  kind: string;
+  outgoing: boolean;
+  count: number;
+}
+
+/**
+ * An edge of a node. `id`, `end` and `label` are those of the other node; `values` are the first values of a Reuse edge.
+ */
+export interface EdgeView {
+  kind: string;
+  outgoing: boolean;
+  id: string;
+  end: string;
+  label: string;
+  values: string[];
+}
+
+/**
+ * A node. `degrees` is empty for a root. `next` is the `start` of the next page of edges, None at the end.
+ */
+export interface NodeView {
+  id: string;
+  owner: string;
+  kind: string;
+  label: string;
+  fields: FieldView[];
+  degrees: DegreeView[];
+  edges: EdgeView[];
+  next: number | null;
+}
+
+/**
+ * A measure's mean in rendered sessions over that in held-out ones, within `low` and `high`.
+ *
+ * The interval is the 95% one of a bootstrap by session; nothing is told of too few sessions.
+ */
+export interface Ratio {
+  measure: string;
+  rendered: number;
+  holdout: number;
+  ratio: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+/**
+ * The comparison of the sessions since the first holdout session `since`: `rendered` and `holdout` count the sessions of each
+ * group. `sessions_without_usage` have no provider usage, or were only observed.
+ */
+export interface HoldoutView {
+  summary: string;
+  since: number | null;
+  rendered: number;
+  holdout: number;
+  sessions_without_usage: number;
+  measures: Ratio[];
 }
 
 /** The recorded part of a session. `recorded` counts the messages that this request added. */
@@ -201,11 +411,131 @@ export interface InspectView {
 }
 
 /**
+ * A share link. `path` follows the server's address; anyone who has it can read the session. Times are seconds since 1970.
+ */
+export interface LinkView {
+  session: string;
+  id: string;
+  label: string;
+  created_at: number;
+  expires_at: number;
+  path: string;
+}
+
+/** The valid share links of a session, the newest first. */
+export interface LinksView {
+  session: string;
+  links: LinkView[];
+}
+
+/**
  * A page of sessions, the newest first. `next` is the cursor of the next page, None at the end.
  */
 export interface SessionPage {
   sessions: SessionView[];
   next: string | null;
+}
+
+/**
+ * A result that the answer of `turn` used but that was not complete in the prompt. `values` are the values that it used
+ * and that were not visible, the rarest first. `repeated` tells whether the agent called the tool again instead. With
+ * `names_only` the values are only names of tools or fields, which an agent knows without the result. `cost` is the
+ * tokens that showing it would have taken; `reason`, `remaining_tokens` and `selected_count` are as in `explain`.
+ */
+export interface MissView {
+  turn: number;
+  result: number;
+  position: number;
+  name: string;
+  values: string[];
+  repeated: boolean;
+  names_only: boolean;
+  display: string;
+  cost: number;
+  reason: string;
+  remaining_tokens: number | null;
+  selected_count: number | null;
+}
+
+/**
+ * The misses of a range of a branch's calls, in order. `next` is the turn at which the next page starts, None at the end.
+ */
+export interface MissesView {
+  session: string;
+  branch: number;
+  turn_count: number;
+  turns: number;
+  misses: MissView[];
+  next: number | null;
+}
+
+/** A session of an uploaded file. `data` is for `import_session`. */
+export interface OpenedView {
+  session: string;
+  source: string;
+  model: string;
+  about: string;
+  summary: string;
+  turns: number;
+  compactions: number;
+  hidden_summaries: number;
+  losses: LossView[];
+  data: Record<string, unknown>;
+}
+
+/** The sessions of an uploaded file. `unreadable` says what could not be read. */
+export interface OpenedFileView {
+  sessions: OpenedView[];
+  unreadable: string[];
+}
+
+/**
+ * An operation in the reuse graph: a message's text, or a tool call. `event` is its number among the branch's events.
+ */
+export interface OperationView {
+  event: number;
+  position: number;
+  turn: number;
+  name: string;
+}
+
+/** A value of a result, with the operations that used it. */
+export interface UsedValue {
+  value: string;
+  uses: OperationView[];
+}
+
+/** A tool call of a message: the tool's name, and the arguments as the agent wrote them. */
+export interface CallTextView {
+  name: string;
+  arguments: string;
+}
+
+/** An earlier result that a message or one of its calls used, with the values that it used. */
+export interface UsedResult {
+  position: number;
+  name: string;
+  values: string[];
+}
+
+/**
+ * A part of one message's text, from character `start` on; `length` is that of the whole text. A tool result has `arguments`
+ * and `used_values`, any other message `calls` and `results_used`.
+ */
+export interface ContentView {
+  session: string;
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  arguments: string;
+  start: number;
+  length: number;
+  text: string;
+  used_values: UsedValue[];
+  calls: CallTextView[];
+  results_used: UsedResult[];
 }
 
 /**
@@ -226,6 +556,59 @@ export interface RecalledView {
 export interface RecallView {
   session: string;
   results: RecalledView[];
+}
+
+/**
+ * A policy and budget that were replayed. `cost` is the cost as a share of the full history's. `miss_rate` is the share of
+ * the steps that use results in which a value would be missing, None if no step uses any. `dollars` and `full_dollars` are
+ * the costs with it and with the full history.
+ */
+export interface AdvisedView {
+  policy: string;
+  budget: number | string;
+  cost: number | null;
+  miss_rate: number | null;
+  dollars: number;
+  full_dollars: number;
+}
+
+/**
+ * The recommendation for a branch, from its first `calls` of `turn_count` model calls. `best` is one of `options`, None for
+ * the full history. `rule` names the provider whose prompt cache the costs follow.
+ */
+export interface AdviceView {
+  session: string;
+  branch: number;
+  calls: number;
+  turn_count: number;
+  summary: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
+/**
+ * The recommendation for many sessions, from the first `calls` model calls of each. Of the newest `sessions` that have calls,
+ * `replayed_sessions` are replayed so far, with `replayed_calls` calls. `complete` is false while others remain: ask
+ * again. Shares are over all sessions together, and dollars are per session.
+ */
+export interface AllAdviceView {
+  sessions: number;
+  replayed_sessions: number;
+  calls: number;
+  replayed_calls: number;
+  complete: boolean;
+  summary: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
+/** The reply of `record_usage`. `recorded` is false if the call is unknown. */
+export interface RecordedUsageView {
+  session: string;
+  branch: number;
+  recorded: boolean;
 }
 
 /** A text shown instead of a result's own. `kind` is "excerpt", "compaction" or "summary". */
@@ -293,4 +676,209 @@ export interface RenderView {
   usage: UsageView;
   messages: Record<string, unknown>[] | null;
   plan: PlannedMessage[] | null;
+}
+
+/**
+ * The tool results of a range of calls, from result number `offset` on. `names` are indices into `tools`.
+ */
+export interface ResultColumns {
+  offset: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
+/**
+ * A reuse edge: the `operation` used `count` values of the result number `result`. `values` has the first of them.
+ */
+export interface ReuseView {
+  operation: number;
+  result: number;
+  count: number;
+  values: string[];
+}
+
+/**
+ * The results of a branch and the operations that used them. `calls` has for each result the event number of its tool call,
+ * -1 if there is none. `files` are the files that calls name; `file_of` has for each result the index of its file, -1 if
+ * there is none.
+ */
+export interface GraphView {
+  session: string;
+  branch: number;
+  turn_count: number;
+  results: ResultColumns;
+  calls: number[];
+  files: string[];
+  file_of: number[];
+  operations: OperationView[];
+  edges: ReuseView[];
+}
+
+/** The figures of a policy at every call. Costs are cumulative. */
+export interface SavingsColumns {
+  prompt: number[];
+  full: number[];
+  cost: number[];
+  full_cost: number[];
+  results_used: number[];
+  results_used_visible: number[];
+}
+
+/**
+ * The savings of a session so far. `complete` is false while calls remain to recompute: ask again.
+ */
+export interface SavingsView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  totals: PolicyView;
+  columns: SavingsColumns | null;
+}
+
+/**
+ * An event that contains the query, with the text around the first place.
+ *
+ * `kind` is "result", "call" or the role of a message. `position` counts messages on `branch`; a call has its message's.
+ * `turn` is the model call that wrote the event, or that it came before. `start` counts characters, `count` up to a
+ * thousand places. `failed` tells whether the event is a result that looks like an error.
+ */
+export interface MatchView {
+  session: string;
+  branch: number;
+  position: number;
+  turn: number;
+  kind: string;
+  name: string;
+  tokens: number;
+  failed: boolean;
+  count: number;
+  start: number;
+  text_before: string;
+  match: string;
+  text_after: string;
+}
+
+/**
+ * A page of matches, the newest first. It searched `sessions` sessions and `events` events. `next` is the cursor of the next
+ * page, None at the end. A page may be empty before the end.
+ */
+export interface SearchView {
+  matches: MatchView[];
+  sessions: number;
+  events: number;
+  next: string | null;
+}
+
+/** The provider's usage of one call, in tokens. */
+export interface CallUsage {
+  uncached: number;
+  cache_read: number;
+  cache_write: number;
+  cache_write_1h: number;
+  output: number;
+}
+
+/**
+ * One model call. `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what
+ * the budget does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first,
+ * length, first, length. `uses` are the results that the answer used, `needed` those that count for recall, and
+ * `results_used_visible` is how many of these were complete. `misses` are the results that the answer missed (docs/method.md,
+ * Misses). If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or
+ * "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the turn before had a miss.
+ */
+export interface TurnView {
+  turn: number;
+  results: number;
+  tokens_before: number;
+  tokens_after: number;
+  tokens_unbudgeted: number;
+  text_tokens: number;
+  complete: number[];
+  substitutes: number[];
+  uses: number[];
+  needed: number[];
+  results_used_visible: number;
+  misses: number[];
+  recorded: boolean;
+  delivery: string;
+  model: string;
+  usage: CallUsage | null;
+  budget: number;
+  faulted: boolean;
+}
+
+/**
+ * A range of a branch's calls. `next` is the turn at which the next page starts, None at the end. `awaits_answer` tells
+ * whether the newest call has no answer yet.
+ */
+export interface TimelineView {
+  session: string;
+  branch: number;
+  turn_count: number;
+  awaits_answer: boolean;
+  budget: number | string;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
+}
+
+/**
+ * The answered calls of one day, client, model, policy and delivery (docs/method.md, What a call was shown). `over_budget` had
+ * a history larger than the budget. `full` is the prompt tokens with the full history, `full_capped` the same at most the
+ * model's window, `full_capped_cached` what the previous prompt had of those. `prompt` and `cached` are what was sent and
+ * what of it was cached; `output` is what the model wrote. `results_used` are the results that answers used,
+ * `results_used_visible` those that were complete. `cost` and `full_cost` are dollars, None without a price; `price_source` is
+ * the model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the
+ * provider's counts, `full_usage_cost` an estimate of the same with the full history.
+ */
+export interface SavedRow {
+  day: string;
+  client: string;
+  model: string;
+  policy: string;
+  delivery: string;
+  calls: number;
+  over_budget: number;
+  full: number;
+  full_capped: number;
+  full_capped_cached: number;
+  prompt: number;
+  cached: number;
+  output: number;
+  results_used: number;
+  results_used_visible: number;
+  steps: number;
+  steps_with_misses: number;
+  misses: number;
+  calls_with_usage: number;
+  cost: number | null;
+  full_cost: number | null;
+  usage_cost: number | null;
+  full_usage_cost: number | null;
+  price_source: string;
+}
+
+/**
+ * The savings of all sessions so far. Only `sessions_counted` of the `sessions` have counted calls.
+ */
+export interface TotalSavingsView {
+  sessions: number;
+  sessions_counted: number;
+  rows: SavedRow[];
+}
+
+/**
+ * A value: the first result that contains it, all results that contain it (`holders`), and all its uses.
+ */
+export interface ValueTraceView {
+  session: string;
+  value: string;
+  first_result: number;
+  holders: number[];
+  uses: OperationView[];
 }

@@ -12,7 +12,7 @@ export const Signed = ({ value, children }: { value: number; children: Component
     <>{children}</>
   );
 
-/** What was paid instead of what the whole history would have cost; null where no call has a price. */
+/** The cost beside that of the full history; null if no call has a price. */
 export const Cost = ({ cost, full }: { cost: number | null; full: number | null }) =>
   cost === null || full === null ? (
     <>no price</>

@@ -9,7 +9,7 @@ const ONE = `\\s*(?=[^;]*input=)(?=[^;]*output=)[^;,=]+:${NUMBER}(,${NUMBER})*\\
 
 /** Which bill a cost is of that says "counted". */
 export const COUNTED =
-  "Dollars for the tokens counted here, at each call’s own model’s price. What the prompt before had is taken from the provider’s cache; where writing to it is charged, the rest is taken as written.";
+  "Dollars for the tokens counted here, at the price of each call’s model. Tokens that the previous prompt had count as cache reads. If the provider charges for cache writes, the others count as written.";
 
 /** As walkers take them. */
 export function ownPrices(): string[] {
@@ -29,7 +29,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
   if (unpriced === 0 && pricedAs.length === 0 && own.length === 0) return null;
   return (
     <form class="row hint" onSubmit={submitted((field) => setPreference("prices", field("prices")))}>
-      {unpriced > 0 && <p>{plural(unpriced, "call")} of models without a price: their dollars are in no sum.</p>}
+      {unpriced > 0 && <p>{plural(unpriced, "call")} used models without a price and are in no sum of dollars.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>
           {model} is priced as {other}.
@@ -43,7 +43,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
           pattern={`${ONE}(;${ONE})*`}
           defaultValue={own[0]}
           placeholder="*:input=2,cached=0.5,output=8"
-          title="Model or * for any other, then dollars for a million tokens. For all commands: contextrender price"
+          title="Model, or * for any other; then dollars per million tokens. For all commands: contextrender price"
         />
       </label>
       <button>Use</button>

@@ -130,15 +130,15 @@ function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
   return (
     <span class="summary">
       <strong>{number(visible)}</strong> of {plural(count, "result")} shown · <strong>{short(after)}</strong> of{" "}
-      {short(before)} tokens {before > after && <>({percent(1 - after / before)} left out)</>}
+      {short(before)} tokens {before > after && <>({percent(1 - after / before)} omitted)</>}
       {waiting && <span class="tag">not answered yet</span>}
     </span>
   );
 }
 
 const DELIVERIES: Record<string, string> = {
-  full: "The whole history was sent. The scores show what would have been left out.",
-  holdout: "Held out for comparison: the whole history was sent. The scores show what would have been left out.",
+  full: "The full history was sent. The scores show what would have been omitted.",
+  holdout: "Held out for comparison: the full history was sent. The scores show what would have been omitted.",
 };
 
 /** The results of the turn before that a call did not have whole. */
@@ -159,15 +159,15 @@ function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData;
     <ul class="warnings">
       {hidden.length > 0 && (
         <li>
-          The newest {hidden.length === 1 ? "result was" : "results were"} not shown whole: <ResultLinks data={data} numbers={hidden} />
+          The newest {hidden.length === 1 ? "result was" : "results were"} not shown complete: <ResultLinks data={data} numbers={hidden} />
         </li>
       )}
-      {!recorded && <li>Recomputed: what this call was shown was not recorded.</li>}
+      {!recorded && <li>Recomputed, because this call’s prompt was not recorded.</li>}
       {as && <li>{as}</li>}
       {crowded && <li>User and assistant text takes {percent(text)} of the budget and leaves little for results.</li>}
       {left.length > 0 && (
         <li>
-          Text alone exceeds the budget: {plural(left.length, "oldest turn")} left whole ({left[0]} to {left[left.length - 1]}).
+          Text alone exceeds the budget, so {plural(left.length, "oldest turn")} were dropped ({left[0]} to {left[left.length - 1]}).
         </li>
       )}
       {warnings.map((warning) => (

@@ -38,19 +38,19 @@ export function Overall() {
       <dl class="panel figures">
         <Figure name="Steps with all values" value={headlineShare(all)} hint={headlineOf(all)} />
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
-        <Figure name="Share of whole histories saved" value={shareOf(all)} />
+        <Figure name="Share of full histories saved" value={shareOf(all)} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
         {all.calls_with_usage > 0 && (
           <Figure
             name={`Billed, ${plural(all.calls_with_usage, "call")}`}
             value={<Cost cost={all.usage_cost} full={all.full_usage_cost} />}
-            hint="The provider’s own counts, beside what the whole history would have been, about"
+            hint="By the provider’s usage; the amount for the full history is an estimate"
           />
         )}
       </dl>
       <p class="hint">
-        Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
-        {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
+        Counted when each call was made, in {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`}.
+        {counted < sessions && " The others were only recorded; their own pages recompute their calls."}
       </p>
       <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
       <Table
@@ -67,12 +67,12 @@ export function Overall() {
 
 const SUMS: Column<Total>[] = [
   num("Calls", (sums) => number(sums.calls), { hint: "Model calls whose answer was recorded" }),
-  num("Whole", (sums) => short(sums.full_capped), {
-    hint: "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window",
+  num("Full", (sums) => short(sums.full_capped), {
+    hint: "Prompt tokens with the full history, at most the model’s window",
     title: ({ full, full_capped: capped }) => (full > capped ? `${number(full)} tokens without the model’s window` : undefined),
   }),
   num("Sent", (sums) => short(sums.prompt), {
-    hint: "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing",
+    hint: "Prompt tokens that were sent. “full” and “holdout” calls sent the full history, so they saved nothing",
   }),
   num("Saved", (sums) => (
     <>
@@ -87,7 +87,7 @@ const SUMS: Column<Total>[] = [
     </>
   ), { hint: COUNTED }),
   num("Billed", (sums) => (sums.calls_with_usage === 0 ? "–" : <Cost cost={sums.usage_cost} full={sums.full_usage_cost} />), {
-    hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
+    hint: "By the provider’s usage. The amount for the full history is an estimate: it adds the omitted tokens, cached as far as the previous full prompt was.",
   }),
   num("Steps with all values", headlineShare, { hint: STEPS, title: headlineOf }),
 ];

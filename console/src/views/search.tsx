@@ -68,7 +68,7 @@ export function Search({ asked }: { asked: Options }) {
         <Empty title="Search what sessions hold">
           <p>
             Contents and values of results, names of tools and their arguments, messages: as they are written, in
-            capitals or not. <b>Errors only</b> leaves results of calls that failed, by what they say.
+            capitals or not. <b>Errors only</b> shows the results of failed calls.
           </p>
         </Empty>
       )}

@@ -126,7 +126,7 @@ export function Session({ place }: { place: Place }) {
           <Figure
             name="Tokens saved"
             value={<Signed value={counted.full - counted.prompt}>{`${short(counted.full - counted.prompt)}, ${percent(1 - counted.prompt / counted.full)}`}</Signed>}
-            hint="Prompt tokens left out so far, as counted when calls were made"
+            hint="Prompt tokens omitted so far, counted when each call was made"
           />
         )}
         <Figure name="Last activity" value={at ? ago(at) : "…"} hint={at ? date(at) : ""} />

@@ -111,7 +111,7 @@ const COLUMNS: Column<SessionView>[] = [
       {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
     </>
   ), {
-    hint: "Prompt tokens left out so far, of those of the whole history, as counted when calls were made",
+    hint: "Prompt tokens omitted so far, out of those of the full history, counted when each call was made",
     title: (view) => unrecorded(view) ?? `${number(view.totals.full - view.totals.prompt)} prompt tokens in ${plural(view.totals.calls, "call")}`,
     by: "saved",
   }),
@@ -125,7 +125,7 @@ const COLUMNS: Column<SessionView>[] = [
       </>
     );
   }, {
-    hint: "Which tool it called most, and how many others; in order of how often it called those searched for, or any",
+    hint: "The tool it called most often, and the number of other tools; sorted by the calls of the tools searched for, or of all",
     title: (view) => toolsOf(view).map(([name, times]) => `${name} ${number(times)}`).join("\n"),
     by: "tools",
   }),

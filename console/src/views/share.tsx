@@ -30,7 +30,7 @@ export function Share({ session }: { session: string }) {
   const failed = problem ?? links.error;
   return (
     <section class="sharing note" aria-label="Read-only links">
-      <p>Whoever has a link sees this session’s views, and nothing else, until it expires or you revoke it.</p>
+      <p>Anyone with the link can view this session, and nothing else, until it expires or you revoke it.</p>
       {LOOPBACK.test(location.hostname) && (
         <p class="hint">
           These links name {location.host}, which only this machine reaches. For others, serve on an address that they reach (<code>contextrender serve --host</code>) or tunnel to it, and open the console there.

@@ -87,7 +87,8 @@ export function adviceOn(tools: ToolView[]): string[] {
     const names = idle.slice(0, 3).map((tool) => tool.name).join(", ") + (idle.length > 3 ? ` and ${idle.length - 3} more` : "");
     said.push(`Never called: ${names}; their declarations are ${short(tokens)} tokens of every request${about(cost)}. Switch them off in the agent.`);
   }
-  return said.length ? said : ["No tool floods, and every declared one was called."];
+  if (said.length) return said;
+  return [tools.some((tool) => tool.declared > 0) ? "No tool floods, and every declared one was called." : "No tool floods."];
 }
 
 export function orderBy<T extends { name: string }>(tools: T[], key: keyof T, down: boolean): T[] {

@@ -117,7 +117,7 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
     row = explain_results(rendered)[2]
     if 2 not in rendered.selection.shown:
         assert row.verdict.shown == "excerpt"
-        assert "stands behind result" in row.verdict.reason
+        assert "restored behind result" in row.verdict.reason
 
 
 def test_the_record_of_a_call_has_its_budget() -> None:

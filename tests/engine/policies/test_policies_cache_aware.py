@@ -83,7 +83,7 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
         ("complete", "selected"),
         ("complete", "kept when the prompt was rebuilt at call N"),
         ("complete", "appended since the prompt was rebuilt at call N"),
-        ("excerpt", "the parts that say what is shown nowhere else"),
+        ("excerpt", "only the parts with values that are visible nowhere else"),
         ("omitted", "left out when the prompt was rebuilt at call N: ranked Nth, N fitted"),
     } <= reasons
 

@@ -43,3 +43,5 @@ def test_what_floods_and_what_is_never_called_is_said() -> None:
     assert advice(sum_tools([view("two", small)])) == [
         "No tool floods, and every declared one was called."
     ]
+    undeclared = small | {"declared": 0}
+    assert advice(sum_tools([view("two", undeclared)])) == ["No tool floods."]

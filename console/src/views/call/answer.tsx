@@ -44,12 +44,12 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
       ))}
       {again.length > 0 && (
         <p class="bad">
-          It called again for what was out of view: <ResultLinks data={data} numbers={again} />
+          It repeated the calls of omitted results: <ResultLinks data={data} numbers={again} />
         </p>
       )}
       {value.text === "" && value.calls.length === 0 && <p class="hint">It is empty.</p>}
       {value.results_used.length > 0 && (
-        <ul class="drawn" aria-label="What it drew on">
+        <ul class="drawn" aria-label="Results it used">
           {value.results_used.map((drawn) => (
             <li key={drawn.position} class={missed.some((miss) => miss.position === drawn.position) ? "bad" : ""}>
               <ResultLink data={data} position={drawn.position} name={drawn.name} />{" "}

@@ -50,7 +50,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
     text(`Turn ${number(other ?? 0)}`, (row) => FORMS[row.left], { kindOf: (row) => (row.left === "out" ? "muted" : row.right === "out" ? "bad" : "") }),
     text(
       `Turn ${number(turn)}${tried ? ", with the setting" : ""}`,
-      (row) => (row.left === row.right ? `${FORMS[row.right]}, but other words or calls` : FORMS[row.right]),
+      (row) => (row.left === row.right ? `${FORMS[row.right]}, but with other text or calls` : FORMS[row.right]),
       { kindOf: (row) => (row.right === "out" ? "muted" : row.left === "out" ? "good" : "") },
     ),
     num("Tokens", ({ line }) => number(line.tokens + line.calls.reduce((sum, call) => sum + call.tokens, 0))),
@@ -86,7 +86,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
   );
 }
 
-const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
+const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", compaction: "compaction", calls: "only its calls", out: "–" };
 
 /** The messages that one of two prompts has in another form than the other, in order. */
 export function differenceOf(left: MessageLine[], right: MessageLine[]): { changed: Changed[]; same: number } {

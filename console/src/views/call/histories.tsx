@@ -109,7 +109,7 @@ function Message({ line, data }: { line: MessageLine; data: SessionData }) {
         <span class="spring" />
         {line.unbudgeted && <span class="tag">outside the budget</span>}
         {line.display !== "complete" && line.display !== "omitted" && <span class="tag warn">{line.display}</span>}
-        {out && <span class="tag">left out</span>}
+        {out && <span class="tag">omitted</span>}
         <small>
           turn {number(line.turn)} · {number(line.tokens + calls.reduce((sum, call) => sum + call.tokens, 0))} tokens
         </small>

@@ -25,7 +25,7 @@ export function ToolCall({ name, gone, children }: { name: string; gone?: boolea
       <code>
         <b>{name}</b> {children}
       </code>
-      {gone && <span class="tag">left out</span>}
+      {gone && <span class="tag">omitted</span>}
     </p>
   );
 }

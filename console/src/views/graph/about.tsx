@@ -35,7 +35,7 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
         <a href={data.to("call", Math.max(1, node.turn))}>Call {node.turn}</a>
       </p>
       {drawn.length + used.length > 0 && !focused && <button onClick={() => onFocus(node.id)}>Show its lineage alone</button>}
-      <Ends title={drawn.length ? "Drew on" : ""} links={drawn} end="source" {...props} />
+      <Ends title={drawn.length ? "Used" : ""} links={drawn} end="source" {...props} />
       <Ends title={used.length ? "Used by" : isResult ? "Not used" : ""} links={used} end="target" {...props} />
     </section>
   );

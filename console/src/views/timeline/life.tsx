@@ -19,7 +19,7 @@ export function Life({ data, cell, rows, rebuild }: Props) {
   if (!cell || !result) {
     return (
       <p class="card life hint">
-        Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
+        Point at a cell to see when its result was shown and used. Click to keep it; double-click or press Enter to open the call.
       </p>
     );
   }

@@ -117,9 +117,11 @@ def room_note(row: Json) -> str:
     if row["remaining_tokens"] is None:
         return ""
     if row["selected_count"] is None:
-        return f"; {row['remaining_tokens']:,} tokens kept free for the next calls"
+        return f"; {row['remaining_tokens']:,} tokens were kept free for the next calls"
+    count = row["selected_count"]
     return (
-        f": needs {row['cost']}, {row['remaining_tokens']} left after {row['selected_count']} taken"
+        f": it needs {row['cost']:,} tokens, {row['remaining_tokens']:,} were free after {count:,} "
+        f"selected result{'' if count == 1 else 's'}"
     )
 
 

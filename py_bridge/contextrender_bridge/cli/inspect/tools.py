@@ -104,7 +104,10 @@ def advice(view: Json) -> list[str]:
             f"Never called: {names}{more_note}; their declarations are {short_count(tokens)} "
             f"tokens of every request{_about_dollars(dollars)}. Switch them off in the agent."
         )
-    return sentences or ["No tool floods, and every declared one was called."]
+    if sentences:
+        return sentences
+    is_declared = any(tool["declared"] for tool in tools)
+    return ["No tool floods" + (", and every declared one was called." if is_declared else ".")]
 
 
 def _row(tool: Json) -> list[Text]:

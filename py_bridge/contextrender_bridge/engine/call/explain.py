@@ -16,7 +16,7 @@ from contextrender_bridge.engine.plan.selection import Selection
 
 TOO_LARGE: Final = "larger than all that was free for results"
 NO_ROOM: Final = "no room left after others were taken"
-BACK: Final = "needed again after it had left: it stands behind result {position}"
+BACK: Final = "restored behind result {position}, as an answer needed it after it was dropped"
 KEPT_FREE: Final = "it would have fitted: the policy left that room free"
 
 

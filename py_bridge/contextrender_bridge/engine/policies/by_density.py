@@ -34,7 +34,7 @@ def contextrender_excerpts(view: PolicyInput) -> Selection:
     return selection_of(select_in_parts(choice, density, most=math.inf), density)
 
 
-IN_PART = "the parts that say what is shown nowhere else"
+IN_PART = "only the parts with values that are visible nowhere else"
 
 
 def selection_of(choice: SelectionBuilder, density: Density) -> Selection:
