@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { MessageLine } from "../src/types";
-import { differenceOf } from "../src/views/call/compare";
+import { cacheSentence, differenceOf } from "../src/views/call/compare";
 
 const line = (position: number, shown = "complete", text = "a", calls: boolean[] = []): MessageLine => ({
   position,
@@ -16,11 +16,11 @@ const line = (position: number, shown = "complete", text = "a", calls: boolean[]
 });
 
 test("what stands in both in one form is the same", () => {
-  expect(differenceOf([line(1), line(2, "excerpt")], [line(1), line(2, "excerpt")])).toEqual({ changed: [], same: 2 });
+  expect(differenceOf([line(1), line(2, "excerpt")], [line(1), line(2, "excerpt")])).toEqual({ changed: [], same: 2, end: null });
 });
 
 test("what neither has is no difference", () => {
-  expect(differenceOf([line(1, "omitted")], [])).toEqual({ changed: [], same: 0 });
+  expect(differenceOf([line(1, "omitted")], [])).toEqual({ changed: [], same: 0, end: null });
 });
 
 test("a message that came, left or was cut differs", () => {
@@ -31,6 +31,17 @@ test("a message that came, left or was cut differs", () => {
     [3, "out", "complete"],
     [4, "complete", "out"],
   ]);
+});
+
+test("a cache ends at the first message that does not repeat, and behind no added one", () => {
+  expect(differenceOf([line(1), line(2)], [line(1), line(2), line(3)]).end).toBe(null);
+  expect(differenceOf([line(1), line(2), line(3)], [line(1), line(2, "excerpt"), line(3)]).end).toBe(2);
+  expect(differenceOf([line(1), line(3)], [line(1), line(2), line(3)]).end).toBe(2);
+  const usage = { uncached: 5, cache_read: 20, cache_write: 0, cache_write_1h: 0, output: 1 };
+  expect(cacheSentence(2, 7, 8, usage)).toBe(
+    "Turn 8 can read the prompt before message #2 of turn 7 from a provider’s cache. The provider read 20 of 25 prompt tokens from it.",
+  );
+  expect(cacheSentence(null, 7, 8, null)).toBe("Turn 8 can read the whole prompt of turn 7 from a provider’s cache.");
 });
 
 test("two excerpts of one result may differ", () => {

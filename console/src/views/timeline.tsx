@@ -14,12 +14,12 @@ import { Life, said } from "./timeline/life";
 import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
 const SIGNS: Sign[] = [
-  { kind: "swatch complete", name: "shown" },
-  { kind: "swatch replaced", name: "excerpt" },
-  { kind: "swatch omitted", name: "omitted" },
-  { kind: "swatch used", name: "used" },
-  { kind: "swatch elsewhere", name: "used, omitted, value visible elsewhere" },
-  { kind: "swatch missed", name: "miss: the value was nowhere in the prompt" },
+  { name: "shown", colour: "var(--complete)" },
+  { name: "excerpt", colour: "var(--replaced)" },
+  { name: "omitted", colour: "var(--omitted)" },
+  { name: "used", colour: "radial-gradient(circle, var(--used) 34%, var(--complete) 40%)" },
+  { name: "used, omitted, value visible elsewhere", colour: "radial-gradient(circle, var(--muted) 18%, var(--omitted) 24%)" },
+  { name: "miss: the value was nowhere in the prompt", colour: "radial-gradient(circle, var(--omitted) 18%, var(--missed) 24% 46%, var(--omitted) 52%)" },
 ];
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 

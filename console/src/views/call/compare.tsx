@@ -6,7 +6,7 @@ import { Failure, Loading } from "../../parts/notes";
 import { type Column, num, Table, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
-import type { CallView, MessageLine } from "../../types";
+import type { CallUsage, CallView, MessageLine } from "../../types";
 
 /** How a prompt has a message: complete, replaced by a shorter text, only some of its calls, or not at all. */
 type Form = "complete" | "excerpt" | "compaction" | "calls" | "out";
@@ -74,6 +74,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
               </span>
             )}
           </p>
+          {difference && other < turn && <p>{cacheSentence(difference.end, other, turn, data.turns[turn - 1]?.usage)}</p>}
           {error !== null && <Failure error={error} again={left.error ? left.again : right.again} />}
           {!ready && <p class="hint">There is no turn {number(other)}.</p>}
           {ready && error === null && !difference && <Loading what="Reading both prompts…" />}
@@ -86,13 +87,30 @@ export function Compare({ data, turn, other, onOther }: Props) {
   );
 }
 
+/** Return up to where a provider can read the later prompt from the cache of the earlier one, and what it read. */
+export function cacheSentence(end: number | null, earlier: number, later: number, usage: CallUsage | null | undefined): string {
+  const repeated = end === null ? "the whole prompt" : `the prompt before message #${end}`;
+  const sentence = `Turn ${number(later)} can read ${repeated} of turn ${number(earlier)} from a provider’s cache.`;
+  if (!usage) return sentence;
+  const prompt = usage.uncached + usage.cache_read + usage.cache_write + usage.cache_write_1h;
+  return `${sentence} The provider read ${number(usage.cache_read)} of ${number(prompt)} prompt tokens from it.`;
+}
+
 const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", compaction: "compaction", calls: "only its calls", out: "–" };
 
-/** The messages that one of two prompts has in another form than the other, in order. */
-export function differenceOf(left: MessageLine[], right: MessageLine[]): { changed: Changed[]; same: number } {
+interface Difference {
+  changed: Changed[];
+  same: number;
+  /** The position at which the right prompt stops repeating the left one; null if it only adds messages behind it. */
+  end: number | null;
+}
+
+/** Return the messages that one of two prompts has in another form than the other, in order. */
+export function differenceOf(left: MessageLine[], right: MessageLine[]): Difference {
   const sides = [byPosition(left), byPosition(right)];
   const positions = [...new Set(sides.flatMap((side) => [...side.keys()]))].sort((a, b) => a - b);
   const changed: Changed[] = [];
+  const last = left.findLast((line) => formOf(line) !== "out")?.position ?? -1;
   let same = 0;
   for (const position of positions) {
     const [one, other] = sides.map((side) => side.get(position));
@@ -101,7 +119,8 @@ export function differenceOf(left: MessageLine[], right: MessageLine[]): { chang
     if (forms[0] === forms[1] && textOf(one) === textOf(other)) same++;
     else changed.push({ position, line: (one ?? other)!, left: forms[0], right: forms[1] });
   }
-  return { changed, same };
+  const end = changed.length > 0 && changed[0].position <= last ? changed[0].position : null;
+  return { changed, same, end };
 }
 
 const byPosition = (lines: MessageLine[]): Map<number, MessageLine> => new Map(lines.map((line) => [line.position, line]));

@@ -53,8 +53,8 @@ export function zoomed(camera: Camera, by: number, x: number, fit: Camera): Came
 export function moved(camera: Camera, dx: number, dy: number, extent: Extent, window: Window): Camera {
   return {
     ...camera,
-    x: preference(camera.x + dx, extent.width * camera.across, window.left + MARGIN, window.width - MARGIN),
-    y: preference(camera.y + dy, extent.height * camera.down, window.top + MARGIN, window.height - MARGIN),
+    x: startWithin(camera.x + dx, extent.width * camera.across, window.left + MARGIN, window.width - MARGIN),
+    y: startWithin(camera.y + dy, extent.height * camera.down, window.top + MARGIN, window.height - MARGIN),
   };
 }
 
@@ -84,8 +84,8 @@ function room(window: Window): [number, number] {
   return [Math.max(1, window.width - window.left - 2 * MARGIN), Math.max(1, window.height - window.top - 2 * MARGIN)];
 }
 
-/** Where something of that size starts so that it fills the room from low to high, or is within it. */
-function preference(start: number, size: number, low: number, high: number): number {
+/** Return where something of that size starts so that it fills the room from low to high, or is within it. */
+function startWithin(start: number, size: number, low: number, high: number): number {
   return clamp(start, Math.min(low, high - size), Math.max(low, high - size));
 }
 

@@ -41,6 +41,7 @@ export function Life({ data, cell, rows, rebuild }: Props) {
       )}
       <span class="links">
         {cell.turn >= 0 && <a href={data.to("call", cell.turn + 1)}>Call {cell.turn + 1}</a>}
+        {cell.turn > 0 && <a href={data.to("call", cell.turn + 1, { with: String(cell.turn) })}>Against call {cell.turn}</a>}
         <a href={data.to("result", result.position)}>Result</a>
       </span>
     </p>
