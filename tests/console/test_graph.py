@@ -49,6 +49,9 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     console.page.locator(READY).wait_for()
     summary = console.page.locator(".graph .summary")
     expect(summary).to_contain_text(f"{len(kept):,} results")
+    # As many uses as the session's own figure has: the operations of one turn are one use.
+    uses = console.page.locator(".session > .figures .figure", has_text="Uses").locator("dd")
+    expect(summary).to_contain_text(f"{uses.inner_text()} uses")
     fitted = nodes(console)
     assert 20 < fitted < len(kept) / 2
     expect(summary).to_contain_text(f"drawn as {fitted} nodes")

@@ -1,7 +1,7 @@
 // Results, what drew on them, and the values between.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { number, plural } from "../format";
+import { plural } from "../format";
 import { Choice, submitted, ToolChoice } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
@@ -12,27 +12,26 @@ import type { ViewProps } from "../session";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
 import { GROUPINGS, holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
-import { type Graph as ReuseGraph, graphOf, withoutCommon } from "./graph/model";
+import { type Graph as ReuseGraph, graphOf, usesOf, withoutCommon } from "./graph/model";
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
   const asked = useReport<GraphView>("reuse_graph", data.branch);
   const view = asked.value;
   const [common, setCommon] = useOption<string>(place, "common", "");
-  const rare = useMemo(() => view && withoutCommon(view), [view]);
-  const graph = useMemo(() => view && graphOf(common ? view : rare!, (name) => data.toolId(name)), [view, common]);
+  const [all, rare] = useMemo(() => [view, view && withoutCommon(view)].map((some) => some && graphOf(some, (name) => data.toolId(name))), [view]);
   useEffect(() => {
     if (view && data.last > view.turn_count) asked.again();
   }, [data.last]);
   if (asked.error !== null && !view) return <Failure error={asked.error} again={asked.again} />;
-  if (!graph) return <Loading what="Loading the graph…" />;
-  const hidden = view!.edges.length - rare!.edges.length;
+  if (!all || !rare) return <Loading what="Loading the graph…" />;
+  const hidden = usesOf(all.links).size - usesOf(rare.links).size;
   return (
-    <Drawn place={place} data={data} graph={graph}>
+    <Drawn place={place} data={data} graph={common ? all : rare}>
       {hidden > 0 && (
-        <label class="check" title="Uses of values that stand in many turns: names, statuses, numbers that the agent knows anyway">
+        <label class="check" title="Values in many turns: names, statuses, numbers that the agent knows anyway">
           <input type="checkbox" checked={common !== ""} onChange={(event) => setCommon(event.currentTarget.checked ? "1" : "")} />{" "}
-          {number(hidden)} {hidden === 1 ? "use" : "uses"} of common values
+          {plural(hidden, "use")} of common values
         </label>
       )}
     </Drawn>
@@ -111,6 +110,6 @@ function wantedOf({ group = "", tool = "", focus = "" }: Options): Wanted {
 
 function summaryOf({ nodes, links }: ReuseGraph, scene: Scene | null): string {
   const results = nodes.filter((node) => node.result >= 0).length;
-  const counted = `${plural(results, "result")}, ${plural(nodes.length - results, "text")}, ${number(links.length)} ${links.length === 1 ? "use" : "uses"}`;
+  const counted = `${plural(results, "result")}, ${plural(nodes.length - results, "text")}, ${plural(usesOf(links).size, "use")}`;
   return scene && scene.groups.length < nodes.length ? `${counted}, drawn as ${plural(scene.groups.length, "node")}` : counted;
 }

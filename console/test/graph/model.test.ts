@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filtered, lineage, withoutCommon } from "../../src/views/graph/model";
+import { filtered, lineage, usesOf, withoutCommon } from "../../src/views/graph/model";
 import { madeGraph, viewOf } from "./made";
 
 const graph = madeGraph([[1, 0], [2, 1], [3, 2], [3, 1]], [[0, 11, "A_1"], [0, 21, "A_1"], [1, 21, "B_1"], [2, 99, "C_1"]], [[99, 4]]);
@@ -31,6 +31,13 @@ test("a lineage is what it drew on and what drew on it, and so on, but not what 
   expect(ids("r3")).toEqual(["r0", "r1", "r2", "r3", "r4"]);
   expect(lineage(graph, "r2").links.map(({ source, target }) => `${source.id} ${target.id}`)).toEqual(["r0 r1", "r1 r2", "r2 r3"]);
   expect(lineage(graph, "r9")).toEqual({ nodes: [], links: [] });
+});
+
+test("the operations of one turn are one use", () => {
+  const graph = madeGraph([[1, 1], [2, 2], [2, 3]], [[0, 11, "ORD_7"], [0, 21, "ORD_7"]]);
+  expect(graph.links).toHaveLength(2);
+  expect(graph.nodes[0].uses).toBe(1);
+  expect(usesOf(graph.links).size).toBe(1);
 });
 
 test("uses of values that stand in many turns are left out, and no other use", () => {

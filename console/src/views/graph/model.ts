@@ -19,7 +19,7 @@ export interface Node {
   /** The file that its call names; empty for none. */
   file: string;
   tokens: number;
-  /** How many operations drew on it. */
+  /** The number of turns that used it. */
   uses: number;
 }
 
@@ -66,12 +66,13 @@ export function graphOf(view: GraphView, toolId: ToolId): Graph {
     else others.push(operationNode(operation, toolId));
     byEvent.set(operation.event, brought ?? others[others.length - 1]);
   }
-  const links = view.edges.map(({ operation, result, count, values }): Link => {
-    nodes[result].uses++;
-    return { source: nodes[result], target: byEvent.get(operation)!, count, values };
-  });
+  const links = view.edges.map(({ operation, result, count, values }): Link => ({ source: nodes[result], target: byEvent.get(operation)!, count, values }));
+  for (const use of usesOf(links)) nodes[Number(use.split(" ")[0])].uses++;
   return { nodes: [...nodes, ...others].sort((a, b) => a.turn - b.turn), links };
 }
+
+/** Return the uses, each as its result and its turn: the text and the calls of one answer are one use. */
+export const usesOf = (links: Link[]): Set<string> => new Set(links.map(({ source, target }) => `${source.result} ${target.turn}`));
 
 function resultNode({ results, files, file_of }: GraphView, number: number, toolId: ToolId): Node {
   const [name, position] = [results.tools[results.names[number]], results.positions[number]];
