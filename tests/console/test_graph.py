@@ -102,7 +102,7 @@ def test_one_results_lineage_is_shown_alone(console: Console, service: Service) 
     count = len(before | reached(edges, middle))
     expect(page.locator(".graph .summary")).to_contain_text(re.compile(rf"^{count:,} results"))
     assert f"focus=r{middle}" in page.url
-    expect(page.get_by_role("heading", name="Used")).to_be_visible()
+    expect(page.get_by_role("heading", name="Used", exact=True)).to_be_visible()
     drawn = next(start for start, end in edges if end == middle)
     position = graph["results"]["positions"][drawn]
     page.get_by_role("button", name=re.compile(f"^#{position} ")).first.click()
