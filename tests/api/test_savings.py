@@ -93,8 +93,8 @@ def row(**changed: Any) -> dict[str, Any]:
         "full",
         "full_capped",
         "prompt",
-        "results_used",
-        "results_used_visible",
+        "steps",
+        "steps_with_misses",
         "calls_with_usage",
     )
     known: dict[str, Any] = dict.fromkeys(names, 10)
