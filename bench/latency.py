@@ -25,7 +25,7 @@ os.environ.setdefault("CONTEXTRENDER_EMBED_MODEL", "wordllama")
 
 import httpx
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.evaluation.workers import progress
+from contextrender_bridge.evaluation.workers import show_progress
 
 from bench.figures import Goal, Times, told
 from bench.floors import Floors
@@ -132,7 +132,7 @@ def measure_cold(post: Post) -> float:
 
 def measured(folder: Path, sizes: tuple[int, ...], samples: int) -> Report:
     report: Report = {"in process": [], "over HTTP": []}
-    with progress("Measuring", 2 * len(sizes) + 1) as advance:
+    with show_progress("Measuring", 2 * len(sizes) + 1) as advance:
         with in_process(folder / "data") as post:
             for results in sizes:
                 report["in process"].append(measure_renders(post, results, samples, folder))

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.evaluation.workers import progress
+from contextrender_bridge.evaluation.workers import show_progress
 
 from bench.agents import in_turns
 from bench.figures import Goal, told
@@ -109,7 +109,7 @@ def _many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
     before, live = disk(), min(sessions, 200)
     PASTS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
-    with progress("Recording sessions", sessions) as advance:
+    with show_progress("Recording sessions", sessions) as advance:
         for number in range(sessions):
             root, name = roots[number % USERS], f"run-{number}"
             call("sync", root, session=name, messages=messages[number % 8])

@@ -53,7 +53,6 @@ LEFT: dict[str, int] = {
     "contextrender_bridge": 40,
     "dialects": 160,
     "engine": 507,
-    "evaluation": 270,
     "nodes": 5,
     "proxy": 230,
     "py_bridge": 5,

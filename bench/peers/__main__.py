@@ -14,10 +14,10 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.replay_command import count
+from contextrender_bridge.evaluation.replay_command import positive_count
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent
-from contextrender_bridge.evaluation.workers import progress
+from contextrender_bridge.evaluation.workers import show_progress
 
 from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
@@ -34,8 +34,8 @@ COLUMNS = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--budget", type=count, default=6000, metavar="N", help="(%(default)s)")
-    parser.add_argument("--limit", type=count, default=12, metavar="N", help="runs (%(default)s)")
+    parser.add_argument("--budget", type=positive_count, default=6000, metavar="N", help="(%(default)s)")
+    parser.add_argument("--limit", type=positive_count, default=12, metavar="N", help="runs (%(default)s)")
     args = parser.parse_args()
     try:
         runs = sample(read_runs(args.files), args.limit)
@@ -79,7 +79,7 @@ def sample(runs: Sequence[Run], limit: int) -> list[Run]:
 
 def _measured(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
     python = python_of(peer, CACHE)
-    with progress(peer.name, sum(run.invocations for run in runs)) as advance:
+    with show_progress(peer.name, sum(run.invocations for run in runs)) as advance:
         return drive(python, peer, runs, budget, advance)
 
 

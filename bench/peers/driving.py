@@ -169,7 +169,7 @@ class _Shortened:
             self._score.sizes.append(tokens)
             self._score.beyond += tokens > self._budget + beside
         visible, left = frozenset(sent.complete(shown)), frozenset(sent.left(shown))
-        return Prompt(full, tokens - beside, beside, visible, shown, shown=left)
+        return Prompt(full, tokens - beside, beside, visible, shown, visible=left)
 
     def _shown(self, beside: int) -> Sequence[Json]:
         """What the peer leaves."""
@@ -199,5 +199,5 @@ def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Ca
 def _watch(score: PeerScore, case: Case, _: Turn, prompt: Prompt) -> None:
     if prompt.tokens_full > case.budget:
         score.milliseconds.append(1000 * prompt.seconds)
-        score.sizes.append(prompt.tokens_rendered + prompt.tokens_outside)
+        score.sizes.append(prompt.tokens_rendered + prompt.tokens_unbudgeted)
         score.beyond += prompt.tokens_rendered > case.budget

@@ -7,7 +7,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
 from contextrender_bridge.evaluation.advice import (
-    Weighing,
+    SessionReplays,
     first_calls,
     for_agents,
     recommend,
@@ -44,7 +44,7 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     taken, last = first_calls(RUN, 3)
     assert (report["calls"], report["turn_count"]) == (3, last)
     assert report["summary"] == recommend_for_session(taken).sentence
-    assert "Leave it off for such runs" in report["summary"]
+    assert "Do not use it for such runs" in report["summary"]
 
 
 def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
@@ -88,7 +88,7 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
     assert told["summary"] == wanted.sentence
     for option, expected in zip(told["options"], wanted.options, strict=True):
         # Times of recording stand where the file has none: caches do not expire in a test.
-        assert option["miss_rate"] == expected.hidden.value
+        assert option["miss_rate"] == expected.miss_rate.value
         assert option["cost"] == pytest.approx(expected.cost.value)
     assert (told["sessions"], told["replayed_sessions"]) == (2, 2)
     assert (told["calls"], told["replayed_calls"]) == (CALLS, CALLS + 6)
@@ -100,9 +100,9 @@ def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
     weighed = []
     for _ in range(4):
         over = iter([False, True, True, True])
-        look = Weighing(cases, CALLS, NoEmbedder(), over.__next__)
+        look = SessionReplays(cases, CALLS, NoEmbedder(), over.__next__)
         for name, messages in RUNS.items():
-            look.weigh(("a clock of its own", name), name, "", partial(read, messages))
+            look.add(("a clock of its own", name), name, "", partial(read, messages))
         weighed.append(len(look.scores))
         assert look.sessions == 2
     assert weighed == [0, 1, 1, 2]

@@ -132,7 +132,7 @@ def test_files_that_claude_code_puts_back_count(
 
 
 def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compactions, "MOST", 3)
+    monkeypatch.setattr(compactions, "MAX_MEASURED", 3)
     runs = []
     for number in range(6):
         name = f"TOKEN_{number}"
@@ -177,6 +177,6 @@ def test_young_runs_of_two_providers_are_judged_apart(
     told = said(printed("audit", path, "--workers", "1"))
     for name in ("Anthropic", "OpenAI"):
         assert f"{name}: The longest history of these runs is" in told
-    assert told.count("pays from about 50,000. Leave it off for such runs.") == 2
+    assert told.count("pays from about 50,000. Do not use it for such runs.") == 2
     found = json.loads(printed("audit", path, "--json", "--workers", "1"))
     assert set(found["verdicts"]) == {"anthropic", "openai"}

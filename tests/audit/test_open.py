@@ -55,17 +55,17 @@ def test_a_value_that_was_read_again() -> None:
     ]
     found = diagnose(parts(*again))
     (loss,) = found.losses
-    assert (loss.turn, loss.read, loss.left, loss.again) == (4, 1, 2, 4)
+    assert (loss.turn, loss.read_turn, loss.dropped_turn, loss.repeated_turn) == (4, 1, 2, 4)
     assert loss.tokens > 0 and loss.dollars == pytest.approx(loss.tokens * 3e-6)
     assert found.sentence.startswith('Turn 4 asked again for look {"at": "x"} (TOKEN_ALPHA)')
-    assert "read at turn 1" in found.sentence and "left at turn 2" in found.sentence
+    assert "read at turn 1" in found.sentence and "dropped at turn 2" in found.sentence
     assert found.turns == 5
 
 
 def test_a_value_that_was_used_without_being_read_again() -> None:
     found = diagnose(parts(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
     assert found.sentence.startswith(
-        "Turn 3 used TOKEN_ALPHA, TOKEN_BETA, which its prompt no longer held."
+        "Turn 3 used TOKEN_ALPHA, TOKEN_BETA, which its prompt no longer had."
     )
 
 
@@ -83,7 +83,7 @@ def test_several_losses_are_summed_up() -> None:
     ]
     found = diagnose([Run("s#1", "", "", before), Run("s#2", "", "", after, continues="s#1")])
     assert [loss.kind for loss in found.losses] == ["asked again", "used"]
-    assert "In all, 2 times a value was gone; 1 results were read again" in found.sentence
+    assert "In all, a value was missing 2 times; 1 results were read again" in found.sentence
 
 
 def test_where_nothing_went_wrong_it_says_so() -> None:
@@ -152,7 +152,7 @@ def test_what_people_have_is_opened_wherever_it_is(
     shutil.copy(path, copy)
     assert opened(tmp_path / "copies") == [found]
     if make in (leave_claude, leave_codex):
-        assert "TOKEN_ALPHA, which its prompt no longer held" in printed("open", path)
+        assert "TOKEN_ALPHA, which its prompt no longer had" in printed("open", path)
 
 
 def test_what_claude_code_puts_back_was_not_gone(tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ def test_the_schemas_of_tools_stand_before_every_prompt() -> None:
     message = {"role": "user", "content": "Find it."}
     prompts = Prompts(counter, [tool])
     made, sent = prompts.send([], [message])
-    schemas, text = prompts.billed(made)
+    schemas, text = prompts.with_tools(made)
     assert sent.tokens == text.tokens == counter.message(message)
     assert schemas.tokens == counter.text(
         '[{"type":"function","function":{"name":"look","parameters":{}}}]'
     )
-    assert list(Prompts(counter).billed(made)) == made
+    assert list(Prompts(counter).with_tools(made)) == made

@@ -46,7 +46,7 @@ class Blind:
         self.times = list(times)
         shown = {i for i, m in enumerate(messages) if m["role"] == "tool"} - {*self._hidden}
         seen = [m for i, m in enumerate(messages) if i not in self._hidden]
-        return Prompt(0, 0, 0, frozenset(shown), seen, shown=frozenset(shown))
+        return Prompt(0, 0, 0, frozenset(shown), seen, visible=frozenset(shown))
 
 
 def loop(blind: Blind, run: Run = RUN) -> LoopScore:
@@ -57,7 +57,7 @@ def test_an_agent_that_sees_everything_makes_the_recorded_calls() -> None:
     blind = Blind()
     score = loop(blind)
     assert [len(history) for history in blind.asked] == [1, 3, 5]
-    assert (score.steps, score.refetched, score.without) == (3, 0, 0)
+    assert (score.steps, score.refetched, score.steps_with_misses) == (3, 0, 0)
     assert score.output == sum(COUNTER.message(MESSAGES[i]) for i in (1, 3, 5))
     openai, anthropic = OpenAICache(), AnthropicCache(quarters=False)
     for history in blind.asked:
@@ -73,7 +73,7 @@ def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
     score = loop(blind)
     # Before the second step it is the newest result and unseen, so it is repeated there, and the
     # copy, in view from then on, serves the last step too.
-    assert (score.steps, score.refetched, score.without) == (3, 1, 0)
+    assert (score.steps, score.refetched, score.steps_with_misses) == (3, 1, 0)
     again, copy = blind.asked[-1][3:5]
     assert again["tool_calls"][0]["function"] == call("", "look", '{"of": "owner"}')["function"]
     assert copy["content"] == OWNER["content"]
@@ -98,7 +98,7 @@ def test_each_result_is_fetched_at_most_once_a_step_and_then_the_step_goes_on() 
     # The last step needs both values. BADGE_7 is in view: OWNER_A is fetched, which hides
     # BADGE_7: that is fetched, which hides OWNER_A again, fetched already.
     assert [len(history) for history in blind.asked] == [1, 3, 5, 7, 9]
-    assert (score.steps, score.refetched, score.without) == (3, 2, 1)
+    assert (score.steps, score.refetched, score.steps_with_misses) == (3, 2, 1)
 
 
 def test_calls_that_are_needed_together_are_issued_together() -> None:
@@ -106,7 +106,7 @@ def test_calls_that_are_needed_together_are_issued_together() -> None:
     run = Run("both", "", "", [TASK, both, OWNER, BADGE, *MESSAGES[5:]])
     blind = Blind(2, 3)
     score = loop(blind, run)
-    assert (score.steps, score.refetched, score.without) == (2, 2, 0)
+    assert (score.steps, score.refetched, score.steps_with_misses) == (2, 2, 0)
     assert [len(history) for history in blind.asked] == [1, 4, 7]
     assert len(blind.asked[-1][4]["tool_calls"]) == 2
 
@@ -126,11 +126,11 @@ def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:
     ).cases
     assert prune.loop is not None
     assert full.loop is not None
-    assert (prune.loop.refetched, prune.loop.without) == (1, 0)
+    assert (prune.loop.refetched, prune.loop.steps_with_misses) == (1, 0)
     assert prune.loop.bills["openai"].prompt > prune.bills["openai"].prompt
-    assert (full.loop.refetched, full.loop.without) == (0, 0)
+    assert (full.loop.refetched, full.loop.steps_with_misses) == (0, 0)
     assert full.loop.bills == full.bills
-    assert full.loop.output == full.sent.output
+    assert full.loop.output == full.agent_usage.output
 
 
 def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed() -> None:

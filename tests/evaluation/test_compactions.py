@@ -5,7 +5,8 @@ from pathlib import Path
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.evaluation.cases import Case
-from contextrender_bridge.evaluation.compactions import CompactionScore, measure
+from contextrender_bridge.evaluation.compaction_score import CompactionScore
+from contextrender_bridge.evaluation.compactions import measure
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 
 from tests.support.command import printed

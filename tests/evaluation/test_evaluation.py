@@ -116,8 +116,8 @@ def test_policies_of_different_budgets_are_compared() -> None:
 
 def test_a_case_has_parameters_of_its_own_or_everyones() -> None:
     plain, own = cases_of("recency:reuse_rate=1,recency:reuse_rate=1:recency_decay=2", "120")
-    assert plain.changed == {"reuse_rate": 1}
-    assert own.changed == {"reuse_rate": 1, "recency_decay": 2}
+    assert plain.changed_parameters == {"reuse_rate": 1}
+    assert own.changed_parameters == {"reuse_rate": 1, "recency_decay": 2}
     assert str(own) == "recency:reuse_rate=1:recency_decay=2@120"
     for wrong in ("decay=1", "recency_decay=fast", "recency_decay"):
         with pytest.raises(CommandError):

@@ -20,7 +20,7 @@ from tests.support.transcripts import assistant, call, result, step, user
 
 def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
     """A run with one call, of which only the tokens are told."""
-    case = CaseScore(Case("prune", 100), sent=sent, own=own)
+    case = CaseScore(Case("prune", 100), agent_usage=sent, policy_usage=own)
     case.recall.add_invocation(200, 80, 100)
     return RunScore("run", "", "", [case], "", full)
 
@@ -122,7 +122,7 @@ RUN = Run(
 
 def test_full_history_costs_what_full_history_costs() -> None:
     run = replay_run(RUN, [Case("full", 100)], NoEmbedder())
-    assert run.full == run.cases[0].sent
+    assert run.full == run.cases[0].agent_usage
     assert run.full_calls == run.cases[0].calls
     counter = counter_for(None)
     whole = [counter.message(message) for message in RUN.messages]
@@ -142,8 +142,8 @@ def test_a_policys_model_is_counted_and_so_are_calls_that_went_without(
     run = Run("long", "", "", [*RUN.messages[:-1], *RUN.messages[3:]])
     (score,) = replay_runs([run], cases, 1)
     compacted, pruned = score.cases
-    assert compacted.own.prompt == 50 * (compacted.own.output // 7) > 0
-    assert (compacted.warned, pruned.own) == (0, NOTHING_USED)
+    assert compacted.policy_usage.prompt == 50 * (compacted.policy_usage.output // 7) > 0
+    assert (compacted.warned_calls, pruned.policy_usage) == (0, NOTHING_USED)
 
     def fail(*_: object) -> None:
         raise summaries.SummaryFailed("it is down", Usage.of_prompt(3, 0, 0))
@@ -151,8 +151,8 @@ def test_a_policys_model_is_counted_and_so_are_calls_that_went_without(
     monkeypatch.setattr(summaries, "_write", fail)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "another")
     (score,) = replay_runs([run], cases, 1)
-    assert score.cases[0].warned > 0
-    assert score.cases[0].own.prompt == 3 * score.cases[0].warned
+    assert score.cases[0].warned_calls > 0
+    assert score.cases[0].policy_usage.prompt == 3 * score.cases[0].warned_calls
 
 
 def test_newest_results_complete_counts_calls_over_budget_that_follow_results() -> None:

@@ -7,8 +7,8 @@ import pytest
 from contextrender_bridge.evaluation.tables import Rows
 from rich.console import Console
 
-NAME = "shown within a budget that finds itself, nothing read again"
-HEADS = ("policy", "of steps that used what was before", "of those values", "dollars a run")
+NAME = "shown within an automatic budget, nothing read again"
+HEADS = ("policy", "share of these steps", "share of their values", "dollars per run")
 
 
 @pytest.mark.parametrize("width", [60, 80])

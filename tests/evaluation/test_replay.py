@@ -108,7 +108,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl.gz"
     broken.write_bytes(b"not gzip")
     for path in (cut, broken, tmp_path / "none.jsonl"):
-        with pytest.raises(CommandError, match=f"cannot read {path}"):
+        with pytest.raises(CommandError, match=f"{path} cannot be read"):
             read_runs([path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(CommandError, match="has no"):
@@ -124,7 +124,7 @@ def test_a_small_run_by_hand() -> None:
     scores = replay_run(SMALL, [Case("prune", 90)], NoEmbedder(), watch)
     (score,) = scores.cases
     assert [turn.position for turn in turns_of(SMALL)] == [2, 4, 6]
-    assert [sorted(prompt.visible) for _, prompt in seen] == [[], [3], [5]]
+    assert [sorted(prompt.complete) for _, prompt in seen] == [[], [3], [5]]
     figures: Json = score.to_json()
     assert (figures["invocations"], figures["over_budget_invocations"]) == (3, 1)
     assert figures["events_by_age"] == {"<=3": 3, "4-10": 0, "11-25": 0, ">25": 0}
@@ -132,7 +132,7 @@ def test_a_small_run_by_hand() -> None:
     assert figures["value_recall"] == 1
     counter = counter_for(None)
     outside = sum(counter.message(message) for message in SMALL.messages[:2])
-    assert figures["tokens_outside"] == 3 * outside
+    assert figures["tokens_unbudgeted"] == 3 * outside
     full = [0, 0]
     for messages in (SMALL.messages[2:4], SMALL.messages[2:6]):
         texts = sum(counter.message(m) for m in messages if m["role"] == "tool")
@@ -175,11 +175,11 @@ def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write)
     ("arguments", "sentence"),
     [
         (["--policy", "best"], "no policy 'best'; there are contextrender,"),
-        (["--policy", ","], "name at least one policy"),
+        (["--policy", ","], "--policy and --budget need at least one"),
         (["--budget", "12"], "budget must be at least"),
-        (["--budget", "many"], "--budget takes whole numbers"),
-        (["--json", "/nowhere/out.json"], "cannot write /nowhere/out.json"),
-        (["--policy", "prune:W"], "parameters are set as name=number"),
+        (["--budget", "many"], "--budget must be whole numbers"),
+        (["--json", "/nowhere/out.json"], "/nowhere/out.json cannot be written"),
+        (["--policy", "prune:W"], "a policy's parameters must be name=number"),
         (["--compare", "prune", "best"], "no policy 'best'"),
     ],
 )

@@ -25,9 +25,9 @@ def test_it_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int)
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(workers, "progress", lambda what, total: Bar())
-    monkeypatch.setattr(task_progress, "SECONDS", 0.1)
-    found = workers.spread("Working", long_task, [(60,), (60,)], [20, 20], processes)
+    monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
+    monkeypatch.setattr(task_progress, "UPDATE_SECONDS", 0.1)
+    found = workers.run_tasks("Working", long_task, [(60,), (60,)], [20, 20], processes)
     assert found == [60, 60]
     assert sum(steps for _, steps in told) == 40
     assert len(told) >= 8 and max(steps for _, steps in told) < 20

@@ -52,9 +52,9 @@ def test_the_live_default_is_advised_where_it_is_among_them() -> None:
     cheap = figures(0.3, 0.99)
     found = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
     assert found.best is not None and found.best.is_default
-    assert "with a budget that finds itself would save 40.0%" in found.sentence
+    assert "with automatic budget would save 40.0%" in found.sentence
     level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
-    assert level.best is None and "would cost 99.0% of its bill" in level.sentence
+    assert level.best is None and "would take 99.0% of its cost" in level.sentence
 
 
 def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,8 @@ def test_it_says_from_what_length_on_it_pays() -> None:
         RunLength(50_000, {case: 0.3}),
     ]
     found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
-    assert found.pays_from == 9_000 and found.that_long == 2
-    assert "from histories of 9,000 tokens on: 2 of 3 runs reach that" in found.sentence
+    assert found.pays_from == 9_000 and found.runs_that_long == 2
+    assert "from histories of 9,000 tokens on, which 2 of 3 runs reach" in found.sentence
 
 
 def test_runs_that_are_too_short_are_told() -> None:
@@ -104,7 +104,7 @@ def test_runs_that_are_too_short_are_told() -> None:
     found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
     assert found.sentence == (
         "The longest history of these runs is 5,100 tokens; under OpenAI's prompt cache, "
-        "ContextRender pays from about 50,000. Leave it off for such runs."
+        "ContextRender pays from about 50,000. Do not use it for such runs."
     )
     assert pays_from("openai", "claude-sonnet-4-5") == pays_from("anthropic") == 50_000
 
@@ -128,14 +128,14 @@ def test_the_sentence_says_all_of_it() -> None:
     sure = verdict((12000, figures(0.45, 0.96, loop=0.5)))
     assert sure.sentence == (
         "contextrender_cache_aware with a budget of 12,000 tokens would save 50.0% [48.0,52.0] "
-        "of the bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched "
-        "again included), and hide something needed in 4.0% [2.0,6.0] of the steps that use "
-        "earlier results; in brackets, 95% intervals over 9 tasks."
+        "of the cost under OpenAI's prompt cache ($1.00 instead of $2.00 per run, repeated calls "
+        "included), with a miss in 4.0% [2.0,6.0] of the steps that use earlier results. "
+        "Brackets have 95% intervals over 9 tasks."
     )
     unsure = verdict((12000, figures(0.5, 0.96, spread=None)), tasks=1).sentence
-    assert "would save 50.0% of the bill" in unsure
-    assert "a run)" in unsure
-    assert unsure.endswith("one task does not show how sure that is.")
+    assert "would save 50.0% of the cost" in unsure
+    assert "per run)" in unsure
+    assert unsure.endswith("One task is too few for an interval.")
 
 
 def a_run(task: int) -> Run:
@@ -160,7 +160,7 @@ def test_a_session_is_advised_on_as_a_file_of_that_session_is(tmp_path: Path) ->
     ]
     assert told["best"] is not None
     assert told["best"]["cost"]["low"] is None
-    assert "one task does not show how sure that is" in told["sentence"]
+    assert "One task is too few for an interval" in told["sentence"]
 
 
 @pytest.mark.slow

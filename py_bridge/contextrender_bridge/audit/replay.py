@@ -16,7 +16,8 @@ from contextrender_bridge.base.worth import rule_of
 from contextrender_bridge.engine.text.transcript import check_messages
 from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_calls, recommend
 from contextrender_bridge.evaluation.cases import cases_of
-from contextrender_bridge.evaluation.compactions import CompactionScore, measure_runs
+from contextrender_bridge.evaluation.compaction_score import CompactionScore
+from contextrender_bridge.evaluation.compactions import measure_runs
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.verdict import Verdict
 from contextrender_bridge.evaluation.workers import replay_runs

@@ -13,10 +13,10 @@ from contextrender_bridge.audit.replay import ReplayReport
 from contextrender_bridge.audit.run_costs import CAUSES, CacheRewrites, ModelCost
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.worth import RULE_NAMES
-from contextrender_bridge.evaluation.compactions import (
-    AGAIN,
-    ALL,
+from contextrender_bridge.evaluation.compaction_score import (
+    ALL_STEPS,
     SUMMARY,
+    WITH_REREADS,
     CompactionScore,
     budget_phrase,
 )
@@ -107,7 +107,7 @@ class AuditReport:
                 [
                     (
                         *(option.case.size, percent(option.cost.value)),
-                        *(percent(option.hidden.value), f"{option.dollars:,.2f}"),
+                        *(percent(option.miss_rate.value), f"{option.dollars:,.2f}"),
                     )
                     for option in verdict.options
                 ],
@@ -134,7 +134,7 @@ class AuditReport:
                 f"For {report.estimated:,} of them Claude Code did not record which files it put "
                 "back. The last five that it read are assumed, up to 5,000 tokens of each."
             )
-        if not score.steps[ALL]:
+        if not score.steps[ALL_STEPS]:
             return [*sentences, "No later step used a result from before its compaction."]
         return [*sentences, *_compaction_losses(score)]
 
@@ -148,11 +148,11 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
         if (price := prices.of_model(model)) is not None
     )
     cost = f" (${dollars:,.2f} at the price of uncached input)" if dollars else ""
-    shares = ", ".join(f"{score.share(name):.0%} {budget_phrase(name)}" for name in score.shown)
+    shares = ", ".join(f"{score.share(name):.0%} {budget_phrase(name)}" for name in score.budgets)
     return [
-        f"{score.steps[ALL]:,} later steps used results from before a compaction. For "
+        f"{score.steps[ALL_STEPS]:,} later steps used results from before a compaction. For "
         f"{score.share(SUMMARY):.0%} of them the agent's summary and the files put back held "
-        f"every value used; with what the agent read again, for {score.share(AGAIN):.0%}.",
+        f"every value used; with what the agent read again, for {score.share(WITH_REREADS):.0%}.",
         f"Read again: {score.read_calls:,} results, {score.read_tokens.total():,} tokens{cost}.",
         f"ContextRender would have shown every value, with nothing read again, in {shares}.",
     ]

@@ -1,1 +1,1 @@
-"""What policies show of recorded runs, what that costs, and how sure the differences are."""
+"""Measures what policies show of recorded runs, what that costs, and how certain that is."""

@@ -1,4 +1,4 @@
-"""Prompts of one run as providers bill them: OpenAI's prompt cache and Anthropic's.
+"""Computes what providers bill for a run's prompts, with OpenAI's and Anthropic's prompt caches.
 
 The rules, with their sources, are in docs/evaluation.md, Provider's bill.
 """
@@ -13,10 +13,9 @@ from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, js
 
 
 class Unit(NamedTuple):
-    """What of a prompt is cached as a whole: a message's text, its calls, or the tools' schemas.
+    """A part of a prompt that is cached as a whole: a message's text, its calls, or tool schemas.
 
-    `identity` is hashable and tells one from another; `blocks` are the content blocks it is sent
-    as.
+    `identity` is hashable and equal for equal parts. `blocks` counts its content blocks.
     """
 
     identity: object
@@ -25,18 +24,18 @@ class Unit(NamedTuple):
 
 
 @dataclass(slots=True, frozen=True)
-class Sent:
-    """One prompt: its tokens, and those of them that the previous prompt began with."""
+class PromptSize:
+    """The tokens of a prompt, and those of its beginning that the previous prompt also had."""
 
     tokens: int
     cached: int
 
 
 class Prompts:
-    """The prompts of one run, in order; every text is counted once."""
+    """The tokens of one run's prompts. Every text is counted once."""
 
     def __init__(self, counter: TokenCounter, tools: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Counts with `counter`; the schemas of `tools` stand before every prompt billed."""
+        """Count with `counter`. The schemas of `tools` precede every billed prompt."""
         self._counter = counter
         self._texts: dict[str, int] = {}
         self._calls: dict[tuple[str, str], int] = {}
@@ -45,27 +44,27 @@ class Prompts:
 
     def send(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
-    ) -> tuple[list[Unit], Sent]:
-        """The units of a prompt, and its sizes after the previous prompt's units."""
+    ) -> tuple[list[Unit], PromptSize]:
+        """Return the units of a prompt, and its size compared with the previous prompt's units."""
         units = [unit for message in messages for unit in self._units(message)]
         cached = 0
-        for before, now in zip(previous, units, strict=False):
-            if before.identity != now.identity:
+        for previous_unit, unit in zip(previous, units, strict=False):
+            if previous_unit.identity != unit.identity:
                 break
-            cached += now.tokens
-        return units, Sent(sum(unit.tokens for unit in units), cached)
+            cached += unit.tokens
+        return units, PromptSize(sum(unit.tokens for unit in units), cached)
 
-    def within(self, units: Sequence[Unit], most: int) -> list[Unit]:
-        """The first units that fit so many tokens."""
+    def first_units(self, units: Sequence[Unit], max_tokens: int) -> list[Unit]:
+        """Return the first units that fit into `max_tokens`."""
         ends = accumulate(unit.tokens for unit in units)
-        return [unit for unit, end in zip(units, ends, strict=True) if end <= most]
+        return [unit for unit, end in zip(units, ends, strict=True) if end <= max_tokens]
 
-    def billed(self, units: Sequence[Unit]) -> Sequence[Unit]:
-        """What a provider is sent: the tools' schemas, then the prompt."""
+    def with_tools(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Return the units that a provider receives: the tools' schemas, then the prompt."""
         return [*self._tools, *units]
 
     def tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
-        """Tokens of messages, as the engine counts them."""
+        """Return the tokens of messages, as the engine counts them."""
         return sum(unit.tokens for message in messages for unit in self._units(message))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
@@ -94,96 +93,107 @@ class Prompts:
         return self._calls[parts]
 
 
-SMALLEST: Final = 1_024
-"""Tokens below which neither provider caches a beginning."""
-BLOCK: Final = 128
-"""Tokens in which OpenAI's cached beginnings grow."""
-LOOKBACK: Final = 20
-"""Content blocks before a breakpoint in which Anthropic looks for a beginning it has cached."""
+MIN_CACHED_TOKENS: Final = 1_024
+"""The smallest beginning of a prompt, in tokens, that a provider caches."""
+OPENAI_BLOCK: Final = 128
+"""OpenAI caches beginnings whose tokens are a multiple of this."""
+ANTHROPIC_LOOKBACK: Final = 20
+"""Anthropic searches this many content blocks before a breakpoint for a cached beginning."""
 
 
-class Cache(Protocol):
+class ProviderCache(Protocol):
     """A provider's cache along one run."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """What the next prompt is billed; `time` is in seconds and never goes back."""
+        """Return the usage of the next prompt, sent at `time` seconds, which never decreases."""
 
 
 class OpenAICache:
-    """Every prompt is cached by itself: the longest beginning of an earlier prompt is read."""
+    """OpenAI's cache: every prompt is cached, and the longest known beginning is read from it."""
 
     def __init__(self) -> None:
-        self._used: dict[int, float] = {}
+        self._last_uses: dict[int, float] = {}
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """See `Cache`."""
-        known = tokens = 0
-        together = True
-        for place, unit in zip(_places(units), units, strict=True):
+        cached_tokens = tokens = 0
+        is_unbroken = True
+        for prefix, unit in zip(_prefix_hashes(units), units, strict=True):
             tokens += unit.tokens
-            together = together and _lives(self._used.get(place), time)
-            known = tokens if together else known
-            self._used[place] = time
-        read = known // BLOCK * BLOCK if known >= SMALLEST else 0
+            is_unbroken = is_unbroken and _is_alive(self._last_uses.get(prefix), time)
+            cached_tokens = tokens if is_unbroken else cached_tokens
+            self._last_uses[prefix] = time
+        read = (
+            cached_tokens // OPENAI_BLOCK * OPENAI_BLOCK
+            if cached_tokens >= MIN_CACHED_TOKENS
+            else 0
+        )
         return Usage(fresh=tokens - read, read=read)
 
 
 class AnthropicCache:
-    """Cached is what ends at a breakpoint of an earlier prompt; what a breakpoint adds is written.
+    """Anthropic's cache: beginnings up to a breakpoint are written to it and read from it.
 
-    One breakpoint is at the end of every prompt. With `quarters`, three more stand at the quarters
-    of the prompt as it was when it last was no continuation of the one before.
+    One breakpoint is at the end of every prompt. With `quarters`, three more are at the quarters of
+    the last prompt that did not continue the previous one.
     """
 
     def __init__(self, *, quarters: bool) -> None:
         self._quarters = quarters
-        self._used: dict[int, float] = {}
-        self._last = 0
-        self._fixed: Sequence[int] = ()
+        self._last_uses: dict[int, float] = {}
+        self._last_prefix = 0
+        self._quarter_units: Sequence[int] = ()
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """See `Cache`."""
         if not units:
             return Usage()
-        places = _places(units)
+        prefixes = _prefix_hashes(units)
         sizes = list(accumulate(unit.tokens for unit in units))
         blocks = list(accumulate(unit.blocks for unit in units))
-        breakpoints = self._breakpoints(places, sizes)
-        read = max((self._found(end, places, blocks, time) for end in breakpoints), default=-1)
+        breakpoints = self._breakpoints(prefixes, sizes)
+        read = max(
+            (self._last_cached(end, prefixes, blocks, time) for end in breakpoints), default=-1
+        )
         for end in breakpoints:
-            if sizes[end] >= SMALLEST:
-                self._used[places[end]] = time
+            if sizes[end] >= MIN_CACHED_TOKENS:
+                self._last_uses[prefixes[end]] = time
         if read >= 0:
-            self._used[places[read]] = time
+            self._last_uses[prefixes[read]] = time
         cached = sizes[read] if read >= 0 else 0
-        written = sizes[-1] - cached if sizes[-1] >= SMALLEST else 0
-        return Usage("", sizes[-1] - cached - written, cached, written)
+        cache_write = sizes[-1] - cached if sizes[-1] >= MIN_CACHED_TOKENS else 0
+        return Usage("", sizes[-1] - cached - cache_write, cached, cache_write)
 
-    def _breakpoints(self, places: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """Numbers of the units that end at a breakpoint."""
-        if self._quarters and self._last not in places:
-            wanted = [sizes[-1] * quarter / 4 for quarter in (1, 2, 3)]
-            ends = [sum(size <= most for size in sizes) - 1 for most in wanted]
-            self._fixed = sorted({end for end in ends if end >= 0})
-        self._last = places[-1]
-        return sorted({*self._fixed, len(places) - 1})
+    def _breakpoints(self, prefixes: Sequence[int], sizes: Sequence[int]) -> list[int]:
+        """Return the indexes of the units that end at a breakpoint."""
+        if self._quarters and self._last_prefix not in prefixes:
+            targets = [sizes[-1] * quarter / 4 for quarter in (1, 2, 3)]
+            ends = [sum(size <= target for size in sizes) - 1 for target in targets]
+            self._quarter_units = sorted({end for end in ends if end >= 0})
+        self._last_prefix = prefixes[-1]
+        return sorted({*self._quarter_units, len(prefixes) - 1})
 
-    def _found(self, end: int, places: Sequence[int], blocks: Sequence[int], time: float) -> int:
-        """The last unit, not further back than is looked, up to which a beginning is cached."""
+    def _last_cached(
+        self, end: int, places: Sequence[int], blocks: Sequence[int], time: float
+    ) -> int:
+        """Return the last unit, at most `ANTHROPIC_LOOKBACK` blocks back, up to which is cached.
+
+        Return -1 if there is none.
+        """
         for unit in range(end, -1, -1):
-            if blocks[end] - blocks[unit] > LOOKBACK:
+            if blocks[end] - blocks[unit] > ANTHROPIC_LOOKBACK:
                 break
-            if _lives(self._used.get(places[unit]), time):
+            if _is_alive(self._last_uses.get(places[unit]), time):
                 return unit
         return -1
 
 
 RULES: Final = ("openai", "anthropic", "anthropic_end")
-"""OpenAI's, Anthropic's with breakpoints at the quarters, and with the one at the end alone."""
+"""Billing rules: OpenAI's, Anthropic's with breakpoints at the quarters, and with only the last."""
 
 
-def caches() -> dict[str, Cache]:
-    """A new cache of each rule."""
+def new_caches() -> dict[str, ProviderCache]:
+    """Return a new cache for each rule."""
     return {
         "openai": OpenAICache(),
         "anthropic": AnthropicCache(quarters=True),
@@ -191,40 +201,40 @@ def caches() -> dict[str, Cache]:
     }
 
 
-def no_bills() -> dict[str, Usage]:
-    """Nothing, by every rule."""
+def empty_bills() -> dict[str, Usage]:
+    """Return a usage of zero for every rule."""
     return dict.fromkeys(RULES, NOTHING_USED)
 
 
-def sum_bills(one: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Both together, by every rule."""
-    return {rule: one[rule].plus(other[rule]) for rule in RULES}
+def add_bills(bills: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return the sums of both for every rule."""
+    return {rule: bills[rule].plus(other[rule]) for rule in RULES}
 
 
 class Biller:
-    """Adds up what a run's prompts are billed by every provider's rule."""
+    """Adds up the usage of a run's prompts by every billing rule."""
 
     def __init__(self, prompts: Prompts) -> None:
-        """Bills the prompts with what stands before them all."""
+        """Bill with new caches. `prompts` has the tool schemas that precede every prompt."""
         self._prompts = prompts
-        self._caches = caches()
-        self.bills = no_bills()
+        self._caches = new_caches()
+        self.bills = empty_bills()
 
     def add(self, units: Sequence[Unit], time: float) -> None:
-        """Bills the next prompt, sent at that second."""
-        whole = self._prompts.billed(units)
+        """Bill the next prompt, sent at `time` seconds."""
+        prompt = self._prompts.with_tools(units)
         self.bills = {
-            rule: self.bills[rule].plus(cache.bill(whole, time))
+            rule: self.bills[rule].plus(cache.bill(prompt, time))
             for rule, cache in self._caches.items()
         }
 
 
-def _places(units: Sequence[Unit]) -> list[int]:
-    """A digest of everything up to and including each unit."""
+def _prefix_hashes(units: Sequence[Unit]) -> list[int]:
+    """Return for each unit a hash of the prompt up to and including it."""
     return list(accumulate(units, lambda before, unit: hash((before, unit.identity)), initial=0))[
         1:
     ]
 
 
-def _lives(used: float | None, time: float) -> bool:
-    return used is not None and time - used <= LIFETIME
+def _is_alive(last_use: float | None, time: float) -> bool:
+    return last_use is not None and time - last_use <= LIFETIME

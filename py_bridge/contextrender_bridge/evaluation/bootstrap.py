@@ -1,4 +1,4 @@
-"""Confidence intervals. Tasks are resampled, not runs: runs of one task are alike."""
+"""Computes confidence intervals by resampling tasks, not runs, since a task's runs are alike."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ LEVEL: Final = 0.95
 
 @dataclass(slots=True, frozen=True)
 class Estimate:
-    """A figure over all runs, and the interval that resampling the tasks gives it.
+    """A figure over all runs, with its interval by resampling the tasks.
 
-    None stands for what cannot be told: the figure of nothing, the interval of one task's figure.
+    `value` is None if no run has the figure; `low` and `high` are None if fewer than two tasks do.
     """
 
     value: float | None
@@ -35,27 +35,27 @@ class Estimate:
 
     @classmethod
     def of(cls, value: Floats, resampled: Floats, by_task: Floats) -> Self:
-        """From the figure of all runs, those of the samples, and those of each task alone.
+        """Return the estimate from the figures of all runs, of the samples, and of each task.
 
-        There is no interval where fewer than two tasks have the figure: whatever is drawn, it is
-        that one task's.
+        There is no interval if fewer than two tasks have the figure, because every sample is then
+        of that one task.
         """
-        known = resampled[np.isfinite(resampled)]
+        finite_values = resampled[np.isfinite(resampled)]
         if not np.isfinite(value):
             return cls(None, None, None)
-        if np.isfinite(by_task).sum() < 2 or not len(known):
+        if np.isfinite(by_task).sum() < 2 or not len(finite_values):
             return cls(float(value), None, None)
-        tail = 100 * (1 - LEVEL) / 2
-        low, high = np.percentile(known, [tail, 100 - tail])
+        tail_percent = 100 * (1 - LEVEL) / 2
+        low, high = np.percentile(finite_values, [tail_percent, 100 - tail_percent])
         return cls(float(value), float(low), float(high))
 
     def to_json(self) -> dict[str, float | None]:
-        """As plain values."""
+        """Return the estimate as plain values."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
 def span(share: Estimate) -> str:
-    """A share's interval in percent; nothing where it has none."""
+    """Return a share's interval in percent; empty if it has none."""
     if share.low is None or share.high is None:
         return ""
     return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
@@ -65,7 +65,7 @@ class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 
     def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES) -> None:
-        """Draws `resamples` times as many tasks as there are, with replacement."""
+        """Draw `resamples` samples of the tasks, with replacement."""
         self._runs = runs
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
@@ -73,34 +73,38 @@ class Bootstrap:
         self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
         even = np.full(self.tasks, 1 / self.tasks)
         resamples = resamples if self.tasks > 1 else 0
-        self._drawn = np.random.default_rng(0).multinomial(self.tasks, even, size=resamples)
+        self._resampled_tasks = np.random.default_rng(0).multinomial(
+            self.tasks, even, size=resamples
+        )
 
     def estimates(self, case: int) -> dict[str, Estimate]:
-        """Every figure of the case with that number, by name."""
+        """Return every figure of the case with that number, by name."""
         sums = self._sums(case)
         return {figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES}
 
     def difference(self, figure: Figure, case: int, other: int) -> Estimate:
-        """How much higher the figure is under one case than under another."""
-        mine, others = self._sums(case), self._sums(other)
-        parts = zip(mine, others, strict=True)
-        return Estimate.of(*(figure.of(one) - figure.of(two) for one, two in parts))
+        """Return how much higher the figure is under one case than under another."""
+        case_sums, other_sums = self._sums(case), self._sums(other)
+        parts = zip(case_sums, other_sums, strict=True)
+        return Estimate.of(
+            *(figure.of(value) - figure.of(other_value) for value, other_value in parts)
+        )
 
     def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
-        """Over all runs, over every sample, and over each task's runs alone."""
+        """Return the sums over all runs, over every sample, and over each task's runs."""
         table = [columns_of(run, run.cases[case]) for run in self._runs]
         rows = np.array([list(columns.values()) for columns in table], np.float64)
         by_task = np.zeros((self.tasks, rows.shape[1]))
         np.add.at(by_task, self._task_of, rows)
-        parts = (by_task.sum(axis=0), self._drawn @ by_task, by_task)
-        named = (dict(zip(table[0], part.T, strict=True)) for part in parts)
-        one, drawn, each = map(with_derived, named)
-        return one, drawn, each
+        parts = (by_task.sum(axis=0), self._resampled_tasks @ by_task, by_task)
+        sums = (dict(zip(table[0], part.T, strict=True)) for part in parts)
+        overall, resampled, by_task_sums = map(with_derived, sums)
+        return overall, resampled, by_task_sums
 
 
 @dataclass(slots=True, frozen=True)
 class Difference:
-    """How much higher a figure is under `case` than under `other`."""
+    """The amount by which a figure is higher under `case` than under `other`."""
 
     figure: Figure
     case: Case
@@ -109,14 +113,14 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Whether `case` is better or worse; nothing where the interval leaves it open."""
+        """`better` or `worse` for `case`; empty if the interval includes zero."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None or low <= 0 <= high:
             return ""
         return "better" if (low > 0) == self.figure.more_is_better else "worse"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the difference as plain values."""
         return {
             "figure": self.figure.name,
             "case": str(self.case),
@@ -129,13 +133,13 @@ Pair = tuple[Case, Case]
 
 
 def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
-    """The cases to compare: under each budget, unless a name has one of its own.
+    """Return the cases to compare: each pair under every budget, unless a name has its own.
 
-    Raises CommandError for a policy there is not.
+    Raise CommandError for an unknown policy.
     """
     pairs: list[Pair] = []
-    for one, two in compared:
-        first, second = (cases_named(name, budgets) for name in (one, two))
+    for first_name, second_name in compared:
+        first, second = (cases_named(name, budgets) for name in (first_name, second_name))
         if len(first) != len(second):
             first, second = (
                 cases * (max(len(first), len(second)) // len(cases)) for cases in (first, second)
@@ -150,7 +154,7 @@ def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[
 def differences(
     bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
 ) -> Iterator[Difference]:
-    """Every figure's difference for every pair; `cases` are in the order of the scores."""
+    """Yield every figure's difference for every pair. `cases` are in the order of the scores."""
     number = {case: index for index, case in enumerate(cases)}
     for case, other in pairs:
         for figure in FIGURES:

@@ -1,4 +1,4 @@
-"""What is replayed under: a policy, a budget and the policy's parameters."""
+"""The cases of a replay: a policy, its parameters and a budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from contextrender_bridge.engine.policies import policy_named
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy under a budget.
+    """A policy with a budget.
 
-    `agent_defaults`: as `fit`, proxy and adapters render, with the newest results in view under any
-    policy.
+    With `agent_defaults` a prompt is rendered as `fit`, the proxy and the adapters do: it has the
+    newest results under any policy.
     """
 
     policy: str
@@ -30,16 +30,16 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The policy, with the parameters its own row sets."""
+        """The policy with its parameters, as on the command line."""
         return self.label or self.policy
 
     @property
     def size(self) -> str:
-        """The budget as it is told."""
+        """The budget as text."""
         return size_of(self.budget)
 
     @property
-    def changed(self) -> dict[str, float]:
+    def changed_parameters(self) -> dict[str, float]:
         """The parameters that differ from the defaults."""
         usual = Parameters().to_json()
         return {
@@ -51,44 +51,46 @@ class Case:
 
 
 def size_of(budget: int) -> str:
-    """A budget as it is told."""
+    """Return a budget as text."""
     return f"{budget:,}" if budget else str(budget_name(budget))
 
 
 def cases_of(policies: str, budgets: str) -> list[Case]:
-    """Every policy under every budget.
+    """Return every policy with every budget; both are comma-separated.
 
-    A policy is a name, or a name with parameters of its own, as in `prune:weight_recency=2`, or
-    with a budget of its own, as in `prune@12000`. `agent_defaults=1` among parameters makes it
-    `Case.agent_defaults`. Raises CommandError for one there is not.
+    A policy is a name, optionally with parameters, as in `prune:weight_recency=2`, or with its own
+    budget, as in `prune@12000`. The parameter `agent_defaults=1` sets `Case.agent_defaults`. Raise
+    CommandError for an unknown policy.
     """
     sizes = _budgets(budgets)
-    named = _parts(policies)
-    if not (named and sizes):
-        raise CommandError("name at least one policy and one budget.")
-    cases = [case for spec in named for case in cases_named(spec, sizes)]
+    specs = _parts(policies)
+    if not (specs and sizes):
+        raise CommandError("--policy and --budget need at least one value each.")
+    cases = [case for spec in specs for case in cases_named(spec, sizes)]
     return list(dict.fromkeys(cases))
 
 
 def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
-    """The cases of one policy: under its own budget if it names one, else under all."""
+    """Return the cases of one policy: with its own budget if it names one, otherwise with all."""
     label, _, own_budget = spec.partition("@")
-    policy, *own = label.split(":")
+    policy, *settings = label.split(":")
     try:
         needs_model = policy_named(policy).needs_model
-        values = dict(_values(own))
+        values = dict(_values(settings))
         agent_defaults = bool(values.pop("agent_defaults", False))
         parameters = Parameters().updated(values)
         if needs_model:
-            summaries_for(policy, SummariesInMemory(), summary_model())  # refuses without a model
+            summaries_for(policy, SummariesInMemory(), summary_model())  # raises without a model
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     sizes = _budgets(own_budget) if own_budget else budgets
-    return [Case(policy, size, parameters, label if own else "", agent_defaults) for size in sizes]
+    return [
+        Case(policy, size, parameters, label if settings else "", agent_defaults) for size in sizes
+    ]
 
 
 def summary_model() -> SummaryModel:
-    """The model that is set to write summaries, and the guideline it is given."""
+    """Return the model of the settings that writes summaries, with its guideline."""
     settings = current_settings()
     return SummaryModel(settings.model, settings.acon_guideline)
 
@@ -103,7 +105,7 @@ def _values(settings: Sequence[str]) -> Mapping[str, float]:
             values[name.strip()] = float(value)
         except ValueError:
             raise CommandError(
-                f"parameters are set as name=number, which {setting!r:.60} is not."
+                f"a policy's parameters must be name=number, not {setting!r:.60}."
             ) from None
     return values
 
@@ -118,10 +120,10 @@ def _budgets(text: str) -> list[int]:
         raise CommandError(f"{problem.message}.") from None
     except ValueError:
         raise CommandError(
-            "--budget takes whole numbers of tokens, as in 6000,12000, or auto."
+            "--budget must be whole numbers of tokens, such as 6000,12000, or auto."
         ) from None
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a comma-separated list, each once."""
+    """Return the distinct parts of a comma-separated list."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -1,6 +1,6 @@
-"""Replays in which the agent reacts: what it needs and does not see, it fetches again first.
+"""Replays with an agent that reacts: it first fetches again each result that it misses.
 
-The rule is written down in docs/evaluation.md, Closed loop.
+docs/evaluation.md, Closed loop, has the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +15,14 @@ from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import LoopScore, Prompt, Turn, turns_of
 
 Render = Callable[[Sequence[Json], Sequence[float]], Prompt]
-"""Makes the prompt of a history, of which each message came at a second; both only ever grow."""
+"""A function that renders a history, given each message's second. Both only grow between calls."""
 
-AGAIN: Final = "again_{}"
-"""Ids of calls issued again."""
+REPEATED_CALL_ID: Final = "again_{}"
+"""The ids of repeated calls."""
 
 
 def replay_in_closed_loop(run: Run, render: Render, prompts: Prompts) -> LoopScore:
-    """A run's steps, each after the calls it takes to have in view what it draws on."""
+    """Replay a run. Before each step the agent repeats the calls whose results it misses."""
     loop = _Loop(run, render, prompts)
     for turn in turns_of(run):
         loop.step(turn)
@@ -30,7 +30,7 @@ def replay_in_closed_loop(run: Run, render: Render, prompts: Prompts) -> LoopSco
 
 
 class _Loop:
-    """The history as it grows: the recorded messages, and calls issued again between them."""
+    """A growing history of the recorded messages, with the repeated calls between them."""
 
     def __init__(self, run: Run, render: Render, prompts: Prompts) -> None:
         self.score = LoopScore()
@@ -42,77 +42,85 @@ class _Loop:
         self._history: list[Json] = []
         self._times: list[float] = []
         self._copies: dict[int, list[int]] = {}
-        self._read = 0
+        self._appended = 0
 
     def step(self, turn: Turn) -> None:
-        """One recorded step: fetches each result at most once, then goes on as recorded."""
-        self._take(turn.position)
-        fetched: set[int] = set()
+        """Replay one recorded step: fetch missing results, each at most once, then continue."""
+        self._append_until(turn.position)
+        fetched_results: set[int] = set()
         while True:
-            lacking = self._call(turn)
-            again = [at for at in lacking if at in self._calls and at not in fetched]
-            if not again:
+            missing_results = self._call_model(turn)
+            repeatable = [
+                position
+                for position in missing_results
+                if position in self._calls and position not in fetched_results
+            ]
+            if not repeatable:
                 break
-            self._fetch(again)
-            fetched.update(again)
+            self._fetch(repeatable)
+            fetched_results.update(repeatable)
         self.score.steps += 1
-        self.score.without += bool(lacking)
+        self.score.steps_with_misses += bool(missing_results)
         self.score.output += self._prompts.tokens([self._run.messages[turn.position]])
 
-    def _take(self, position: int) -> None:
-        """Appends the recorded messages before a position."""
-        for at in range(self._read, position):
-            self._append(at, self._run.messages[at])
-        self._read = position
+    def _append_until(self, position: int) -> None:
+        """Append the recorded messages before a position."""
+        for number in range(self._appended, position):
+            self._append(number, self._run.messages[number])
+        self._appended = position
 
-    def _append(self, at: int, message: Json) -> None:
+    def _append(self, position: int, message: Json) -> None:
         if message["role"] == "tool":
-            self._copies.setdefault(at, []).append(len(self._history))
-        self._keep(message, self._run.time(at))
+            self._copies.setdefault(position, []).append(len(self._history))
+        self._add_message(message, self._run.time(position))
 
-    def _keep(self, message: Json, time: float) -> None:
+    def _add_message(self, message: Json, time: float) -> None:
         self._history.append(message)
         self._times.append(max([time, *self._times[-1:]]))
 
-    def _call(self, turn: Turn) -> list[int]:
-        """One model call; positions of the results it lacks, as recorded, in their order."""
+    def _call_model(self, turn: Turn) -> list[int]:
+        """Make one model call. Return the recorded positions of the results that it misses."""
         pause()
         prompt = self._render(self._history, self._times)
         units, _ = self._prompts.send([], prompt.messages)
         self._biller.add(units, self._run.time(turn.position))
         self.score.bills = self._biller.bills
-        self.score.own = self.score.own.plus(prompt.usage)
+        self.score.policy_usage = self.score.policy_usage.plus(prompt.usage)
         needed = frozenset[str]().union(*(event.tokens for event in turn.events))
-        unseen = unseen_tokens(needed, prompt.messages)
-        lacking = {event.position for event in turn.events if event.tokens & unseen}
-        newest = [self._run.messages[at] for at in turn.newest]
+        missing_values = unseen_tokens(needed, prompt.messages)
+        missing_results = {event.position for event in turn.events if event.tokens & missing_values}
+        newest = [self._run.messages[position] for position in turn.newest]
         wants_all = self._prompts.tokens(newest) <= NEWEST_TOKENS
-        seen = prompt.visible if wants_all else prompt.shown
-        lacking |= {at for at in turn.newest if seen.isdisjoint(self._copies[at])}
-        return sorted(lacking)
+        visible = prompt.complete if wants_all else prompt.visible
+        missing_results |= {
+            position for position in turn.newest if visible.isdisjoint(self._copies[position])
+        }
+        return sorted(missing_results)
 
     def _fetch(self, positions: Sequence[int]) -> None:
-        """Issues the calls of these results again, all in one message, and appends the results."""
-        ids = [AGAIN.format(len(self._history) + number) for number in range(len(positions))]
+        """Repeat the calls of these results, all in one message, and append the results."""
+        ids = [
+            REPEATED_CALL_ID.format(len(self._history) + number) for number in range(len(positions))
+        ]
         pairs = list(zip(ids, positions, strict=True))
-        calls = [{**self._calls[at], "id": id} for id, at in pairs]
-        said: Json = {"role": "assistant", "content": "", "tool_calls": calls}
-        self._keep(said, 0.0)
-        for id, at in pairs:
-            self._append(at, {**self._run.messages[at], "tool_call_id": id})
+        calls = [{**self._calls[position], "id": id} for id, position in pairs]
+        message: Json = {"role": "assistant", "content": "", "tool_calls": calls}
+        self._add_message(message, 0.0)
+        for id, position in pairs:
+            self._append(position, {**self._run.messages[position], "tool_call_id": id})
         self.score.refetched += len(positions)
-        self.score.output += self._prompts.tokens([said])
+        self.score.output += self._prompts.tokens([message])
 
 
 def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, Json]:
-    """The call that each result answers, by the result's position: the first open one of its id."""
-    waiting: dict[str, list[Json]] = {}
-    found: dict[int, Json] = {}
+    """Return the call of each result, by the result's position: the first open call with its id."""
+    open_calls: dict[str, list[Json]] = {}
+    calls_by_result: dict[int, Json] = {}
     for position, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
-            waiting.setdefault(str(call.get("id")), []).append(dict(call))
+            open_calls.setdefault(str(call.get("id")), []).append(dict(call))
         if message["role"] == "tool":
-            calls = waiting.get(str(message.get("tool_call_id")))
+            calls = open_calls.get(str(message.get("tool_call_id")))
             if calls:
-                found[position] = calls.pop(0)
-    return found
+                calls_by_result[position] = calls.pop(0)
+    return calls_by_result

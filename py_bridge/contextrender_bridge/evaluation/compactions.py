@@ -1,12 +1,10 @@
-"""What an agent's own compactions lost, and what would have been shown of it (docs/evaluation.md).
+"""Measures what agents' own compactions lost, and what prompts would have shown of it.
 
-An agent that compacts goes on with a summary of its history. Of its steps after that, those are
-measured that drew on values which only results from before hold.
+An agent that compacts continues with a summary of its history. The steps after that are measured
+which used values that only results from before the compaction have (docs/evaluation.md).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -17,89 +15,28 @@ from contextrender_bridge.engine.replay.recall_measures import RecallTrace, unse
 from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.closed_loop import calls_of
+from contextrender_bridge.evaluation.compaction_score import (
+    ALL_STEPS,
+    SUMMARY,
+    WITH_REREADS,
+    CompactionScore,
+)
 from contextrender_bridge.evaluation.in_process import Renderer
-from contextrender_bridge.evaluation.runs import Compaction, Run, compactions_of
-from contextrender_bridge.evaluation.workers import spread
+from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
+from contextrender_bridge.evaluation.workers import run_tasks
 
 STEPS: Final = 60
-"""Turns after a compaction that are measured."""
-MOST: Final = 24
-"""Compactions that are measured: of more, a random sample."""
+"""The number of turns after a compaction that are measured."""
+MAX_MEASURED: Final = 24
+"""The largest number of compactions that are measured. Of more, a random sample is measured."""
 BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
 
-ALL, SUMMARY, AGAIN = "all", "summary", "again"
-"""Every step measured; what the agent's own summary held; that and all that it read since."""
+def measure(compactions: Sequence[RunCompaction], cases: Sequence[Case]) -> CompactionScore:
+    """Measure `STEPS` steps after each compaction, rendering the session's calls under every case.
 
-
-@dataclass(slots=True)
-class CompactionScore:
-    """Sums over the `measured` ones of `count` compactions.
-
-    `steps` counts, of those that drew on values from before, those that had all there, and
-    `values` these values: by `ALL`, `SUMMARY`, `AGAIN` and the names of the budgets `shown`, which
-    count what each shows of the history from before alone. `read_calls` are results that brought
-    such values again, `read_tokens` by model.
-    """
-
-    count: int = 0
-    measured: int = 0
-    shown: Sequence[str] = ()
-    steps: Counter[str] = field(default_factory=Counter)
-    values: Counter[str] = field(default_factory=Counter)
-    read_calls: int = 0
-    read_tokens: Counter[str] = field(default_factory=Counter)
-
-    def saw(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
-        """What one step had there, and what not."""
-        self.steps[name] += not unseen
-        self.values[name] += len(needed) - len(unseen)
-
-    def add(self, other: "CompactionScore") -> None:
-        """Adds what was measured of others."""
-        self.steps.update(other.steps)
-        self.values.update(other.values)
-        self.read_calls += other.read_calls
-        self.read_tokens.update(other.read_tokens)
-
-    def share(self, name: str) -> float | None:
-        """Of the steps measured; None where there are none."""
-        return self.steps[name] / self.steps[ALL] if self.steps[ALL] else None
-
-    def share_of_values(self, name: str) -> float | None:
-        """Of the values of those steps."""
-        return self.values[name] / self.values[ALL] if self.values[ALL] else None
-
-    @property
-    def rows(self) -> dict[str, str]:
-        """What is counted, by how it is told."""
-        shown = {f"shown {budget_phrase(name)}, nothing read again": name for name in self.shown}
-        return {"in the agent's summary": SUMMARY, "and what it read again": AGAIN, **shown}
-
-    def to_json(self) -> dict[str, Any]:
-        """Shares are from 0 to 1, of the steps that drew on results from before."""
-        return {
-            "count": self.count,
-            "measured": self.measured,
-            "steps": self.steps[ALL],
-            "summary_had_all": self.share(SUMMARY),
-            "read_again": self.share(AGAIN),
-            "shown": {name: self.share(name) for name in self.shown},
-            "values": {
-                "summary": self.share_of_values(SUMMARY),
-                "read_again": self.share_of_values(AGAIN),
-                "shown": {name: self.share_of_values(name) for name in self.shown},
-            },
-            "read_again_calls": self.read_calls,
-            "read_again_tokens": sum(self.read_tokens.values()),
-        }
-
-
-def measure(compactions: Sequence[Compaction], cases: Sequence[Case]) -> CompactionScore:
-    """Follows each for `STEPS` steps, rendering every call of the session under every case.
-
-    What the agent read again is left out of the history, and of what is shown only what stood
-    before the compaction counts. The cases' policies must not embed.
+    Results that the agent read again are removed from the rendered history, and only what a prompt
+    shows from before the compaction counts. The cases' policies must not embed.
     """
     score = CompactionScore(len(compactions), len(compactions), [_name(case) for case in cases])
     for compaction in compactions:
@@ -108,19 +45,23 @@ def measure(compactions: Sequence[Compaction], cases: Sequence[Case]) -> Compact
 
 
 def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
-    """Measure the compactions in these runs under the live default, with a progress bar.
+    """Measure the compactions in these runs under the agents' default, with a progress bar.
 
-    Of more than `MOST`, a random sample is measured. The same runs give the same sample.
+    Of more than `MAX_MEASURED`, a random sample is measured. The same runs give the same sample.
     """
-    found = compactions_of(runs)
+    compactions = compactions_of(runs)
     cases = [Case("contextrender_cache_aware", budget, agent_defaults=True) for budget in BUDGETS]
-    sample = found if len(found) <= MOST else Random(MOST).sample(found, MOST)
+    sample = (
+        compactions
+        if len(compactions) <= MAX_MEASURED
+        else Random(MAX_MEASURED).sample(compactions, MAX_MEASURED)
+    )
     score = measure([], cases)
-    score.count, score.measured = len(found), len(sample)
-    sizes = [len(one.before) for one in sample]
-    tasks = [([one], cases) for one in sample]
-    for more in spread("Following compactions, messages", measure, tasks, sizes, workers):
-        score.add(more)
+    score.count, score.measured = len(compactions), len(sample)
+    sizes = [len(compaction.before) for compaction in sample]
+    tasks = [([compaction], cases) for compaction in sample]
+    for part in run_tasks("Following compactions, messages", measure, tasks, sizes, workers):
+        score.add(part)
     return score
 
 
@@ -128,74 +69,77 @@ def _name(case: Case) -> str:
     return str(budget_name(case.budget))
 
 
-def budget_phrase(name: str) -> str:
-    """A row's budget in words."""
-    return (
-        f"within {int(name):,} tokens" if name.isdecimal() else "within a budget that finds itself"
-    )
-
-
-def _measure(compaction: Compaction, cases: Sequence[Case], score: CompactionScore) -> None:
+def _measure(compaction: RunCompaction, cases: Sequence[Case], score: CompactionScore) -> None:
     counter = counter_for(compaction.model or None)
     steps = list(_steps(compaction))
-    again = _read_again(compaction, steps)
+    reread = _reread_results(compaction, steps)
     for position, needed in steps:
         since = compaction.after[:position]
-        score.saw(ALL, needed, frozenset())
-        score.saw(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
-        score.saw(AGAIN, needed, unseen_tokens(needed, [*compaction.summary, *since]))
-    lean = _without(compaction.after, again)
+        score.add_step(ALL_STEPS, needed, frozenset())
+        score.add_step(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
+        score.add_step(WITH_REREADS, needed, unseen_tokens(needed, [*compaction.summary, *since]))
+    lean = _without(compaction.after, reread)
     for case in cases:
-        for needed, shown in _shown(compaction, lean, dict(steps), case):
-            score.saw(_name(case), needed, unseen_tokens(needed, shown))
+        for needed, budgets in _shown_values(compaction, lean, dict(steps), case):
+            score.add_step(_name(case), needed, unseen_tokens(needed, budgets))
     calls = calls_of(compaction.after)
-    tokens = sum(counter.message(compaction.after[at]) for at in again)
-    tokens += sum(counter.call(calls[at]) for at in again if at in calls)
-    score.read_calls += len(again)
+    tokens = sum(counter.message(compaction.after[position]) for position in reread)
+    tokens += sum(counter.call(calls[position]) for position in reread if position in calls)
+    score.read_calls += len(reread)
     score.read_tokens[compaction.model] += tokens
 
 
-def _shown(
-    compaction: Compaction,
+def _shown_values(
+    compaction: RunCompaction,
     lean: Sequence[Json | None],
     steps: Mapping[int, frozenset[str]],
     case: Case,
 ) -> Iterator[tuple[frozenset[str], list[Mapping[str, Any]]]]:
-    """Each step's values, and what its prompt has of the history from before.
+    """Yield each step's values, and the messages that its prompt has from before the compaction.
 
-    Every call is rendered, from the first on: a selection goes on from the one before, and so does
-    a budget that finds itself.
+    Every call is rendered from the first on, because a selection and an automatic budget depend on
+    the previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
-    kept = len(compaction.before)
+    before_count = len(compaction.before)
     for place, message in enumerate([*compaction.before, *lean[: max(steps, default=-1) + 1]]):
-        needed = steps.get(place - kept)
+        needed = steps.get(place - before_count)
         if history and (needed or (message is not None and message["role"] == "assistant")):
             prompt = render(history, [0.0] * len(history))
             if needed:
                 pairs = zip(prompt.positions, prompt.messages, strict=True)
-                yield needed, [_from_before(shown, history[at], at < kept) for at, shown in pairs]
+                yield (
+                    needed,
+                    [
+                        _from_before(budgets, history[at], at < before_count)
+                        for at, budgets in pairs
+                    ],
+                )
         if message is not None:
             history.append(message)
 
 
-def _from_before(shown: Mapping[str, Any], recorded: Json, before: bool) -> Mapping[str, Any]:
-    """A message of a prompt; of a later one than the compaction, only what came back behind it."""
-    if before:
-        return shown
-    text, own = shown.get("content"), recorded.get("content")
-    if not (isinstance(text, str) and isinstance(own, str) and text.startswith(own)):
+def _from_before(message: Mapping[str, Any], recorded: Json, is_before: bool) -> Mapping[str, Any]:
+    """Return a message of a prompt; of a later message, only restored text that was appended."""
+    if is_before:
+        return message
+    shown_text, recorded_text = message.get("content"), recorded.get("content")
+    if not (
+        isinstance(shown_text, str)
+        and isinstance(recorded_text, str)
+        and shown_text.startswith(recorded_text)
+    ):
         return {"role": "tool", "content": ""}
-    return {"role": "tool", "content": text[len(own) :]}
+    return {"role": "tool", "content": shown_text[len(recorded_text) :]}
 
 
-def _steps(compaction: Compaction) -> Iterator[tuple[int, frozenset[str]]]:
-    """Steps that drew on results from before: their place in `after`, and the values."""
-    kept, trace, turns = len(compaction.before), RecallTrace(), 0
+def _steps(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the position in `after` of each step that used earlier results, and the values."""
+    before_count, trace, turns = len(compaction.before), RecallTrace(), 0
     for message in compaction.before:
         trace.add(message)
     for position, message in enumerate(compaction.after):
-        events = [event for event in trace.add(message) if event.position < kept]
+        events = [event for event in trace.add(message) if event.position < before_count]
         if message["role"] != "assistant":
             continue
         if events:
@@ -205,33 +149,33 @@ def _steps(compaction: Compaction) -> Iterator[tuple[int, frozenset[str]]]:
             return
 
 
-def _read_again(
-    compaction: Compaction, steps: Sequence[tuple[int, frozenset[str]]]
+def _reread_results(
+    compaction: RunCompaction, steps: Sequence[tuple[int, frozenset[str]]]
 ) -> dict[int, None]:
-    """The results in `after` that first brought values again which the summary lacked."""
-    found: dict[int, None] = {}
+    """Return the results in `after` that first had values again which the summary did not have."""
+    reread: dict[int, None] = {}
     for stop, needed in steps:
-        lacking = unseen_tokens(needed, compaction.summary)
+        missing_values = unseen_tokens(needed, compaction.summary)
         for position, message in enumerate(compaction.after[:stop]):
-            rest = unseen_tokens(lacking, [message])
-            if message["role"] == "tool" and rest != lacking:
-                found[position] = None
-            lacking = rest
-    return found
+            still_missing = unseen_tokens(missing_values, [message])
+            if message["role"] == "tool" and still_missing != missing_values:
+                reread[position] = None
+            missing_values = still_missing
+    return reread
 
 
 def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | None]:
-    """The messages, None for those results and where nothing but calls of theirs is left."""
+    """Return the messages with None for these results, and for messages with only their calls."""
     ids = {str(messages[at]["tool_call_id"]) for at in results}
-    found: list[Json | None] = []
+    remaining: list[Json | None] = []
     for position, message in enumerate(messages):
         calls = message.get("tool_calls") or ()
-        kept = [call for call in calls if str(call.get("id")) not in ids]
-        if position in results or (calls and not kept and not message.get("content")):
-            found.append(None)
-        elif len(kept) < len(calls):
-            rest = {name: value for name, value in message.items() if name != "tool_calls"}
-            found.append({**rest, "tool_calls": kept} if kept else rest)
+        kept_calls = [call for call in calls if str(call.get("id")) not in ids]
+        if position in results or (calls and not kept_calls and not message.get("content")):
+            remaining.append(None)
+        elif len(kept_calls) < len(calls):
+            fields = {name: value for name, value in message.items() if name != "tool_calls"}
+            remaining.append({**fields, "tool_calls": kept_calls} if kept_calls else fields)
         else:
-            found.append(message)
-    return found
+            remaining.append(message)
+    return remaining

@@ -1,6 +1,8 @@
-"""Replay the agent run that is shipped, one model call at a time, and show what the agent needed
-after its history was compacted, what the summary held of it and what would have been shown; what is
-sent under some policies, and what that costs; and one of its calls explained by the service.
+"""Replay the shipped agent run, one model call at a time.
+
+The demo shows which values the agent needed after its history was compacted, and how many of them
+the summary and ContextRender's prompts had; what some policies send and what that costs; and one
+call, explained by the service.
 """
 
 import argparse
@@ -30,106 +32,109 @@ from contextrender_bridge.local_service import temporary_service
 DATA = Path(contextrender_bridge.__file__).parent / "data"
 SHIPPED = DATA / "demo.jsonl"
 COMPACTION = DATA / "demo_compaction.json"
-"""Before which message of the shipped run its history is compacted, and the summary."""
+"""The position of the shipped run's message before which it is compacted, and the summary."""
 POLICIES: Final = f"{LIVE_POLICY}@{LIVE_BUDGET},full,contextrender,prune"
 LIVE_AND_FULL: Final = (0, 1)
-OTHERS: Final = (2, 3)
-"""Numbers of the policies that are printed together."""
+OTHER_POLICIES: Final = (2, 3)
+"""The indexes of the policies that are printed together."""
 COLUMNS: Final = (
     *("policy", "budget", "tokens\nsaved", "OpenAI's\nbill", "Anthropic's\nbill"),
     *("result\nrecall", "value\nrecall", "steps\nwith all"),
 )
-EXPLAINED: Final = 12
-"""Results of the explained call that are printed at least."""
-SHOWN: Final = (
+MIN_EXPLAINED_ROWS: Final = 12
+"""The smallest number of the explained call's results that are printed."""
+PRINTED_FIGURES: Final = (
     *("openai_prompts", "anthropic_prompts"),
     *("result_recall", "value_recall", "turns_with_all_values"),
 )
 LEGEND: Final = (
-    f"{LIVE_POLICY} is for live agents: it repeats its last prompt and appends. contextrender\n"
-    "is the paper's policy and the API's default: it selects anew at every call, and what\n"
-    "changes is not read from the provider's cache. prune keeps the newest results.\n\n"
-    "Bills are of prompts, with the provider's prompt cache, in % of full history's. Recall\n"
-    "is the share of what each call used that was in view: of the results, complete, and\n"
-    "of their values, anywhere; steps with all had every value they used."
+    f"{LIVE_POLICY} is for live agents: it repeats its previous prompt and appends\n"
+    "to it. contextrender is the paper's policy and the API's default: it selects again at\n"
+    "every call, and changed text is not read from the provider's cache. prune has the\n"
+    "newest results.\n\n"
+    "Bills are for prompts, with the provider's prompt cache, in % of the full history's.\n"
+    "Result recall is the share of the used results that were complete, value recall the\n"
+    "share of the used values that were visible. Steps with all had every value they used."
 )
 
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
-    """`contextrender demo` has no options."""
+    """Add no option, because `contextrender demo` has none."""
 
 
 def run(_: argparse.Namespace) -> int:
-    """Replays the run and prints the figures."""
+    """Replay the run and print the figures."""
     cases = cases_of(POLICIES, str(DEFAULT_BUDGET))
-    (whole,) = read_runs([SHIPPED])
-    (score,) = replay_runs([whole], cases, None)
+    (recorded_run,) = read_runs([SHIPPED])
+    (score,) = replay_runs([recorded_run], cases, None)
     out = console()
-    out.print(compaction_table(measure_runs(compacted(whole))))
+    out.print(compaction_table(measure_runs(compacted_runs(recorded_run))))
     out.print(_table_of(score, LIVE_AND_FULL))
-    print_one_call(out, whole)
-    out.print("\n[bold]Other policies[/bold]", _table_of(score, OTHERS), LEGEND, sep="\n")
+    print_one_call(out, recorded_run)
+    out.print("\n[bold]Other policies[/bold]", _table_of(score, OTHER_POLICIES), LEGEND, sep="\n")
     return 0
 
 
 def print_one_call(out: Console, run: Run) -> None:
-    """Sends a run's calls through a service of its own and explains the one that used most."""
+    """Send a run's calls to a temporary service, and explain the one that used most results."""
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
-    with temporary_service() as own, ContextRender(own.url, own.token) as client:
+    with temporary_service() as service, ContextRender(service.url, service.token) as client:
         for turn in turns_of(run)[: call.number]:
             if turn.position:
                 client.fit(run.id, run.messages[: turn.position], fail_open=False)
         view = client.explain(run.id, turn=call.number)
-    drawn_on = {event.position for event in call.events}
-    rows = sorted(view["results"], key=lambda row: (row["position"] not in drawn_on, row["age"]))
+    used_results = {event.position for event in call.events}
+    rows = sorted(
+        view["results"], key=lambda row: (row["position"] not in used_results, row["age"])
+    )
     out.print(
         f"\n[bold]One call explained: call {call.number} of {escape(run.id)}, which used "
-        f"{len(drawn_on)} results[/bold]\n"
-        f"{view['tokens_after']:,} of {view['tokens_before']:,} tokens were sent, of "
-        f"{view['budget']:,} that its budget had then."
+        f"{len(used_results)} results[/bold]\n"
+        f"{view['tokens_after']:,} of {view['tokens_before']:,} tokens were sent; the budget of "
+        f"the call was {view['budget']:,}."
     )
     cells = [
         (
-            *("*" if row["position"] in drawn_on else "", row["name"]),
+            *("*" if row["position"] in used_results else "", row["name"]),
             row["display"] if row["order"] is not None else f"omitted: {row['reason']}",
             *(str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"),
         )
-        for row in rows[: max(EXPLAINED, len(drawn_on))]
+        for row in rows[: max(MIN_EXPLAINED_ROWS, len(used_results))]
     ]
-    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, left=3))
+    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, text_columns=3))
     out.print(
-        "* the call used it. c is its observed reuse: a value that n results hold counts 1/n."
+        "* The call used it. c is its observed reuse: a value that n results have counts 1/n."
     )
 
 
-def compacted(whole: Run) -> list[Run]:
-    """The shipped run as its agent would have gone on with the summary that is shipped with it."""
-    shipped = json.loads(COMPACTION.read_text(encoding="utf-8"))
-    first, rest = whole.messages[: shipped["at"]], whole.messages[shipped["at"] :]
-    summary = {"role": "user", "content": shipped["summary"]}
+def compacted_runs(recorded_run: Run) -> list[Run]:
+    """Return the shipped run, and its continuation after a compaction with the shipped summary."""
+    compaction = json.loads(COMPACTION.read_text(encoding="utf-8"))
+    messages, position = recorded_run.messages, compaction["at"]
+    summary = {"role": "user", "content": compaction["summary"]}
     return [
-        replace(whole, messages=first),
+        replace(recorded_run, messages=messages[:position]),
         replace(
-            whole,
-            id=f"{whole.id}#2",
-            messages=[whole.messages[0], summary, *rest],
-            continues=whole.id,
+            recorded_run,
+            id=f"{recorded_run.id}#2",
+            messages=[messages[0], summary, *messages[position:]],
+            continues=recorded_run.id,
         ),
     ]
 
 
 def _table_of(run: RunScore, numbers: Sequence[int]) -> Rows:
-    """A table of the cases of these numbers."""
+    """Return a table of the cases with these indexes."""
     bootstrap = Bootstrap([run])
     rows = []
     for index in numbers:
-        score, known = run.cases[index], bootstrap.estimates(index)
+        score, figures = run.cases[index], bootstrap.estimates(index)
         rows.append(
             (
                 score.case.policy,
                 score.case.size if score.case.policy != "full" else "-",
                 percent(score.share_saved),
-                *(percent(known[name].value) for name in SHOWN),
+                *(percent(figures[name].value) for name in PRINTED_FIGURES),
             )
         )
     recall = run.cases[0].recall

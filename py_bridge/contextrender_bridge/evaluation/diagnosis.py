@@ -1,7 +1,7 @@
-"""Answers "why did it go wrong?" for a recorded session, with no server in the loop.
+"""Finds out why a recorded session went wrong. No server is needed.
 
-An agent that compacts goes on without what it had read. A loss is a turn after that whose answer
-used a value that its prompt no longer held, or asked again for a result that had been read before.
+An agent that compacts continues without the results that it had read. A loss is a later turn whose
+answer used a value that its prompt no longer had, or read a result again.
 """
 
 from __future__ import annotations
@@ -19,57 +19,58 @@ from contextrender_bridge.engine.replay.recall_measures import (
 )
 from contextrender_bridge.engine.text.tokens import counter_for
 from contextrender_bridge.evaluation.closed_loop import calls_of
-from contextrender_bridge.evaluation.runs import Compaction, Run, compactions_of
+from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
 
 ASKED_AGAIN: Final = "asked again"
-USED: Final = "used"
-NAMED: Final = 3
-"""Values that a sentence names at most."""
-LONGEST: Final = 60
-"""Characters of a call that a sentence shows."""
+USED_VALUE: Final = "used"
+MAX_NAMED_VALUES: Final = 3
+"""The number of values that a sentence names."""
+MAX_CALL_CHARS: Final = 60
+"""The number of characters of a call that a sentence shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A turn that lacked a value. Turns count the answers of the whole session, from 1.
+    """A turn whose prompt no longer had a value. Turns count the session's answers from 1.
 
-    The `call` brought the `values` at turn `read`; its result left the prompt after turn `left`. If
-    the agent read it `again`, that cost `tokens`, and `dollars` if the model has a price.
+    The `call` returned the `values` at turn `read_turn`; its result was dropped after turn
+    `dropped_turn`. If the agent read it again at turn `repeated_turn`, that took `tokens`, and
+    `dollars` if the model has a price.
     """
 
     turn: int
     kind: str
     call: str
     values: tuple[str, ...]
-    read: int
-    left: int
-    again: int | None = None
+    read_turn: int
+    dropped_turn: int
+    repeated_turn: int | None = None
     tokens: int = 0
     dollars: float | None = None
 
     @property
     def sentence(self) -> str:
         """The loss in words."""
-        named = ", ".join(self.values[:NAMED])
-        more = len(self.values) - NAMED
-        values = f"{named} and {more:,} more" if more > 0 else named
-        what = f"turn {self.turn} {self.kind}" + (f" for {self.call}" if self.again else "")
-        held = f" ({values})" if values else ""
-        if not self.again:
-            what += f" {values}, which its prompt no longer held"
-            held = ""
-        cost = f"; reading it again cost {self.tokens:,} tokens" if self.again else ""
-        if self.again and self.dollars is not None:
-            cost += f" (${self.dollars:,.4f})"
+        values = ", ".join(self.values[:MAX_NAMED_VALUES])
+        if (hidden_count := len(self.values) - MAX_NAMED_VALUES) > 0:
+            values += f" and {hidden_count:,} more"
+        if self.repeated_turn:
+            event = f"Turn {self.turn} {self.kind} for {self.call}"
+            event += f" ({values})" if values else ""
+            cost = f"; reading it again took {self.tokens:,} tokens"
+            cost += f" (${self.dollars:,.4f})" if self.dollars is not None else ""
+        else:
+            event = f"Turn {self.turn} {self.kind} {values}, which its prompt no longer had"
+            cost = ""
         return (
-            f"{what[0].upper()}{what[1:]}{held}. It had been read at turn {self.read} by "
-            f"{self.call} and left at turn {self.left}, when the agent compacted its history{cost}."
+            f"{event}. It had been read at turn {self.read_turn} by {self.call} and was dropped at "
+            f"turn {self.dropped_turn}, when the agent compacted its history{cost}."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The losses of a session in order, among so many turns and compactions."""
+    """The losses of a session in order, and the numbers of its turns and compactions."""
 
     turns: int
     compactions: int
@@ -77,30 +78,31 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """The answer in words: the first loss, and what all of them cost."""
+        """The diagnosis in words: the first loss, and the cost of all of them."""
+        if not self.compactions:
+            return (
+                "Nothing was lost: the agent never compacted its history, so each of its "
+                f"{self.turns:,} turns had everything that came before."
+            )
         if not self.losses:
-            if not self.compactions:
-                return (
-                    f"Nothing was lost: the agent never compacted its history, so each of its "
-                    f"{self.turns:,} turns had everything that came before."
-                )
             return (
                 f"Nothing was lost: after {self.compactions:,} compactions no answer used, or "
-                "asked again for, a value that its prompt no longer held."
+                "asked again for, a value that its prompt no longer had."
             )
-        again = [loss for loss in self.losses if loss.again]
+        first = self.losses[0].sentence
         if len(self.losses) == 1:
-            return self.losses[0].sentence
-        tokens = sum(loss.tokens for loss in again)
-        dollars = sum(loss.dollars or 0.0 for loss in again)
+            return first
+        repeated = [loss for loss in self.losses if loss.repeated_turn]
+        tokens = sum(loss.tokens for loss in repeated)
+        dollars = sum(loss.dollars or 0.0 for loss in repeated)
         cost = f" (${dollars:,.2f})" if dollars else ""
         return (
-            f"{self.losses[0].sentence} In all, {len(self.losses):,} times a value was gone; "
-            f"{len(again):,} results were read again, {tokens:,} tokens{cost}."
+            f"{first} In all, a value was missing {len(self.losses):,} times; {len(repeated):,} "
+            f"results were read again, {tokens:,} tokens{cost}."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The diagnosis as plain values."""
+        """Return the diagnosis as plain values."""
         losses = [asdict(loss) | {"sentence": loss.sentence} for loss in self.losses]
         return {
             "sentence": self.sentence,
@@ -111,83 +113,79 @@ class Diagnosis:
 
 
 def diagnose(runs: Sequence[Run]) -> Diagnosis:
-    """Return what a session lost. Its runs are the histories between its agent's compactions."""
-    found = compactions_of(runs)
-    losses = [loss for one in found for loss in _losses(one)]
+    """Return the losses of a session. Its runs are the histories between its compactions."""
+    compactions = compactions_of(runs)
+    losses = [loss for compaction in compactions for loss in _losses(compaction)]
     losses.sort(key=lambda loss: loss.turn)
-    once = list({(loss.turn, loss.call): loss for loss in reversed(losses)}.values())[::-1]
-    lengths = [_answers([*one.before, *one.after]) for one in found]
+    unique_losses = list({(loss.turn, loss.call): loss for loss in reversed(losses)}.values())[::-1]
+    lengths = [_answers([*compaction.before, *compaction.after]) for compaction in compactions]
     lengths += [_answers(run.messages) for run in runs]
-    return Diagnosis(max(lengths, default=0), len(found), once)
+    return Diagnosis(max(lengths, default=0), len(compactions), unique_losses)
 
 
-def _losses(compaction: Compaction) -> Iterator[Loss]:
-    """Yield the turns after a compaction that lacked something from before."""
-    kept, trace = len(compaction.before), RecallTrace()
-    whole = [*compaction.before, *compaction.after]
+def _losses(compaction: RunCompaction) -> Iterator[Loss]:
+    """Yield the turns after a compaction that lacked a value from before it."""
+    before_count, trace = len(compaction.before), RecallTrace()
+    history = [*compaction.before, *compaction.after]
     turns = [0]
-    for message in whole:
+    for message in history:
         turns.append(turns[-1] + (message["role"] == "assistant"))
     for message in compaction.before:
         trace.add(message)
-    calls, askers = calls_of(whole), _askers(whole)
-    told: set[int] = set()
+    calls, calling_messages = calls_of(history), _calling_messages(history)
+    reported_results: set[int] = set()
     for position, message in enumerate(compaction.after):
-        events = [event for event in trace.add(message) if event.position < kept]
+        events = [event for event in trace.add(message) if event.position < before_count]
         if message["role"] != "assistant":
             continue
         for event in events:
-            lacking = unseen_tokens(event.tokens, compaction.summary)
-            if not lacking or event.position in told:
+            missing_values = unseen_tokens(event.tokens, compaction.summary)
+            if not missing_values or event.position in reported_results:
                 continue
-            told.add(event.position)
-            yield _loss(compaction, event, lacking, position, turns, calls, askers)
+            reported_results.add(event.position)
+            yield _loss(compaction, event, missing_values, position, turns, calls, calling_messages)
 
 
 def _loss(
-    compaction: Compaction,
+    compaction: RunCompaction,
     event: RecallEvent,
-    lacking: frozenset[str],
+    missing_values: frozenset[str],
     position: int,
     turns: Sequence[int],
     calls: Mapping[int, Json],
-    askers: Mapping[str, int],
+    calling_messages: Mapping[str, int],
 ) -> Loss:
-    kept = len(compaction.before)
+    """Return the loss that the use of a result at `position` in `after` is."""
+    before_count = len(compaction.before)
     source = calls.get(event.position, {})
-    read = askers.get(str(source.get("id")), event.position)
-    again = _brought_again(compaction, lacking, position)
-    turn, tokens, dollars = turns[kept + position + 1], 0, None
-    if again is not None:
-        counter = counter_for(compaction.model or None)
-        call = calls.get(kept + again, {})
-        turn = turns[askers.get(str(call.get("id")), kept + again) + 1]
-        tokens = counter.message(compaction.after[again]) + (counter.call(call) if call else 0)
-        price = Prices.of().of_model(compaction.model)
-        dollars = tokens * price.fresh if price else None
-    return Loss(
-        turn,
-        USED if again is None else ASKED_AGAIN,
-        call_text(source),
-        tuple(sorted(lacking)),
-        turns[read + 1],
-        turns[kept],
-        None if again is None else turn,
-        tokens,
-        dollars,
-    )
+    read_position = calling_messages.get(str(source.get("id")), event.position)
+    common = call_text(source), tuple(sorted(missing_values))
+    read_turn, dropped_turn = turns[read_position + 1], turns[before_count]
+    repeated = _repeated_result(compaction, missing_values, position)
+    if repeated is None:
+        turn = turns[before_count + position + 1]
+        return Loss(turn, USED_VALUE, *common, read_turn, dropped_turn)
+    call = calls.get(before_count + repeated, {})
+    turn = turns[calling_messages.get(str(call.get("id")), before_count + repeated) + 1]
+    counter = counter_for(compaction.model or None)
+    tokens = counter.message(compaction.after[repeated]) + (counter.call(call) if call else 0)
+    price = Prices.of().of_model(compaction.model)
+    dollars = tokens * price.fresh if price else None
+    return Loss(turn, ASKED_AGAIN, *common, read_turn, dropped_turn, turn, tokens, dollars)
 
 
-def _brought_again(compaction: Compaction, lacking: frozenset[str], position: int) -> int | None:
-    """Return the result after the compaction that first brought such a value before `position`."""
-    for place, message in enumerate(compaction.after[:position]):
-        if message["role"] == "tool" and unseen_tokens(lacking, [message]) != lacking:
-            return place
+def _repeated_result(
+    compaction: RunCompaction, missing_values: frozenset[str], position: int
+) -> int | None:
+    """Return the first result in `after`, before `position`, that has a missing value again."""
+    for position_after, message in enumerate(compaction.after[:position]):
+        if message["role"] == "tool" and unseen_tokens(missing_values, [message]) != missing_values:
+            return position_after
     return None
 
 
-def _askers(messages: Sequence[Json]) -> dict[str, int]:
-    """Return by a call's id the position of the message that made it."""
+def _calling_messages(messages: Sequence[Json]) -> dict[str, int]:
+    """Return the position of each call's message, by the call's id."""
     return {
         str(call.get("id")): position
         for position, message in enumerate(messages)
@@ -200,8 +198,8 @@ def _answers(messages: Sequence[Json]) -> int:
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """Return a call in a few words: its tool, and the beginning of its arguments."""
-    told = call.get("function") or {}
-    text = f"{told.get('name') or 'a tool'} {told.get('arguments') or ''}".strip()
+    """Return a call's tool and the beginning of its arguments."""
+    function = call.get("function") or {}
+    text = f"{function.get('name') or 'a tool'} {function.get('arguments') or ''}".strip()
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_CALL_CHARS else f"{text[: MAX_CALL_CHARS - 1]}…"

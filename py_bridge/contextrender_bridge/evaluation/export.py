@@ -1,4 +1,4 @@
-"""The figures of a replay as JSON, and files that commands write."""
+"""Formats the figures of a replay as JSON, and writes files for commands."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +12,10 @@ from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
 def to_json(
     runs: Sequence[RunScore], bootstrap: Bootstrap, differences: Iterable[Difference] = ()
 ) -> dict[str, Any]:
-    """Every case's figures over all runs and for each, without times: reproducible."""
+    """Return every case's figures over all runs and for each run.
+
+    Times are left out, so that the same runs give the same figures.
+    """
     cases = []
     for index, total in enumerate(totals(runs)):
         figures = bootstrap.estimates(index)
@@ -37,8 +40,8 @@ def _of_run(run: RunScore, score: CaseScore) -> dict[str, Any]:
 
 
 def write(text: str, path: Path) -> None:
-    """Writes a file. Raises CommandError when it cannot."""
+    """Write a file. Raise CommandError if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}.") from None
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None

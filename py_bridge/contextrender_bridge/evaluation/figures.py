@@ -1,6 +1,6 @@
 """The figures of a case over many runs: recall, tokens and costs (docs/evaluation.md).
 
-Every figure is a quotient of sums over runs, so that it can be computed of any selection of them.
+Every figure is a quotient of sums over runs, so it can be computed for any selection of runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,69 +18,78 @@ from contextrender_bridge.evaluation.scores import CaseScore, LoopScore, RunScor
 Floats = NDArray[np.float64]
 
 INPUT: Final = 2.0
-"""The paper's price in dollars for a million prompt tokens."""
+"""The paper's price in dollars per million prompt tokens."""
 CACHED: Final = 0.5
-"""The same for prompt tokens the provider has cached."""
+"""The paper's price in dollars per million cached prompt tokens."""
 OUTPUT: Final = 8.0
-EMBEDDED: Final = 0.13
+EMBEDDING: Final = 0.13
 PREFIX_SHARES: Final = (0.25, 0.1)
-"""What cached tokens cost of the price, in the true-prefix cost."""
+"""The price of cached tokens as a share of the full price, in the true-prefix cost."""
 
 AGES: Final = tuple(label for label, _ in AGE_BINS)
 
 
 Sums = Mapping[str, Floats]
-"""Sums over some runs by what is summed: numbers, or arrays of those of several selections."""
+"""Sums over runs, by the name of the summed column. Arrays have the sums of several selections."""
 
 
 def with_derived(sums: Sums) -> Sums:
-    """The sums, and what follows from them.
+    """Return the sums and the values derived from them.
 
-    Those over all ages; dollars over the runs whose history exceeds the budget, by the paper's
-    formula and with what really repeats the previous prompt at the cached price; and prompts with
-    that at a share of the price, the policy's own model calls at the full one.
+    `events` and `visible` are sums over all ages. `paper` is dollars by the paper's formula, and
+    `prefix` dollars with the tokens that repeat the previous prompt at the cached price; both are
+    of the runs whose history exceeds the budget. `prompt at S` and `full at S` are prompt tokens
+    with repeated ones at the share S of the price, and the policy's own calls at the full price.
     """
     cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     price = INPUT * (1 - cached) + CACHED * cached
     full = price * sums["over full prompt"] + OUTPUT * sums["over full output"]
-    rest = OUTPUT * sums["over output"] + EMBEDDED * sums["over embedded"]
+    other_cost = OUTPUT * sums["over output"] + EMBEDDING * sums["over embedded"]
     prefix = INPUT * (sums["over prompt"] - sums["over cached"]) + CACHED * sums["over cached"]
     shares: dict[str, Floats] = {}
     for share in PREFIX_SHARES:
-        less = 1 - share
-        shares[f"prompt at {share}"] = sums["prompt"] - less * sums["cached"] + sums["own"]
-        shares[f"full at {share}"] = sums["full prompt"] - less * sums["full cached"]
+        discount = 1 - share
+        shares[f"prompt at {share}"] = sums["prompt"] - discount * sums["cached"] + sums["own"]
+        shares[f"full at {share}"] = sums["full prompt"] - discount * sums["full cached"]
     return {
         **sums,
         **shares,
         "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
         "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
-        "paper": (price * sums["over prompt"] + rest) / 1e6,
-        "prefix": (prefix + rest) / 1e6,
+        "paper": (price * sums["over prompt"] + other_cost) / 1e6,
+        "prefix": (prefix + other_cost) / 1e6,
         "full paper": full / 1e6,
     }
 
 
-def _quotient(part: Floats, whole: Floats) -> Floats:
-    """NaN where there is nothing to divide."""
-    quotient: Floats = np.full(np.shape(whole), np.nan)
-    np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
+def _quotient(numerator: Floats, total: Floats) -> Floats:
+    """Return the quotient; NaN if the denominator is zero."""
+    quotient: Floats = np.full(np.shape(total), np.nan)
+    np.divide(numerator, total, out=quotient, where=np.asarray(total) > 0)
     return quotient
 
 
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
-    """What of one run under one case is summed; `over` is only of runs that exceed the budget."""
-    recall, sent, own, full = score.recall, score.sent, score.own, run.full
-    spent = {
-        "prompt": sent.prompt + own.prompt,
-        "cached": sent.read + own.read,
-        "output": sent.output + own.output,
-        "embedded": own.embedded,
+    """Return the columns of one run under one case, to be summed over runs.
+
+    Columns that begin with `over` are zero for runs whose history stays within the budget.
+    """
+    recall, usage, policy_usage, full = (
+        score.recall,
+        score.agent_usage,
+        score.policy_usage,
+        run.full,
+    )
+    tokens = {
+        "prompt": usage.prompt + policy_usage.prompt,
+        "cached": usage.read + policy_usage.read,
+        "output": usage.output + policy_usage.output,
+        "embedded": policy_usage.embedded,
         "full prompt": full.prompt,
         "full cached": full.read,
         "full output": full.output,
     }
-    over = recall.over_budget > 0
+    is_over_budget = recall.over_budget > 0
     return {
         **{f"events {age}": count for age, count in recall.events_by_age.items()},
         **{f"visible {age}": count for age, count in recall.visible_by_age.items()},
@@ -89,67 +98,72 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,
         "tokens rendered": recall.tokens_rendered,
-        "prompt": sent.prompt,
-        "cached": sent.read,
-        "own": own.prompt + OUTPUT / INPUT * own.output,
+        "prompt": usage.prompt,
+        "cached": usage.read,
+        "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": full.prompt,
         "full cached": full.read,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,
-        **_loop(run, score.loop),
-        **{name: cost for rule in RULES for name, cost in _bills(run, score, rule).items()},
-        "runs over": over,
-        **{f"over {name}": tokens if over else 0 for name, tokens in spent.items()},
+        **_loop_columns(run, score.loop),
+        **{name: cost for rule in RULES for name, cost in _bill_columns(run, score, rule).items()},
+        "runs over": is_over_budget,
+        **{f"over {name}": tokens if is_over_budget else 0 for name, tokens in tokens.items()},
     }
 
 
-def _bills(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
-    """Dollars for prompts, and with output; the policy's own model calls are never cached."""
-    price, mine, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
-    own = price.of(score.own)
+def _bill_columns(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
+    """Return the dollars for prompts, with and without output, by one billing rule.
+
+    The policy's own model calls are billed as uncached.
+    """
+    price, bill, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
+    policy_cost = price.of(score.policy_usage)
     return {
-        f"{rule} prompts": cost_of(price, mine) + own,
-        f"{rule} calls": cost_of(price, mine, score.sent.output) + own,
+        f"{rule} prompts": cost_of(price, bill) + policy_cost,
+        f"{rule} calls": cost_of(price, bill, score.agent_usage.output) + policy_cost,
         f"{rule} full prompts": cost_of(price, full),
         f"{rule} full calls": cost_of(price, full, run.full.output),
     }
 
 
-def _loop(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
-    """Of the closed loop, in counts and dollars; 0 where it was not replayed."""
-    replayed = loop or LoopScore()
-    found: dict[str, float] = {
-        "loop steps": replayed.steps,
-        "loop refetched": replayed.refetched,
-        "loop without": replayed.without,
+def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
+    """Return the counts and dollars of the closed loop; zeros if it was not replayed."""
+    loop_score = loop or LoopScore()
+    columns: dict[str, float] = {
+        "loop steps": loop_score.steps,
+        "loop refetched": loop_score.refetched,
+        "loop without": loop_score.steps_with_misses,
     }
     for rule in RULES:
         price = price_under(rule, run.model)
-        spent = cost_of(price, replayed.bills[rule], replayed.output) + price.of(replayed.own)
+        cost = cost_of(price, loop_score.bills[rule], loop_score.output) + price.of(
+            loop_score.policy_usage
+        )
         full = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
-        found |= {f"loop {rule} calls": spent, f"loop {rule} full calls": full}
-    return found
+        columns |= {f"loop {rule} calls": cost, f"loop {rule} full calls": full}
+    return columns
 
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """One figure: a quotient of two sums, and whether it is shown as a percentage."""
+    """A figure, which is the quotient of two sums. `percent`: it is shown as a percentage."""
 
     name: str
     title: str
-    part: str
-    whole: str
+    numerator: str
+    denominator: str
     percent: bool = True
     more_is_better: bool = False
 
     def of(self, sums: Sums) -> Floats:
-        """The figure of these sums, `with_derived`; NaN where there is nothing to divide."""
-        return _quotient(sums[self.part], sums[self.whole])
+        """Return the figure of sums made by `with_derived`; NaN if the denominator is zero."""
+        return _quotient(sums[self.numerator], sums[self.denominator])
 
 
-def _seen(name: str, title: str, part: str, whole: str) -> Figure:
-    return Figure(name, title, part, whole, more_is_better=True)
+def _recall_figure(name: str, title: str, numerator: str, denominator: str) -> Figure:
+    return Figure(name, title, numerator, denominator, more_is_better=True)
 
 
 RULE_TITLES: Final = {
@@ -159,8 +173,8 @@ RULE_TITLES: Final = {
 }
 
 
-def _of_rule(rule: str, title: str) -> Sequence[Figure]:
-    """The figures of one provider's rule; shares are of full history's."""
+def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
+    """Return the figures of one billing rule. Shares are of the full history's cost."""
     of_full, calls, loop = "of full history's", f"{rule} calls", f"loop {rule}"
     bill = f"whole bill, {title}"
     return (
@@ -171,7 +185,7 @@ def _of_rule(rule: str, title: str) -> Sequence[Figure]:
             f"{rule} full prompts",
         ),
         Figure(f"{rule}_calls", f"{bill}, {of_full}", calls, f"{rule} full calls"),
-        Figure(f"{rule}_dollars", f"{bill}, dollars a run", calls, "runs", percent=False),
+        Figure(f"{rule}_dollars", f"{bill}, dollars per run", calls, "runs", percent=False),
         Figure(
             f"{rule}_loop",
             f"closed loop, {title}, {of_full}",
@@ -183,30 +197,38 @@ def _of_rule(rule: str, title: str) -> Sequence[Figure]:
 
 RECALL: Final = "result recall"
 COMPLETE: Final = "newest results complete, calls over budget"
-AGAIN: Final = "closed loop, calls issued again per 100 steps"
-WITHOUT: Final = "closed loop, steps that never got what they needed"
-PAPERS: Final = "standardized cost"
-PREFIX: Final = "true-prefix cost"
+REFETCHES: Final = "closed loop, repeated calls per 100 steps"
+STEPS_WITH_MISSES: Final = "closed loop, steps with a miss"
+PAPER_COST: Final = "standardized cost"
+PREFIX_COST: Final = "true-prefix cost"
 FIGURES: Final[Sequence[Figure]] = (
-    _seen("result_recall", RECALL, "visible", "events"),
+    _recall_figure("result_recall", RECALL, "visible", "events"),
     *(
-        _seen(f"result_recall {age}", f"{RECALL}, age {age}", f"visible {age}", f"events {age}")
+        _recall_figure(
+            f"result_recall {age}", f"{RECALL}, age {age}", f"visible {age}", f"events {age}"
+        )
         for age in AGES
     ),
-    _seen("value_recall", "value recall", "values seen", "events"),
-    _seen("turns_with_all_values", "turns with all values", "turns with all", "turns"),
-    _seen("newest_complete", COMPLETE, "newest complete", "newest"),
-    *(figure for rule, title in RULE_TITLES.items() for figure in _of_rule(rule, title)),
-    Figure("refetches", AGAIN, "loop refetched", "loop steps"),
-    Figure("steps_without", WITHOUT, "loop without", "loop steps"),
-    Figure("tokens_per_call", "tokens a call", "tokens rendered", "calls", percent=False),
-    Figure("cost_dollars", f"{PAPERS}, dollars a run", "paper", "runs over", percent=False),
-    Figure("cost_relative", f"{PAPERS}, of full history's", "paper", "full paper"),
-    Figure("prefix_cost_dollars", f"{PREFIX}, dollars a run", "prefix", "runs over", percent=False),
+    _recall_figure("value_recall", "value recall", "values seen", "events"),
+    _recall_figure("turns_with_all_values", "turns with all values", "turns with all", "turns"),
+    _recall_figure("newest_complete", COMPLETE, "newest complete", "newest"),
+    *(figure for rule, title in RULE_TITLES.items() for figure in _rule_figures(rule, title)),
+    Figure("refetches", REFETCHES, "loop refetched", "loop steps"),
+    Figure("steps_without", STEPS_WITH_MISSES, "loop without", "loop steps"),
+    Figure("tokens_per_call", "tokens per call", "tokens rendered", "calls", percent=False),
+    Figure("cost_dollars", f"{PAPER_COST}, dollars per run", "paper", "runs over", percent=False),
+    Figure("cost_relative", f"{PAPER_COST}, of full history's", "paper", "full paper"),
+    Figure(
+        "prefix_cost_dollars",
+        f"{PREFIX_COST}, dollars per run",
+        "prefix",
+        "runs over",
+        percent=False,
+    ),
     *(
         Figure(
             f"prompt_cost_{share:.0%}".rstrip("%"),
-            f"{PREFIX}, prompts with cached tokens at {share}, of full history's",
+            f"{PREFIX_COST}, prompts with cached tokens at {share}, of full history's",
             f"prompt at {share}",
             f"full at {share}",
         )

@@ -1,4 +1,4 @@
-"""Replaying a run without a server: the engine alone, one model call at a time."""
+"""Replays a run without a server, with the engine, one model call at a time."""
 
 import time
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
 from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import (
     Prompt,
+    PromptCallback,
     RunScore,
     Scorer,
-    Watch,
     score_of,
     turns_of,
 )
@@ -32,40 +32,40 @@ def replay_run(
     run: Run,
     cases: Sequence[Case],
     embedder: Embedder,
-    watch: Watch | None = None,
+    on_prompt: PromptCallback | None = None,
     *,
     closed_loop: bool = False,
 ) -> RunScore:
-    """Renders the history before every assistant message under every case, and scores it.
+    """Render and score the history before every assistant message under every case.
 
     With `closed_loop` every case is replayed once more, with an agent that reacts.
 
-    All cases share one history, so messages are recorded once; each has vectors and summaries of
-    its own, so that what it spends on them does not depend on the other cases.
+    All cases share one history, so messages are recorded once. Each case has its own vectors and
+    summaries, so that its cost for them does not depend on the other cases.
     """
-    remembering = _Timed(embedder)
+    timed_embedder = _TimedEmbedder(embedder)
     counter = counter_for(run.model or None)
     prompts = Prompts(counter, run.tools)
     history = History()
     scorers = [Scorer(run, case, prompts) for case in cases]
-    renderers = [Renderer(case, run.model, remembering, history) for case in cases]
+    renderers = [Renderer(case, run.model, timed_embedder, history) for case in cases]
     recording = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
-        read = slice(len(history), turn.position)
-        history.extend(run.messages[read], counter, run.times[read])
+        new_messages = slice(len(history), turn.position)
+        history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
             pause()
             prompt = render(run.messages[: turn.position], ())
             scorer.add(turn, prompt)
-            if watch is not None:
-                watch(scorer.score.case, turn, prompt)
+            if on_prompt is not None:
+                on_prompt(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
     for scored in score.cases if closed_loop else ():
-        render = Renderer(scored.case, run.model, remembering)
+        render = Renderer(scored.case, run.model, timed_embedder)
         scored.loop = replay_in_closed_loop(run, render, prompts)
-    score.recording, score.embedding = recording, remembering.seconds
+    score.recording, score.embedding = recording, timed_embedder.seconds
     return score
 
 
@@ -75,23 +75,25 @@ class Renderer:
     def __init__(
         self, case: Case, model: str, embedder: Embedder, history: History | None = None
     ) -> None:
-        """Of a history of its own, unless others render it too; vectors and summaries are its own.
+        """Create a renderer with its own vectors and summaries. Without `history` it has its own.
 
-        `model` tells how tokens are counted.
+        `model` decides how tokens are counted.
         """
         self._case = case
         self._model = model
         self._counter = counter_for(model or None)
-        self._embedder = embedder if isinstance(embedder, _Timed) else _Timed(embedder)
+        self._embedder = (
+            embedder if isinstance(embedder, _TimedEmbedder) else _TimedEmbedder(embedder)
+        )
         self._history = History() if history is None else history
         self._vectors, self._summaries = VectorTable(), SummariesInMemory()
         self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
-        """The prompt before the next call, after all of these."""
+        """Return the prompt of the next call, whose history is all of `messages`."""
         history, embedder, case = self._history, self._embedder, self._case
-        new = slice(len(history), None)
-        history.extend(messages[new], self._counter, times[new])
+        new_messages = slice(len(history), None)
+        history.extend(messages[new_messages], self._counter, times[new_messages])
         history.vectors = self._vectors
         start, embedding = time.perf_counter(), embedder.seconds
         rendered = render_call(
@@ -110,25 +112,25 @@ class Renderer:
             previous=self._previous,
         )
         self._previous = rendered.selection
-        made = [assemble(messages[item.message], item) for item in rendered.items]
-        shown = (item.message for item in rendered.items)
+        messages_shown = [assemble(messages[item.message], item) for item in rendered.items]
+        shown_positions = (item.message for item in rendered.items)
         return Prompt(
             rendered.tokens_before,
             rendered.tokens_after,
             rendered.view.unbudgeted_tokens,
             frozenset(rendered.complete),
-            made,
+            messages_shown,
             rendered.usage,
             bool(rendered.warnings),
             time.perf_counter() - start - (embedder.seconds - embedding),
-            frozenset(position for position in shown if history.result_at(position) >= 0),
+            frozenset(position for position in shown_positions if history.result_at(position) >= 0),
             [item.message for item in rendered.items],
             rendered.budget,
         )
 
 
-class _Timed(RememberingEmbedder):
-    """One that adds up the time that making vectors takes."""
+class _TimedEmbedder(RememberingEmbedder):
+    """An embedder that adds up the seconds it spends."""
 
     seconds = 0.0
 

@@ -1,4 +1,4 @@
-"""What providers charge, under the rule that they bill by."""
+"""The prices of models under the providers' billing rules."""
 
 from dataclasses import replace
 from typing import Final
@@ -8,21 +8,21 @@ from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.worth import is_anthropics
 
 DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
-"""The models whose prices a rule takes for runs of models that are not of its provider."""
+"""The model whose price a rule uses for runs of other providers' models."""
 
 
 def price_under(rule: str, model: str) -> Price:
-    """The price under one of `billing.RULES` for a run of that model: its own, else a default."""
+    """Return a model's price under one of `billing.RULES`: its own, or the rule's default."""
     provider = rule.partition("_")[0]
     prices = Prices.of()
-    own = prices.of_model(model)
-    if own is not None and provider == ("anthropic" if is_anthropics(model) else "openai"):
-        return own
+    price = prices.of_model(model)
+    if price is not None and provider == ("anthropic" if is_anthropics(model) else "openai"):
+        return price
     default = prices.of_model(DEFAULTS[provider])
     assert default is not None, "the table that is shipped has it"
     return default
 
 
 def cost_of(price: Price, prompts: Usage, output: int = 0) -> float:
-    """What calls cost: their prompts, and what was written in answer."""
+    """Return the cost of prompts and of `output` tokens of answers, in dollars."""
     return price.of(replace(prompts, output=output))

@@ -1,7 +1,7 @@
-"""Recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`.
+"""Reads recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`.
 
-A run may have "task", "tools" (schemas sent with every call), "times" of its messages, and
-"continues": the id of the run that its agent compacted, and began this one with the summary of.
+A run may have "task", "tools" (the schemas sent with every call), "times" of its messages, and
+"continues": the id of the run that the agent compacted; this one begins with the summary.
 """
 
 import gzip
@@ -23,11 +23,11 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recorded run; `messages` are OpenAI chat messages as they were recorded.
+    """A recorded run. `messages` are OpenAI chat messages as they were recorded.
 
-    `task` is what the agent was asked to do: runs of one task are not independent. `tools` are
-    the schemas sent with every call, `times` the second at which each message came, if known.
-    `continues` names the run whose history the agent compacted before this one.
+    Runs of the same `task` are not independent. `tools` are the schemas sent with every call.
+    `times` has the second of each message, if known. `continues` names the run whose history the
+    agent compacted before this one.
     """
 
     id: str
@@ -41,8 +41,9 @@ class Run:
 
     @property
     def task(self) -> str:
-        """The task the file names; else the id without the model's name, or its part before a
-        trial's number, as in `file:task:trial`.
+        """The task that the file names, or else one derived from the id.
+
+        That is the id without the model's name, or the part before the number in `file:task:trial`.
         """
         if self.named_task:
             return self.named_task
@@ -52,19 +53,19 @@ class Run:
         return parts[-2] if len(parts) > 2 else self.id
 
     def time(self, position: int) -> float:
-        """The second at which a message came; 0 for all where that is not known."""
+        """Return the second of a message; 0 if the run has no times."""
         return self.times[position] if self.times else 0.0
 
     @property
     def invocations(self) -> int:
-        """How often the model was called: once for every assistant message."""
+        """The number of model calls: one for every assistant message."""
         return sum(message["role"] == "assistant" for message in self.messages)
 
 
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
-    """The runs of files, and of the trace files in folders, in order; at most `limit` of them.
+    """Return the runs in files and folders, in order, at most `limit` of them.
 
-    Raises CommandError naming the file and line of the first one that is not a run.
+    Raise CommandError if there are none, or with the file and line of the first invalid run.
     """
     runs: list[Run] = []
     for path in _files(paths):
@@ -73,7 +74,7 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
                 return runs
             runs.append(run)
     if not runs:
-        raise CommandError("there are no runs to replay.")
+        raise CommandError("there are no runs to replay in the given files.")
     return runs
 
 
@@ -82,10 +83,10 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
-        if not found:
+        files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+        if not files:
             raise CommandError(f"{path} has no {' or '.join(SUFFIXES)} file.")
-        yield from found
+        yield from files
 
 
 def _runs_of(path: Path) -> Iterator[Run]:
@@ -95,16 +96,16 @@ def _runs_of(path: Path) -> Iterator[Run]:
                 if not line.strip():
                     continue
                 try:
-                    yield _run(line)
-                except _NotARun as problem:
+                    yield _run_of_line(line)
+                except _InvalidRun as problem:
                     raise CommandError(f"{path}, line {number}: {problem}.") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise CommandError(f"cannot read {path}: {reason}.") from None
+        raise CommandError(f"{path} cannot be read: {reason}.") from None
 
 
-class _NotARun(Exception):
-    """Why a line is not a run."""
+class _InvalidRun(Exception):
+    """An error with the reason why a line is not a valid run."""
 
 
 class _Line(BaseModel, strict=True):
@@ -118,29 +119,29 @@ class _Line(BaseModel, strict=True):
     continues: str | None = None
 
 
-def _run(line: bytes) -> Run:
+def _run_of_line(line: bytes) -> Run:
     try:
-        told = _Line.model_validate(json.loads(line))
-        check_messages(told.messages, 0)
+        fields = _Line.model_validate(json.loads(line))
+        check_messages(fields.messages, 0)
     except UnicodeDecodeError:
-        raise _NotARun("it is not UTF-8") from None
+        raise _InvalidRun("it is not UTF-8") from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise _NotARun(" ".join(map(str, ["a run:", *first["loc"], first["msg"]]))) from None
+        raise _InvalidRun(" ".join(map(str, ["a run:", *first["loc"], first["msg"]]))) from None
     except InvalidRequest as problem:
-        raise _NotARun(problem.message) from None
+        raise _InvalidRun(problem.message) from None
     except (ValueError, RecursionError) as error:
-        raise _NotARun(f"it is not JSON ({error})") from None
-    times = told.times or []
-    if times and (len(times) != len(told.messages) or sorted(times) != times):
-        raise _NotARun("times must be one a message, none before the last")
-    about = told.source or "", told.model or "", told.messages, told.task or ""
-    return Run(told.id, *about, told.tools or [], times, told.continues or "")
+        raise _InvalidRun(f"it is not JSON ({error})") from None
+    times = fields.times or []
+    if times and (len(times) != len(fields.messages) or sorted(times) != times):
+        raise _InvalidRun("times must have one number per message, in ascending order")
+    labels = fields.source or "", fields.model or "", fields.messages, fields.task or ""
+    return Run(fields.id, *labels, fields.tools or [], times, fields.continues or "")
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    """A whole history up to a compaction, what the agent went on with, and what it did then."""
+class RunCompaction:
+    """A compaction: the full history before it, the summary, and the messages after it."""
 
     model: str
     before: list[Json]
@@ -148,50 +149,50 @@ class Compaction:
     after: list[Json]
 
 
-def compactions_of(runs: Sequence[Run]) -> list[Compaction]:
-    """The compactions between runs that go on after one another (`Run.continues`).
+def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
+    """Return the compactions between runs that continue each other (`Run.continues`).
 
-    A fork of a session has copies of those before it: each counts once.
+    A fork of a session has copies of earlier compactions; each counts once.
     """
-    known = {run.id: run for run in runs}
-    wholes: dict[str, list[Json]] = {}
-    seen: set[str] = set()
-    found: list[Compaction] = []
-    for run in _in_order(runs, known):
-        before = wholes.get(run.continues)
-        if before is None:
-            wholes[run.id] = run.messages
+    runs_by_id = {run.id: run for run in runs}
+    full_histories: dict[str, list[Json]] = {}
+    summaries_seen: set[str] = set()
+    compactions: list[RunCompaction] = []
+    for run in _in_order(runs, runs_by_id):
+        previous = full_histories.get(run.continues)
+        if previous is None:
+            full_histories[run.id] = run.messages
             continue
-        start = _goes_on_at(run.messages, before)
+        start = _summary_end(run.messages, previous)
         summary, after = run.messages[:start], run.messages[start:]
-        wholes[run.id] = before + after
-        if after and (told := repr(summary)) not in seen:
-            seen.add(told)
-            found.append(Compaction(run.model, before, summary, after))
-    return found
+        full_histories[run.id] = previous + after
+        if after and (summary_key := repr(summary)) not in summaries_seen:
+            summaries_seen.add(summary_key)
+            compactions.append(RunCompaction(run.model, previous, summary, after))
+    return compactions
 
 
-def _in_order(runs: Sequence[Run], known: Mapping[str, Run]) -> Iterator[Run]:
-    """Each behind the one that it continues; who continues itself, or a later one, begins anew."""
-    told: set[str] = set()
+def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Run]:
+    """Yield each run after the one that it continues. In a cycle, the first run continues none."""
+    visited: set[str] = set()
     for run in runs:
         chain: list[Run] = []
         link: Run | None = run
-        while link is not None and link.id not in told:
-            told.add(link.id)
+        while link is not None and link.id not in visited:
+            visited.add(link.id)
             chain.append(link)
-            link = known.get(link.continues)
+            link = runs_by_id.get(link.continues)
         yield from reversed(chain)
 
 
-def _goes_on_at(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """The first message behind the summary: an answer that is none kept from before."""
-    kept = {id(message) for message in before} | {_said(message) for message in before}
+def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
+    """Return the position of the first answer that is not a copy of an earlier message."""
+    earlier = {id(message) for message in before} | {_content_key(message) for message in before}
     for position, message in enumerate(messages):
-        if message["role"] == "assistant" and not {id(message), _said(message)} & kept:
+        if message["role"] == "assistant" and not {id(message), _content_key(message)} & earlier:
             return position
     return len(messages)
 
 
-def _said(message: Json) -> str:
+def _content_key(message: Json) -> str:
     return repr((message.get("content"), message.get("tool_calls")))

@@ -1,6 +1,6 @@
-"""What replaying a run measures: one score a policy and budget (docs/method.md, Measures).
+"""The scores of a replayed run, one for each policy and budget (docs/method.md, Measures).
 
-Long because it has the scores of a call, a case and a run, and what makes them.
+Long because it has the scores of a call, a case and a run, and the functions that compute them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,23 @@ from contextrender_bridge.engine.replay.recall_measures import (
     RecallScore,
     recall_events,
 )
-from contextrender_bridge.evaluation.billing import Biller, Prompts, Sent, Unit, no_bills, sum_bills
+from contextrender_bridge.evaluation.billing import (
+    Biller,
+    Prompts,
+    PromptSize,
+    Unit,
+    add_bills,
+    empty_bills,
+)
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A recorded model call: its assistant message, and the earlier results that drew on.
+    """A recorded model call: the position of its answer, and the uses of earlier results.
 
-    `newest` are the positions of the results that came since the call before.
+    `newest` has the positions of the results returned since the previous call.
     """
 
     number: int
@@ -35,140 +42,144 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a case made of the history before one turn.
+    """The prompt that a case renders before one turn.
 
-    Token counts are those the budget limits; `tokens_outside` is the system prompt and the
-    current user message, which come on top. `visible` are positions of complete results, `shown`
-    of those in view in any form, `positions` those of the `messages`. `usage` is what the policy
-    itself spent on it; it `warned` where a model could not be had. `seconds` is the time it took,
-    `budget` the call's own, in tokens.
+    `tokens_full` and `tokens_rendered` do not include `tokens_unbudgeted`, which are those of the
+    system prompt and the current user message. `complete` has the positions of complete results,
+    `visible` those of results shown in any form, `positions` those of the `messages`. `usage` is of
+    the policy's own calls; `has_warning` means that its model was unavailable. `seconds` is the
+    time that rendering took, `budget` the call's budget in tokens.
     """
 
     tokens_full: int
     tokens_rendered: int
-    tokens_outside: int
-    visible: frozenset[int]
+    tokens_unbudgeted: int
+    complete: frozenset[int]
     messages: Sequence[Mapping[str, Any]]
     usage: Usage = NOTHING_USED
-    warned: bool = False
+    has_warning: bool = False
     seconds: float = 0.0
-    shown: frozenset[int] = frozenset()
+    visible: frozenset[int] = frozenset()
     positions: Sequence[int] = ()
     budget: int = 0
 
 
-Watch = Callable[[Case, Turn, Prompt], None]
-"""Called with every prompt, once it is scored."""
+PromptCallback = Callable[[Case, Turn, Prompt], None]
+"""A function that is called with every prompt after it is scored."""
 
 
 @dataclass(slots=True)
 class LoopScore:
     """The sums of a case's closed loop (docs/evaluation.md).
 
-    `steps` are recorded model calls, `refetched` calls issued again before them, and `without` the
-    steps that went on lacking something. `bills` are all prompts by every provider's rule,
-    `output` the tokens of all answers, `own` what the policy's own model and embedder used.
+    `steps` counts recorded model calls, `refetched` the repeated calls before them, and
+    `steps_with_misses` the steps that still missed a result. `bills` has the usage of all prompts
+    by every billing rule, `output` the tokens of all answers, `policy_usage` the usage of the
+    policy's own model and embedder.
     """
 
     steps: int = 0
     refetched: int = 0
-    without: int = 0
+    steps_with_misses: int = 0
     output: int = 0
-    own: Usage = NOTHING_USED
-    bills: dict[str, Usage] = field(default_factory=no_bills)
+    policy_usage: Usage = NOTHING_USED
+    bills: dict[str, Usage] = field(default_factory=empty_bills)
 
     def plus(self, other: "LoopScore") -> "LoopScore":
-        """The sum of both."""
-        return LoopScore(*(_sum(self, other, each.name) for each in fields(self)))
+        """Return the sums of both."""
+        return LoopScore(*(_sum_of(self, other, each.name) for each in fields(self)))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the sums as plain values."""
         return {
             "steps": self.steps,
             "refetched": self.refetched,
-            "without": self.without,
+            "without": self.steps_with_misses,
             "output": self.output,
-            "policy_prompt_tokens": self.own.prompt,
-            "policy_output_tokens": self.own.output,
-            "embedded_tokens": self.own.embedded,
+            "policy_prompt_tokens": self.policy_usage.prompt,
+            "policy_output_tokens": self.policy_usage.output,
+            "embedded_tokens": self.policy_usage.embedded,
             "bills": bills_to_json(self.bills),
         }
 
 
-SUMMED: Final = (
-    *("tokens_outside", "sent", "own", "warned", "seconds", "bills", "newest", "newest_complete"),
+SUMMED_FIELDS: Final = (
+    *("tokens_unbudgeted", "agent_usage", "policy_usage", "warned_calls", "seconds", "bills"),
+    *("newest", "newest_complete"),
 )
-"""What of a case's score is a sum."""
+"""The fields of a case's score that are sums."""
 
 
 @dataclass(slots=True)
 class CaseScore:
-    """The sums of one case; `seconds` is the time its renderings took.
+    """The sums of one case. `seconds` is the time that rendering took.
 
-    `sent` are the agent's own calls and `own` the policy's; `calls` are the tokens of each prompt
-    with what is outside the budget, of one run. `warned` are calls for which a model could not be
-    had, so that they say little of the policy. `bills` are its prompts by every provider's rule.
-    `newest` counts the calls over budget that follow results, `newest_complete` those of them that
-    show all the newest turn's results complete.
+    `agent_usage` is of the agent's calls, `policy_usage` of the policy's own. `calls` has the
+    tokens of each prompt of one run, with unbudgeted tokens. `warned_calls` counts calls for which
+    the policy's model was unavailable, so that they say little of the policy. `bills` has the usage
+    of the prompts by every billing rule. `newest` counts the calls over budget that follow results,
+    `newest_complete` those of them that show all the newest turn's results complete.
     """
 
     case: Case
     recall: RecallScore = field(default_factory=RecallScore)
-    tokens_outside: int = 0
-    sent: Usage = NOTHING_USED
-    own: Usage = NOTHING_USED
+    tokens_unbudgeted: int = 0
+    agent_usage: Usage = NOTHING_USED
+    policy_usage: Usage = NOTHING_USED
     calls: list[int] = field(default_factory=list)
-    warned: int = 0
+    warned_calls: int = 0
     seconds: float = 0.0
-    bills: dict[str, Usage] = field(default_factory=no_bills)
+    bills: dict[str, Usage] = field(default_factory=empty_bills)
     newest: int = 0
     newest_complete: int = 0
     loop: LoopScore | None = None
 
-    def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int) -> None:
-        """Scores one prompt against what its turn drew on."""
+    def add(self, turn: Turn, prompt: Prompt, agent_usage: PromptSize, output: int) -> None:
+        """Add one prompt, scored against the results that its turn used."""
         if turn.newest and prompt.tokens_full > prompt.budget:
             self.newest += 1
-            self.newest_complete += turn.newest <= prompt.visible
-        self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
+            self.newest_complete += turn.newest <= prompt.complete
+        self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
-        self.tokens_outside += prompt.tokens_outside
-        self.sent = self.sent.plus(Usage.of_prompt(sent.tokens, sent.cached, output))
-        self.own = self.own.plus(prompt.usage)
-        self.calls.append(sent.tokens)
-        self.warned += prompt.warned
+        self.tokens_unbudgeted += prompt.tokens_unbudgeted
+        self.agent_usage = self.agent_usage.plus(
+            Usage.of_prompt(agent_usage.tokens, agent_usage.cached, output)
+        )
+        self.policy_usage = self.policy_usage.plus(prompt.usage)
+        self.calls.append(agent_usage.tokens)
+        self.warned_calls += prompt.has_warning
         self.seconds += prompt.seconds
 
     def merge(self, other: "CaseScore") -> None:
-        """Adds the sums of another run's score of the same case."""
+        """Add the sums of another run under the same case."""
         self.recall.merge(other.recall)
-        for name in SUMMED:
-            setattr(self, name, _sum(self, other, name))
+        for name in SUMMED_FIELDS:
+            setattr(self, name, _sum_of(self, other, name))
         if other.loop is not None:
             self.loop = (self.loop or LoopScore()).plus(other.loop)
 
     @property
     def share_saved(self) -> float | None:
-        """Share of the histories' tokens that were not sent."""
+        """The share of the histories' tokens that were not sent; None if there are none."""
         full = self.recall.tokens_full
         return 1 - self.recall.tokens_rendered / full if full else None
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, without times: the same input always gives the same."""
+        """Return the figures without times, so that the same runs give the same figures."""
         return {
             "policy": self.case.policy,
             "budget": budget_name(self.case.budget),
-            "parameters": self.case.changed,
+            "parameters": self.case.changed_parameters,
             **self.recall.to_json(),
-            "tokens_outside": self.tokens_outside,
+            "tokens_unbudgeted": self.tokens_unbudgeted,
             "share_saved": self.share_saved,
-            "prompt_tokens": self.sent.prompt,
-            "cached_tokens": self.sent.read,
-            "output_tokens": self.sent.output,
-            "policy_prompt_tokens": self.own.prompt,
-            "policy_output_tokens": self.own.output,
-            "embedded_tokens": self.own.embedded,
-            "warned_calls": self.warned,
+            "prompt_tokens": self.agent_usage.prompt,
+            "cached_tokens": self.agent_usage.read,
+            "output_tokens": self.agent_usage.output,
+            "policy_prompt_tokens": self.policy_usage.prompt,
+            "policy_output_tokens": self.policy_usage.output,
+            "embedded_tokens": self.policy_usage.embedded,
+            "warned_calls": self.warned_calls,
             "bills": bills_to_json(self.bills),
             "newest": self.newest,
             "newest_complete": self.newest_complete,
@@ -178,11 +189,11 @@ class CaseScore:
 
 @dataclass(slots=True)
 class RunScore:
-    """One run under every case.
+    """The scores of one run under every case.
 
-    `full` is what full history's calls are: the whole transcript so far, each the previous one's
-    continuation, and `full_bills` the same by every provider's rule. `recording` and `embedding`
-    are seconds spent once for all cases.
+    `full` is the usage of the same calls with the full history, where each prompt continues the
+    previous one, and `full_bills` the same by every billing rule. `recording` and `embedding` are
+    seconds spent once for all cases.
     """
 
     id: str
@@ -194,26 +205,26 @@ class RunScore:
     full_calls: list[int] = field(default_factory=list)
     recording: float = 0.0
     embedding: float = 0.0
-    full_bills: dict[str, Usage] = field(default_factory=no_bills)
+    full_bills: dict[str, Usage] = field(default_factory=empty_bills)
 
 
 def bills_to_json(bills: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
-    """Prompt tokens by rule: at the full price, read from the cache, and written into it."""
+    """Return the prompt tokens of each rule: uncached, cache read and cache write."""
     return {
-        rule: {"fresh": one.fresh, "read": one.read, "written": one.written}
-        for rule, one in bills.items()
+        rule: {"fresh": usage.fresh, "read": usage.read, "written": usage.written}
+        for rule, usage in bills.items()
     }
 
 
-def _sum(one: Any, other: Any, name: str) -> Any:
-    mine, more = getattr(one, name), getattr(other, name)
-    if isinstance(mine, Usage):
-        return mine.plus(more)
-    return sum_bills(mine, more) if isinstance(mine, dict) else mine + more
+def _sum_of(score: Any, other: Any, name: str) -> Any:
+    value, other_value = getattr(score, name), getattr(other, name)
+    if isinstance(value, Usage):
+        return value.plus(other_value)
+    return add_bills(value, other_value) if isinstance(value, dict) else value + other_value
 
 
 def turns_of(run: Run) -> list[Turn]:
-    """The model calls of a run, in order."""
+    """Return the model calls of a run, in order."""
     events: dict[int, list[RecallEvent]] = {}
     for event in recall_events(run.messages):
         events.setdefault(event.message, []).append(event)
@@ -223,14 +234,14 @@ def turns_of(run: Run) -> list[Turn]:
         if message["role"] == "tool":
             newest.append(position)
         elif message["role"] == "assistant":
-            drawn_on = events.get(position, ())
-            turns.append(Turn(len(turns) + 1, position, drawn_on, frozenset(newest)))
+            recall_events_of_turn = events.get(position, ())
+            turns.append(Turn(len(turns) + 1, position, recall_events_of_turn, frozenset(newest)))
             newest = []
     return turns
 
 
 def totals(runs: Sequence[RunScore]) -> list[CaseScore]:
-    """Every case's sums over all runs, in the order of the cases."""
+    """Return every case's sums over all runs, in the order of the cases."""
     sums = [CaseScore(score.case) for score in runs[0].cases]
     for run in runs:
         for total, score in zip(sums, run.cases, strict=True):
@@ -239,10 +250,10 @@ def totals(runs: Sequence[RunScore]) -> list[CaseScore]:
 
 
 class Scorer:
-    """Scores one case's prompts along a run, each against the one before."""
+    """Scores one case's prompts along a run. Each is compared with the previous one."""
 
     def __init__(self, run: Run, case: Case, prompts: Prompts) -> None:
-        """Counts with `prompts`, which the run's cases may share."""
+        """Create a scorer that counts tokens with `prompts`, which the run's cases may share."""
         self.score = CaseScore(case)
         self._run = run
         self._prompts = prompts
@@ -250,30 +261,32 @@ class Scorer:
         self._biller = Biller(prompts)
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
-        """Scores the next prompt."""
-        self._units, sent = self._prompts.send(self._units, prompt.messages)
+        """Score the next prompt."""
+        self._units, agent_usage = self._prompts.send(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, sent, output)
+        self.score.add(turn, prompt, agent_usage, output)
         self._biller.add(self._units, self._run.time(turn.position))
         self.score.bills = self._biller.bills
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
-    """The score of a run, whose prompts were counted by `prompts`.
+    """Return the score of a run. `prompts` counts the tokens.
 
-    Full history is billed at most the model's window a call: no agent sends more.
+    A call with the full history is billed at most the model's window, since no agent sends more.
     """
-    full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
+    full, sizes, previous_tokens, message_count = NOTHING_USED, list[int](), 0, 0
     units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
     for position, message in enumerate(run.messages):
         if message["role"] == "assistant":
-            fresh, _ = prompts.send([], run.messages[read:position])
-            units += prompts.within(fresh, window - before) if window else fresh
-            now = before + sum(unit.tokens for unit in fresh)
-            full = full.plus(Usage.of_prompt(now, before, prompts.tokens([message])))
+            new_units, _ = prompts.send([], run.messages[message_count:position])
+            units += (
+                prompts.first_units(new_units, window - previous_tokens) if window else new_units
+            )
+            tokens = previous_tokens + sum(unit.tokens for unit in new_units)
+            full = full.plus(Usage.of_prompt(tokens, previous_tokens, prompts.tokens([message])))
             biller.add(units, run.time(position))
-            sizes.append(now)
-            before, read = now, position
+            sizes.append(tokens)
+            previous_tokens, message_count = tokens, position
     score = RunScore(run.id, run.source, run.model, cases, run.task, full, sizes)
     score.full_bills = biller.bills
     return score

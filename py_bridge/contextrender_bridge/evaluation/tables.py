@@ -1,4 +1,4 @@
-"""Tables as they are printed, and as they stand in a page."""
+"""Tables for the terminal and for HTML pages, and the pages themselves."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ PLAIN_WIDTH = 136
 
 
 def console() -> Console:
-    """Stdout, wide enough for the tables where it is no terminal."""
+    """Return a console for standard output; if that is not a terminal, wide enough for tables."""
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage; a dash where there is none."""
+    """Return a share as a percentage; a dash for None."""
     return "-" if share is None else f"{share:.1%}"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: the first `left` columns hold names, others figures."""
+    """A table whose first `text_columns` columns are aligned left, the others right."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left: int = 1
+    text_columns: int = 1
 
     def __rich__(self) -> Table:
-        made = Table(
+        table = Table(
             title=self.title or None,
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
@@ -43,16 +43,16 @@ class Rows:
             title_style="bold",
         )
         for index, column in enumerate(self.columns):
-            justify: Literal["left", "right"] = "left" if index < self.left else "right"
-            # Where the terminal is narrow, heads and names fold: no letter is lost.
-            made.add_column(column, justify=justify, overflow="fold")
+            justify: Literal["left", "right"] = "left" if index < self.text_columns else "right"
+            # In a narrow terminal, heads and names are wrapped rather than cut.
+            table.add_column(column, justify=justify, overflow="fold")
         for row in self.rows:
-            made.add_row(*map(plain, row))
-        return made
+            table.add_row(*map(plain, row))
+        return table
 
     @property
     def html(self) -> str:
-        """The same for a page, under its title."""
+        """The table in HTML, after its title."""
         head = _row("th", self.columns)
         body = "".join(_row("td", row) for row in self.rows)
         title = f"<h2>{escape(self.title)}</h2>" if self.title else ""
@@ -77,7 +77,7 @@ STYLE = (
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """A page that opens offline and runs nothing: nothing in it refers to another file."""
+    """Return an HTML page that opens offline, refers to no other file and runs no script."""
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
@@ -88,5 +88,5 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def paragraphs(sentences: Iterable[str]) -> str:
-    """Sentences, each a paragraph of a page."""
+    """Return sentences as HTML, each in a paragraph."""
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)

@@ -1,4 +1,4 @@
-"""How far tasks are that run in other processes, so that a progress bar moves within a long one.
+"""Tracks the progress of tasks in other processes, so that a progress bar moves within a long one.
 
 A computation calls `pause` (engine.replay) at each of its small steps. A worker counts these calls
 in memory that all processes share; the parent reads the counts twice a second.
@@ -15,25 +15,25 @@ from typing import Any, Final
 
 from contextrender_bridge.engine.replay import pausing
 
-SECONDS: Final = 0.5
+UPDATE_SECONDS: Final = 0.5
 PAUSES_PER_STEP: Final = 4.7
-"""About, in a closed loop; the first finished task corrects it."""
-NEARLY: Final = 0.95
-"""Share of a task that is shown as done at most, before it is."""
+"""An estimate for a closed loop. The first finished task corrects it."""
+MAX_UNFINISHED_SHARE: Final = 0.95
+"""The largest share of an unfinished task that is shown as done."""
 
 _COUNTS: MutableSequence[int] = []
-"""In a worker: the pauses of each task."""
+"""The number of pauses of each task, in a worker process."""
 
 
 class TaskProgress:
-    """The steps that are done of tasks with these sizes; `advance` is told of new ones."""
+    """The finished steps of tasks. `sizes` are the tasks' steps; `advance` receives new steps."""
 
     def __init__(self, sizes: Sequence[int], advance: Callable[[int], None]) -> None:
         self._sizes = sizes
         self._advance = advance
         self.counts: Any = multiprocessing.get_context("spawn").Array("q", len(sizes), lock=False)
         self._finished: set[int] = set()
-        self._shown = 0
+        self._reported_steps = 0
 
     def finish(self, task: int) -> None:
         """Count a task as done."""
@@ -41,29 +41,29 @@ class TaskProgress:
         self.show()
 
     def show(self) -> None:
-        """Tell `advance` how many steps have been done since it was last told."""
-        done = sum(self._sizes[task] for task in self._finished)
+        """Call `advance` with the number of steps finished since it was last called."""
+        finished_steps = sum(self._sizes[task] for task in self._finished)
         pauses = sum(self.counts[task] for task in self._finished)
-        rate = pauses / done if pauses and done else PAUSES_PER_STEP
-        running = sum(
-            min(self.counts[task] / rate, NEARLY * size)
+        rate = pauses / finished_steps if pauses and finished_steps else PAUSES_PER_STEP
+        running_steps = sum(
+            min(self.counts[task] / rate, MAX_UNFINISHED_SHARE * size)
             for task, size in enumerate(self._sizes)
             if task not in self._finished
         )
-        if (steps := int(done + running) - self._shown) > 0:
-            self._shown += steps
+        if (steps := int(finished_steps + running_steps) - self._reported_steps) > 0:
+            self._reported_steps += steps
             self._advance(steps)
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def periodic_updates(self) -> Iterator[None]:
         """Show the progress twice a second while the block runs."""
         ended = threading.Event()
 
-        def look() -> None:
-            while not ended.wait(SECONDS):
+        def update_until_ended() -> None:
+            while not ended.wait(UPDATE_SECONDS):
                 self.show()
 
-        thread = threading.Thread(target=look, daemon=True)
+        thread = threading.Thread(target=update_until_ended, daemon=True)
         thread.start()
         try:
             yield
@@ -73,13 +73,13 @@ class TaskProgress:
 
 
 def start_counting(counts: MutableSequence[int]) -> None:
-    """Prepare a worker process."""
+    """Prepare a worker process to count pauses in shared memory."""
     global _COUNTS  # a worker has one set of tasks
     _COUNTS = counts
 
 
-def counted[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
-    """Do the work of a task, and count its pauses."""
+def count_pauses[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
+    """Do the work of a task in a worker process, and count its pauses."""
 
     def count() -> None:
         _COUNTS[task] += 1
@@ -88,17 +88,15 @@ def counted[R](task: int, work: Callable[..., R], *arguments: Any) -> R:
         return work(*arguments)
 
 
-def counted_here[R](
-    progress: TaskProgress, task: int, work: Callable[..., R], *arguments: Any
-) -> R:
+def work_here[R](progress: TaskProgress, task: int, work: Callable[..., R], *arguments: Any) -> R:
     """Do the work in this process, and show its progress meanwhile."""
-    last = time.monotonic()
+    last_update = time.monotonic()
 
     def count() -> None:
-        nonlocal last
+        nonlocal last_update
         progress.counts[task] += 1
-        if time.monotonic() - last > SECONDS:
-            last = time.monotonic()
+        if time.monotonic() - last_update > UPDATE_SECONDS:
+            last_update = time.monotonic()
             progress.show()
 
     with pausing(count):

@@ -1,4 +1,4 @@
-"""One sentence on a replay: what to use, what it would save, what it would hide, and how sure."""
+"""The verdict on a replay: the recommended case, its saving, its misses and their certainty."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,59 +13,59 @@ from contextrender_bridge.evaluation.figures import RULE_TITLES
 from contextrender_bridge.evaluation.prices import cost_of, price_under
 from contextrender_bridge.evaluation.scores import RunScore
 
-Known = Sequence[tuple[Case, Mapping[str, Estimate]]]
+FiguresByCase = Sequence[tuple[Case, Mapping[str, Estimate]]]
 
-HIDDEN: Final = 0.05
-"""Share of the steps drawing on results that may lack something, for a case to be advised."""
-MOST: Final = 0.75
-"""Share of the runs of a length that have to save, for it to be said that it pays there."""
-WORTH: Final = 0.02
-"""Share of the bill that a case must save to be advised."""
+MAX_MISS_RATE: Final = 0.05
+"""The largest share of steps with a miss, of those that use results, for a recommended case."""
+PAYING_SHARE: Final = 0.75
+"""The share of runs from some length on that must save, for a case to pay from that length."""
+MIN_SAVING: Final = 0.02
+"""The share of the cost that a recommended case must save."""
 
 
 @dataclass(slots=True, frozen=True)
-class Advised:
-    """A case and what it comes to, as shares of 1.
+class CaseOutcome:
+    """A case with its cost and misses. Shares are in [0, 1].
 
-    `cost` is of full history's whole bill, with what is fetched again if that was replayed
-    (`loop`); `hidden` is the share of the steps drawing on results that would lack something.
-    `dollars` and `full_dollars` are those of a run.
+    `cost` is the share of the full history's cost, with repeated calls if `loop` is set.
+    `miss_rate` is the share of steps with a miss, of those that use results. `dollars` and
+    `full_dollars` are the costs per run with the case and with the full history.
     """
 
     case: Case
     cost: Estimate
-    hidden: Estimate
+    miss_rate: Estimate
     loop: bool
     dollars: float
     full_dollars: float
 
     @classmethod
     def of(cls, case: Case, figures: Mapping[str, Estimate], rule: str) -> Self:
-        """From a case's figures, under one of `caches.RULES`."""
+        """Return the outcome of a case from its figures, under one of `billing.RULES`."""
         loop = figures[f"{rule}_loop"].value is not None
-        billed = figures[f"{rule}_calls"]
-        cost = figures[f"{rule}_loop"] if loop else billed
-        full = (figures[f"{rule}_dollars"].value or 0.0) / (billed.value or 1.0)
-        hidden = _rest(figures["turns_with_all_values"])
-        return cls(case, cost, hidden, loop, (cost.value or 0.0) * full, full)
+        calls_cost = figures[f"{rule}_calls"]
+        cost = figures[f"{rule}_loop"] if loop else calls_cost
+        full = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
+        miss_rate = _complement(figures["turns_with_all_values"])
+        return cls(case, cost, miss_rate, loop, (cost.value or 0.0) * full, full)
 
     @property
     def is_default(self) -> bool:
-        """Whether it is what live agents get where nothing is set."""
+        """True for the policy and budget that agents get if nothing is set."""
         return self.case.name == LIVE_POLICY and budget_name(self.case.budget) == LIVE_BUDGET
 
     @property
-    def hides_little(self) -> bool:
-        """Whether few enough steps would lack something: none can where none drew on a result."""
-        return self.hidden.value is None or self.hidden.value <= HIDDEN
+    def has_few_misses(self) -> bool:
+        """True if few enough steps have a miss, or if no step uses a result."""
+        return self.miss_rate.value is None or self.miss_rate.value <= MAX_MISS_RATE
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the outcome as plain values."""
         return {
             "policy": self.case.name,
             "budget": budget_name(self.case.budget),
             "cost": self.cost.to_json(),
-            "hidden": self.hidden.to_json(),
+            "hidden": self.miss_rate.to_json(),
             "dollars": self.dollars,
             "full_dollars": self.full_dollars,
         }
@@ -73,15 +73,15 @@ class Advised:
 
 @dataclass(slots=True, frozen=True)
 class RunLength:
-    """One run: the tokens of its longest history, and what each case costs of full history's."""
+    """The tokens of a run's longest history, and each case's share of the full history's cost."""
 
     tokens: int
     costs: Mapping[Case, float]
 
 
-def lengths_of(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
-    """The runs' lengths and costs, with what is fetched again where that was replayed."""
-    found = []
+def run_lengths(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
+    """Return the runs' lengths and costs, with repeated calls if the closed loop was replayed."""
+    lengths = []
     for run in scores:
         price = price_under(rule, run.model)
         full = cost_of(price, run.full_bills[rule], run.full.output)
@@ -89,23 +89,25 @@ def lengths_of(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
         for score in run.cases if full else ():
             loop = score.loop
             bill, output = (
-                (loop.bills[rule], loop.output) if loop else (score.bills[rule], score.sent.output)
+                (loop.bills[rule], loop.output)
+                if loop
+                else (score.bills[rule], score.agent_usage.output)
             )
             costs[score.case] = cost_of(price, bill, output) / full
-        found.append(RunLength(max(run.full_calls, default=0), costs))
-    return found
+        lengths.append(RunLength(max(run.full_calls, default=0), costs))
+    return lengths
 
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """What was replayed, under one provider's `rule`, and the case advised, None for full history.
+    """The recommended case under one provider's billing `rule`; `best` is None for full history.
 
-    `tasks` is what intervals rest on; `runs` are the lengths of what was replayed, where known,
-    and `model` is that of most of them.
+    `tasks` is the number of tasks that intervals are based on. `runs` are the lengths of the
+    replayed runs, if known, and `model` is the model of most of them.
     """
 
-    best: Advised | None
-    options: Sequence[Advised]
+    best: CaseOutcome | None
+    options: Sequence[CaseOutcome]
     rule: str
     tasks: int
     runs: Sequence[RunLength] = ()
@@ -113,26 +115,26 @@ class Verdict:
 
     @property
     def pays_from(self) -> int | None:
-        """The shortest length of a history from which on most of the runs saved."""
+        """The shortest history, in tokens, from which on most runs saved; None if there is none."""
         if self.best is None:
             return None
         case = self.best.case
-        saved, found = 0, None
-        for longer, run in enumerate(sorted(self.runs, key=lambda run: -run.tokens), 1):
-            has_saved = run.costs.get(case, 1.0) <= 1 - WORTH
+        saved, length = 0, None
+        for count, run in enumerate(sorted(self.runs, key=lambda run: -run.tokens), 1):
+            has_saved = run.costs.get(case, 1.0) <= 1 - MIN_SAVING
             saved += has_saved
-            if has_saved and saved >= MOST * longer:
-                found = run.tokens
-        return found
+            if has_saved and saved >= PAYING_SHARE * count:
+                length = run.tokens
+        return length
 
     @property
     def usually_pays_from(self) -> int:
-        """The length of a history from which it pays for such models, as measured on other runs."""
+        """The history, in tokens, from which it pays for such models, as measured on other runs."""
         return pays_from(self.rule, self.model)
 
     @property
-    def that_long(self) -> int:
-        """How many of the runs are as long."""
+    def runs_that_long(self) -> int:
+        """The number of runs with at least `pays_from` tokens."""
         start = self.pays_from
         return 0 if start is None else sum(run.tokens >= start for run in self.runs)
 
@@ -141,50 +143,50 @@ class Verdict:
         """The verdict in words."""
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
         if self.best is not None:
-            return self._saves(self.best, cache)
+            return self._saving_sentence(self.best, cache)
         longest = max((run.tokens for run in self.runs), default=0)
-        least = min((option.case.budget or START for option in self.options), default=0)
-        is_usual = _default(self.options) is not None or longest <= least
+        smallest_budget = min((option.case.budget or START for option in self.options), default=0)
+        is_usual = _default(self.options) is not None or longest <= smallest_budget
         if self.runs and is_usual and longest < self.usually_pays_from:
             return (
                 f"The longest history of these runs is {longest:,} tokens; under {cache}, "
-                f"ContextRender pays from about {self.usually_pays_from:,}. Leave it off for such "
+                f"ContextRender pays from about {self.usually_pays_from:,}. Do not use it for such "
                 "runs."
             )
         if (default := _default(self.options)) is not None:
             return (
-                f"Full history does as well for these runs: under {cache}, the default would cost "
-                f"{default.cost.value or 0:.1%} of its bill{_again(default)}."
+                f"Full history does as well for these runs: under {cache}, the default would take "
+                f"{default.cost.value or 0:.1%} of its cost{_refetch_note(default)}."
             )
         return (
-            f"Full history is best for these runs: under {cache}, nothing that was replayed "
-            f"saves {WORTH:.0%} of the bill and hides something needed in at most {HIDDEN:.0%} "
-            "of the steps that use earlier results."
+            f"Full history is best for these runs: under {cache}, no replayed setting saves "
+            f"{MIN_SAVING:.0%} of the cost with a miss in at most {MAX_MISS_RATE:.0%} of the steps "
+            "that use earlier results."
         )
 
-    def _saves(self, best: Advised, cache: str) -> str:
-        within = f"of {best.case.size} tokens" if best.case.budget else "that finds itself"
-        hides = "nothing needed, since no step uses an earlier result"
-        if best.hidden.value is not None:
-            share = _span(best.hidden)
-            hides = f"something needed in {share} of the steps that use earlier results"
-        sure = f"in brackets, 95% intervals over {self.tasks} tasks"
+    def _saving_sentence(self, best: CaseOutcome, cache: str) -> str:
+        budget = f"a budget of {best.case.size} tokens" if best.case.budget else "automatic budget"
+        misses = "no miss, because no step uses an earlier result"
+        if best.miss_rate.value is not None:
+            miss_rate = _share_text(best.miss_rate)
+            misses = f"a miss in {miss_rate} of the steps that use earlier results"
+        confidence = f"Brackets have 95% intervals over {self.tasks} tasks."
         if best.cost.low is None:
-            sure = "one task does not show how sure that is"
-        said = (
-            f"{best.case.name} with a budget {within} would save {_span(_rest(best.cost))} of the "
-            f"bill under {cache} (${best.dollars:.2f} instead of ${best.full_dollars:.2f} a run"
-            f"{_again(best)}), and hide {hides}; {sure}."
+            confidence = "One task is too few for an interval."
+        sentences = (
+            f"{best.case.name} with {budget} would save {_share_text(_complement(best.cost))} of "
+            f"the cost under {cache} (${best.dollars:.2f} instead of ${best.full_dollars:.2f} per "
+            f"run{_refetch_note(best)}), with {misses}. {confidence}"
         )
         if self.pays_from is None:
-            return said
+            return sentences
         return (
-            f"{said} It pays from histories of {self.pays_from:,} tokens on: {self.that_long} of "
-            f"{len(self.runs)} runs reach that."
+            f"{sentences} It pays from histories of {self.pays_from:,} tokens on, which "
+            f"{self.runs_that_long} of {len(self.runs)} runs reach."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the verdict as plain values."""
         return {
             "sentence": self.sentence,
             "best": self.best.to_json() if self.best else None,
@@ -194,41 +196,53 @@ class Verdict:
             "runs": len(self.runs),
             "pays_from": self.pays_from,
             "usually_pays_from": self.usually_pays_from,
-            "that_long": self.that_long,
+            "runs_that_long": self.runs_that_long,
         }
 
 
 def verdict_on(
-    known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = (), model: str = ""
+    figures_by_case: FiguresByCase,
+    rule: str,
+    tasks: int,
+    runs: Sequence[RunLength] = (),
+    model: str = "",
 ) -> Verdict:
-    """What to use, if it saves enough: what live agents get where nothing is set, if that is among
-    the cases, else the cheapest that hides little. `known` are the cases with their figures.
+    """Return the verdict on cases with their figures.
+
+    The agents' default is recommended if it is among the cases, otherwise the cheapest case with
+    few misses; neither if it does not save enough.
     """
-    options = [Advised.of(case, figures, rule) for case, figures in known if case.policy != "full"]
-    fitting = [each for each in options if each.hides_little and each.cost.value is not None]
+    options = [
+        CaseOutcome.of(case, figures, rule)
+        for case, figures in figures_by_case
+        if case.policy != "full"
+    ]
+    fitting = [each for each in options if each.has_few_misses and each.cost.value is not None]
     best = _default(options) or min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
-    if best is not None and (best.cost.value or 0.0) > 1 - WORTH:
+    if best is not None and (best.cost.value or 0.0) > 1 - MIN_SAVING:
         best = None
     return Verdict(best, options, rule, tasks, runs, model)
 
 
-def _default(options: Sequence[Advised]) -> Advised | None:
-    known = (each for each in options if each.is_default and each.cost.value is not None)
-    return next(known, None)
+def _default(options: Sequence[CaseOutcome]) -> CaseOutcome | None:
+    figures_by_case = (
+        option for option in options if option.is_default and option.cost.value is not None
+    )
+    return next(figures_by_case, None)
 
 
-def _again(option: Advised) -> str:
-    return ", what is fetched again included" if option.loop else ""
+def _refetch_note(option: CaseOutcome) -> str:
+    return ", repeated calls included" if option.loop else ""
 
 
-def _rest(share: Estimate) -> Estimate:
-    """What is missing to 1."""
+def _complement(share: Estimate) -> Estimate:
+    """Return 1 minus a share."""
     ends = share.value, share.high, share.low
     return Estimate(*(None if end is None else 1 - end for end in ends))
 
 
-def _span(share: Estimate) -> str:
-    """A share as words have it, with its interval if it has one."""
+def _share_text(share: Estimate) -> str:
+    """Return a share as text, with its interval if it has one."""
     if share.value is None:
         return "an unknown share"
     return f"{share.value:.1%} {span(share)}".strip()

@@ -1,4 +1,4 @@
-"""Replaying many runs in process, on several processors, and telling on stderr how far that is."""
+"""Replays many runs in several processes, and shows the progress on standard error."""
 
 import multiprocessing
 import os
@@ -19,94 +19,95 @@ from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import RunScore
 from contextrender_bridge.evaluation.task_progress import (
     TaskProgress,
-    counted,
-    counted_here,
+    count_pauses,
     start_counting,
+    work_here,
 )
 
 PLAIN_LINES = 5
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the number of steps just done."""
+def show_progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar while the block runs; yield a function to call with finished steps."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain(console, what, total)
+        yield _plain_progress(console, description, total)
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda steps: bar.advance(task, steps)
 
 
-def _plain(console: Console, what: str, total: int) -> Callable[[int], None]:
-    done = lines = 0
+def _plain_progress(console: Console, description: str, total: int) -> Callable[[int], None]:
+    done_steps = lines = 0
 
     def advance(steps: int) -> None:
-        nonlocal done, lines
-        done += steps
-        reached = PLAIN_LINES * done // max(total, 1)
+        nonlocal done_steps, lines
+        done_steps += steps
+        reached = PLAIN_LINES * done_steps // max(total, 1)
         if reached > lines:
             lines = reached
-            console.print(f"{what}: {done} of {total}", highlight=False)
+            console.print(f"{description}: {done_steps} of {total}", highlight=False)
 
     return advance
 
 
-FEWEST_FOR_WORKERS = 400
-"""Renderings below which starting processes takes longer than it saves."""
+MIN_CALLS_FOR_WORKERS = 400
+"""The number of calls below which starting processes takes longer than it saves."""
 
 
 def replay_runs(
     runs: Sequence[Run], cases: Sequence[Case], workers: int | None, *, closed_loop: bool = False
 ) -> list[RunScore]:
-    """The scores of all runs, in their order. `workers` is the number of processes at most.
+    """Return the scores of all runs, in their order. `workers` limits the number of processes.
 
-    With `closed_loop` also those of an agent that reacts.
+    With `closed_loop` the scores include a replay with an agent that reacts.
     """
     sizes = [run.invocations * len(cases) for run in runs]
-    if workers is None and sum(sizes) < FEWEST_FOR_WORKERS:
+    if workers is None and sum(sizes) < MIN_CALLS_FOR_WORKERS:
         workers = 1
     tasks = [(run, cases, closed_loop) for run in runs]
-    return spread("Replaying model calls", _replay, tasks, sizes, workers)
+    return run_tasks("Replaying model calls", _replay, tasks, sizes, workers)
 
 
-def spread[R](
-    what: str,
+def run_tasks[R](
+    description: str,
     work: Callable[..., R],
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
     workers: int | None,
 ) -> list[R]:
-    """What the work gives with every task's arguments, in their order, with a progress bar.
+    """Return the results of `work` with every task's arguments, in order. Show a progress bar.
 
-    Here, or in so many processes at most (None: one a processor), the largest task first.
+    At most `workers` processes are used (None: one per processor); for one, it is this process.
+    The largest task starts first.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
-    found: dict[int, R] = {}
-    with progress(what, sum(sizes)) as advance:
-        done = TaskProgress(sizes, advance)
+    results: dict[int, R] = {}
+    with show_progress(description, sum(sizes)) as advance:
+        task_progress = TaskProgress(sizes, advance)
         if workers <= 1:
             for number, task in enumerate(tasks):
-                found[number] = counted_here(done, number, work, *task)
-                done.finish(number)
-            return list(found.values())
+                results[number] = work_here(task_progress, number, work, *task)
+                task_progress.finish(number)
+            return list(results.values())
         spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, spawn, start_counting, (done.counts,))
+        pool = ProcessPoolExecutor(workers, spawn, start_counting, (task_progress.counts,))
         try:
             futures = _submit(pool, work, tasks, sizes)
-            with done.shown():
+            with task_progress.periodic_updates():
                 for future in as_completed(futures):
-                    found[futures[future]] = future.result()
-                    done.finish(futures[future])
+                    results[futures[future]] = future.result()
+                    task_progress.finish(futures[future])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
         pool.shutdown()
-    return [found[number] for number in range(len(tasks))]
+    return [results[number] for number in range(len(tasks))]
 
 
 def _submit[R](
@@ -115,15 +116,16 @@ def _submit[R](
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> dict[Future[R], int]:
-    """Hands out the largest first. The workers, started here, leave Ctrl-C to their parent."""
+    """Submit the tasks, the largest first, to workers that leave Ctrl-C to this process."""
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return {
-            pool.submit(counted, number, work, *tasks[number]): number for number in largest_first
+            pool.submit(count_pauses, number, work, *tasks[number]): number
+            for number in largest_first
         }
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def _replay(run: Run, cases: Sequence[Case], closed_loop: bool) -> RunScore:

@@ -1,0 +1,85 @@
+"""The score of compactions: how many values their summaries and ContextRender's prompts had."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ALL_STEPS, SUMMARY, WITH_REREADS = "all", "summary", "again"
+"""Names of counts: all measured steps; those whose values the agent's summary had; those whose
+values the summary or the results read since had.
+"""
+
+
+@dataclass(slots=True)
+class CompactionScore:
+    """Sums over the `measured` ones of `count` compactions.
+
+    `steps` counts the steps that used values from before and had all of them; `values` counts
+    those values. Both are by `ALL_STEPS`, `SUMMARY`, `WITH_REREADS` and the names of `budgets`. A
+    budget counts only what its prompts show of the history from before. `read_calls` counts results
+    that the agent read again for such values, `read_tokens` their tokens by model.
+    """
+
+    count: int = 0
+    measured: int = 0
+    budgets: Sequence[str] = ()
+    steps: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
+    read_calls: int = 0
+    read_tokens: Counter[str] = field(default_factory=Counter)
+
+    def add_step(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
+        """Count one step: the values it needed, and those it did not see."""
+        self.steps[name] += not unseen
+        self.values[name] += len(needed) - len(unseen)
+
+    def add(self, other: "CompactionScore") -> None:
+        """Add the sums of other compactions."""
+        self.steps.update(other.steps)
+        self.values.update(other.values)
+        self.read_calls += other.read_calls
+        self.read_tokens.update(other.read_tokens)
+
+    def share(self, name: str) -> float | None:
+        """Return the share of the measured steps that had all values; None if there are none."""
+        return self.steps[name] / self.steps[ALL_STEPS] if self.steps[ALL_STEPS] else None
+
+    def share_of_values(self, name: str) -> float | None:
+        """Return the share of those steps' values; None if there are none."""
+        return self.values[name] / self.values[ALL_STEPS] if self.values[ALL_STEPS] else None
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """The names of counts, by their labels."""
+        budgets = {
+            f"shown {budget_phrase(name)}, nothing read again": name for name in self.budgets
+        }
+        return {
+            "in the agent's summary": SUMMARY,
+            "and what it read again": WITH_REREADS,
+            **budgets,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values. Shares are in [0, 1], of the steps that used results from before."""
+        return {
+            "count": self.count,
+            "measured": self.measured,
+            "steps": self.steps[ALL_STEPS],
+            "summary_had_all": self.share(SUMMARY),
+            "read_again": self.share(WITH_REREADS),
+            "shown": {name: self.share(name) for name in self.budgets},
+            "values": {
+                "summary": self.share_of_values(SUMMARY),
+                "read_again": self.share_of_values(WITH_REREADS),
+                "shown": {name: self.share_of_values(name) for name in self.budgets},
+            },
+            "read_again_calls": self.read_calls,
+            "read_again_tokens": sum(self.read_tokens.values()),
+        }
+
+
+def budget_phrase(name: str) -> str:
+    """Return a budget in words."""
+    return f"within {int(name):,} tokens" if name.isdecimal() else "within an automatic budget"
