@@ -1,7 +1,7 @@
-"""Agents without pauses: each keeps one connection and one session, and calls again at once.
+"""Agents that call without pauses, each with one connection and one session.
 
-Requests are made ready beforehand and written to plain sockets, so that little of the machine goes
-to those who ask.
+Requests are prepared beforehand and written to plain sockets, so that the clients take little of
+the machine.
 """
 
 import asyncio
@@ -20,34 +20,34 @@ from contextrender_bridge.base.wire import Json
 from bench.sample import Sample
 from bench.services import Service
 
-BEGUN_WITH = 50
-"""Results that a session has before it is timed."""
+FIRST_RESULTS = 50
+"""The number of results that a session has before it is timed."""
 BUDGET = 6_000
-LONGEST = 400
-"""Calls that an agent has ready; then it begins another session."""
+MAX_CALLS = 400
+"""The number of prepared calls of an agent. After them it begins another session."""
 TURNS = 4
-READY = 12_800
-"""Calls that all agents of a crowd have ready."""
+CROWD_CALLS = 12_800
+"""The number of prepared calls of all agents of a crowd together."""
 
 
 @cache
-def made_ready(seed: int, calls: int) -> tuple[Sequence[Json], Sequence[bytes]]:
-    """What a session begins with, and its calls. Made once: 128 agents take a minute."""
+def prepared_calls(seed: int, calls: int) -> tuple[Sequence[Json], Sequence[bytes]]:
+    """Return a session's first messages and its calls. Cached, because 128 agents take a minute."""
     sample = Sample(seed)
-    first = sample.run(BEGUN_WITH)
+    first = sample.run(FIRST_RESULTS)
     return first, [json.dumps(sample.turn()).encode() for _ in range(calls)]
 
 
 @dataclass
-class Seen:
-    """What agents saw: seconds of each call, and what went wrong, by sentence."""
+class Observations:
+    """Measurements of agents: the seconds of each call, and counts of errors by message."""
 
     seconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
 
 
 class Wire:
-    """One connection, asked one thing at a time."""
+    """A connection for one request at a time."""
 
     def __init__(self, url: str, token: str) -> None:
         self._place = urlsplit(url)
@@ -55,7 +55,7 @@ class Wire:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, walker: str, body: bytes, session: str) -> tuple[int, bytes]:
-        """Status and body of the answer."""
+        """Return the status and the body of the reply."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._place.hostname, self._place.port)
         reader, writer = self._streams
@@ -76,108 +76,115 @@ class Wire:
 
 
 class Agent:
-    """A run that grows by one call and one result of 2 KB with every render."""
+    """An agent whose history grows by one call and one result of 2 KB with every render."""
 
-    def __init__(self, wire: Wire, name: str, seed: int, ready: int = LONGEST) -> None:
+    def __init__(self, wire: Wire, name: str, seed: int, call_count: int = MAX_CALLS) -> None:
         self._wire, self._name = wire, name
-        self._first, self._turns = made_ready(seed, ready)
-        self._next = 0
+        self._first_messages, self._turns = prepared_calls(seed, call_count)
+        self._next_turn = 0
         self._sessions = 0
-        self._known = (0, "")
+        self._prefix = (0, "")
 
     async def begin(self) -> None:
-        """Records what the session begins with."""
+        """Begin another session, and record its first messages."""
         self._sessions += 1
-        self._next = 0
-        fields = {"session": self.session, "messages": self._first}
+        self._next_turn = 0
+        fields = {"session": self.session, "messages": self._first_messages}
         status, body = await self._wire.post("sync", json.dumps(fields).encode(), self.session)
         assert status == 200, body
-        self._keep(body)
+        self._remember_prefix(body)
 
-    async def call(self, seen: Seen) -> None:
-        if self._next == len(self._turns):
+    async def call(self, observations: Observations) -> None:
+        if self._next_turn == len(self._turns):
             await self.begin()
-        offset, prefix = self._known
+        offset, prefix = self._prefix
         fields: dict[str, Any] = {"session": self.session, "offset": offset, "prefix": prefix}
         fields |= {"output": "plan", "budget": BUDGET}
-        head = json.dumps(fields)[:-1].encode()
-        body = head + b', "messages": ' + self._turns[self._next] + b"}"
-        begun = time.perf_counter()
+        fields_json = json.dumps(fields)[:-1].encode()
+        body = fields_json + b', "messages": ' + self._turns[self._next_turn] + b"}"
+        started = time.perf_counter()
         status, answer = await self._wire.post("render", body, self.session)
-        seen.seconds.append(time.perf_counter() - begun)
+        observations.seconds.append(time.perf_counter() - started)
         if status != 200:
-            seen.errors[f"{status} {answer[:120]!r}"] += 1
+            observations.errors[f"{status} {answer[:120]!r}"] += 1
             return
-        self._next += 1
-        self._keep(answer)
+        self._next_turn += 1
+        self._remember_prefix(answer)
 
     @property
     def session(self) -> str:
-        """The one it works in."""
+        """The name of the current session."""
         return f"{self._name}-{self._sessions}"
 
-    def _keep(self, body: bytes) -> None:
+    def _remember_prefix(self, body: bytes) -> None:
         report = json.loads(body)["reports"][0]
-        self._known = (report["offset"], report["digest"])
+        self._prefix = (report["offset"], report["digest"])
 
 
-async def worked(agents: list[Agent], seconds: float, seen: Seen) -> Seen:
-    """Adds what they all see until that long has passed."""
-    until = time.perf_counter() + seconds
+async def run_agents(
+    agents: list[Agent], seconds: float, observations: Observations
+) -> Observations:
+    """Let all agents call for some seconds, and add their measurements."""
+    deadline = time.perf_counter() + seconds
 
     async def work(agent: Agent) -> None:
-        while time.perf_counter() < until:
+        while time.perf_counter() < deadline:
             try:
-                await agent.call(seen)
+                await agent.call(observations)
             except (OSError, asyncio.IncompleteReadError) as failure:
-                seen.errors[type(failure).__name__] += 1
+                observations.errors[type(failure).__name__] += 1
                 return
 
     await asyncio.gather(*(work(agent) for agent in agents))
-    return seen
+    return observations
 
 
 class Crowd:
-    """So many agents at a service, each with a connection and a session of its own."""
+    """A number of agents at one service, each with its own connection and session."""
 
     def __init__(self, service: Service, count: int, name: str) -> None:
         self._service = service
         self._wires = [Wire(service.url, service.token) for _ in range(count)]
-        ready = min(LONGEST, READY // count)
+        call_count = min(MAX_CALLS, CROWD_CALLS // count)
         self._agents = [
-            Agent(wire, f"{name}-{n}", n, ready=ready) for n, wire in enumerate(self._wires)
+            Agent(wire, f"{name}-{n}", n, call_count=call_count)
+            for n, wire in enumerate(self._wires)
         ]
-        self._seen = Seen()
-        self._seconds = self._cpu = self._own = 0.0
+        self._observations = Observations()
+        self._seconds = self._cpu = self._asking_seconds = 0.0
 
-    async def begin(self, warm: float) -> None:
-        """Records what their sessions begin with, and lets them work so long uncounted."""
+    async def begin(self, warm_up_seconds: float) -> None:
+        """Begin the agents' sessions, and let them work for some seconds without counting."""
         await asyncio.gather(*(agent.begin() for agent in self._agents))
-        await worked(self._agents, warm, Seen())
+        await run_agents(self._agents, warm_up_seconds, Observations())
 
     async def work(self, seconds: float) -> None:
-        """So long, counted with what was before."""
-        cpu, own, begun = self._service.cpu_seconds(), time.process_time(), time.perf_counter()
-        await worked(self._agents, seconds, self._seen)
-        self._seconds += time.perf_counter() - begun
+        """Let the agents work for some seconds, and add the measurements."""
+        cpu, asking, started = self._service.cpu_seconds(), time.process_time(), time.perf_counter()
+        await run_agents(self._agents, seconds, self._observations)
+        self._seconds += time.perf_counter() - started
         self._cpu += self._service.cpu_seconds() - cpu
-        self._own += time.process_time() - own
+        self._asking_seconds += time.process_time() - asking
 
     def figures(self) -> dict[str, Any]:
-        """Of all that was counted; processor time is that of the service and of those who ask."""
-        cuts = statistics.quantiles(self._seen.seconds, n=100, method="inclusive")
-        count = len(self._seen.seconds)
+        """Return the figures of all measurements.
+
+        `cpu_ms` is the service's processor time per call; `asking_share` is the clients' share of
+        the processor time of both.
+        """
+        cuts = statistics.quantiles(self._observations.seconds, n=100, method="inclusive")
+        count = len(self._observations.seconds)
         return {
             "agents": len(self._agents),
             "calls": count,
-            "errors": self._seen.errors,
+            "errors": self._observations.errors,
             "calls_per_second": count / self._seconds,
             "p50_ms": cuts[49] * 1000,
             "p95_ms": cuts[94] * 1000,
             "p99_ms": cuts[98] * 1000,
             "cpu_ms": self._cpu / count * 1000,
-            "asking_share": self._own / (self._own + self._cpu),
-            "cores_used": (self._own + self._cpu) / self._seconds,
+            "asking_share": self._asking_seconds / (self._asking_seconds + self._cpu),
+            "cores_used": (self._asking_seconds + self._cpu) / self._seconds,
         }
 
     def close(self) -> None:
@@ -185,9 +192,11 @@ class Crowd:
             wire.close()
 
 
-async def in_turns(services: list[Service], agents: int, seconds: float) -> list[dict[str, Any]]:
-    """Each service's figures. They take turns, so that the machine's moods hit all alike."""
-    crowds = [Crowd(one, agents, f"{n}-{agents}") for n, one in enumerate(services)]
+async def measure_in_turns(
+    services: list[Service], agents: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Return each service's figures. The services take turns, so that noise affects all alike."""
+    crowds = [Crowd(service, agents, f"{n}-{agents}") for n, service in enumerate(services)]
     await asyncio.gather(*(crowd.begin(min(2.0, seconds / 4)) for crowd in crowds))
     for turn in range(TURNS):
         for crowd in crowds[:: 1 if turn % 2 else -1]:

@@ -1,8 +1,8 @@
-"""Time to first view and to interaction of every view: `python -m bench.console [RESULTS]`.
+"""Measure how long every view of the console takes: `python -m bench.console [RESULTS]`.
 
-A real server and Debian's Chromium, with one session of that many results (5,000), noted as an
-agent made its calls under the live default. Beside each time stands how many times a render of
-that session it is, in the same run, so that machines can be compared.
+It uses a real server and Debian's Chromium, and one session with that many results (5,000),
+recorded under the agents' default. Each time is also printed as a multiple of a render of that
+session, so that machines can be compared.
 """
 
 import os
@@ -41,15 +41,17 @@ FRAMES = """() => new Promise(done => {
 })"""
 
 
-class Said:
-    """Times, each beside that of a render."""
+class TimePrinter:
+    """Prints times in milliseconds, each also as a multiple of a render's."""
 
     def __init__(self, floor: float) -> None:
         self._floor = floor
         print(f"  {'a render of it over HTTP, median of 20':<52} {floor:>8,.0f}", flush=True)
 
-    def __call__(self, what: str, milliseconds: float) -> None:
-        print(f"  {what:<52} {milliseconds:>8,.0f}  x{milliseconds / self._floor:,.1f}", flush=True)
+    def __call__(self, label: str, milliseconds: float) -> None:
+        print(
+            f"  {label:<52} {milliseconds:>8,.0f}  x{milliseconds / self._floor:,.1f}", flush=True
+        )
 
 
 def main() -> None:
@@ -57,106 +59,123 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         with served(data) as server, server.client() as http:
-            said = Said(record(Service(server, http), results))
-        for look_at in (in_terminal, all_misses, in_browser):
-            # Each a server that has nothing of the session in memory.
+            print_time = TimePrinter(record(Service(server, http), results))
+        for measure_part in (measure_terminal, measure_misses, measure_browser):
+            # Each part gets a new server, which has nothing of the session in memory.
             with served(data) as server, server.client() as http:
                 service = Service(server, http)
                 for look in ("inspect_session", "timeline", "get_call", "misses"):
                     service(look, session=OTHER)
-                look_at(service, said)
+                measure_part(service, print_time)
 
 
 def record(service: Service, results: int) -> float:
-    """A session of so many results, and what a render of it takes."""
+    """Record a session with this many results, and return the milliseconds of a render of it."""
     print(f"One session of {results:,} results, nothing of it in memory; milliseconds", flush=True)
     service.render(OTHER, make_run(3), **AGENT_SETTINGS)
     run = make_run(results)
     service.render(SESSION, run, **AGENT_SETTINGS)
-    told = service("sync", session=SESSION, messages=run)
+    reply = service("sync", session=SESSION, messages=run)
     fields = {
-        "offset": told["offset"],
-        "prefix": told["digest"],
+        "offset": reply["offset"],
+        "prefix": reply["digest"],
         "output": "plan",
         **AGENT_SETTINGS,
     }
-    again = [
-        timed(lambda: service("render", session=SESSION, messages=[], **fields)) for _ in range(20)
+    times = [
+        milliseconds_of(lambda: service("render", session=SESSION, messages=[], **fields))
+        for _ in range(20)
     ]
-    return statistics.median(again)
+    return statistics.median(times)
 
 
-def in_terminal(service: Service, said: Said) -> None:
+def measure_terminal(service: Service, print_time: TimePrinter) -> None:
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data)}
     show = partial(subprocess.run, [*PROCESS, "show", SESSION], env=environment, check=True)
-    said("contextrender show", timed(lambda: show(stdout=subprocess.DEVNULL)))
+    print_time("contextrender show", milliseconds_of(lambda: show(stdout=subprocess.DEVNULL)))
 
 
-def all_misses(service: Service, said: Said) -> None:
-    said("misses of all turns", timed(lambda: list(service.misses(SESSION))))
+def measure_misses(service: Service, print_time: TimePrinter) -> None:
+    print_time("misses of all turns", milliseconds_of(lambda: list(service.misses(SESSION))))
 
 
-def in_browser(service: Service, said: Said) -> None:
+def measure_browser(service: Service, print_time: TimePrinter) -> None:
     with running_browser() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        measure(Console(page, service), said)
+        measure_views(Console(page, service), print_time)
 
 
-def measure(console: Console, said: Said) -> None:
+def measure_views(console: Console, print_time: TimePrinter) -> None:
     page, url = console.page, console.service.server.url
     console.enter()
-    straight = f"{url}/console/#/session/{SESSION}/timeline"
-    said("timeline: first picture", timed(lambda: wait(page, straight, ".grid canvas")))
+    address = f"{url}/console/#/session/{SESSION}/timeline"
+    print_time(
+        "timeline: first picture", milliseconds_of(lambda: wait(page, address, ".grid canvas"))
+    )
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    said("timeline: first contentful paint", paint)
+    print_time("timeline: first contentful paint", paint)
     loading = page.locator(".progress")
-    whole = timed(lambda: loading.wait_for(state="detached", timeout=120_000))
+    loading_time = milliseconds_of(lambda: loading.wait_for(state="detached", timeout=120_000))
     turns = page.locator(".figure", has_text="Turns").locator("dd").inner_text()
-    said(f"timeline: all {turns} turns, after that", whole)
+    print_time(f"timeline: all {turns} turns, after that", loading_time)
     page.locator(".grid").focus()
     for _ in range(5):
         page.locator(".grid").press("+")
     gaps: list[float] = page.evaluate(FRAMES)
-    said("timeline: a frame while scrolling, median", statistics.median(gaps))
-    said("timeline: a frame while scrolling, worst of 115", max(gaps))
+    print_time("timeline: a frame while scrolling, median", statistics.median(gaps))
+    print_time("timeline: a frame while scrolling, worst of 115", max(gaps))
     last = int(turns.replace(",", ""))
     for turn, name in ((last, "the newest"), (last // 2, "one in the middle")):
-        said(f"one call, {name}: picture", timed(partial(picture, console, turn)))
-        said(f"one call, {name}: why, after that", timed(lambda: reasons(page)))
-    said("one call: what if, half the budget", timed(lambda: what_if(page)))
-    said("graph: picture", timed(lambda: arrive(console, "graph", "canvas[data-drawn]")))
-    said("result: content", timed(lambda: arrive(console, "result", ".blocks pre")))
-    said("misses: first ones", timed(lambda: arrive(console, "misses", ".misses tbody tr")))
-    said("savings: first charts", timed(lambda: arrive(console, "savings", ".savings .chart")))
-    said("sessions", timed(lambda: wait(page, f"{url}/console/#/", "table.sessions")))
+        print_time(f"one call, {name}: picture", milliseconds_of(partial(show_call, console, turn)))
+        print_time(
+            f"one call, {name}: why, after that", milliseconds_of(lambda: wait_for_reasons(page))
+        )
+    print_time("one call: what if, half the budget", milliseconds_of(lambda: try_half_budget(page)))
+    print_time(
+        "graph: picture", milliseconds_of(lambda: open_view(console, "graph", "canvas[data-drawn]"))
+    )
+    print_time(
+        "result: content", milliseconds_of(lambda: open_view(console, "result", ".blocks pre"))
+    )
+    print_time(
+        "misses: first ones",
+        milliseconds_of(lambda: open_view(console, "misses", ".misses tbody tr")),
+    )
+    print_time(
+        "savings: first charts",
+        milliseconds_of(lambda: open_view(console, "savings", ".savings .chart")),
+    )
+    print_time(
+        "sessions", milliseconds_of(lambda: wait(page, f"{url}/console/#/", "table.sessions"))
+    )
 
 
-def wait(page: Any, where: str, waited: str) -> None:
-    page.goto(where)
-    page.locator(waited).first.wait_for(timeout=60_000)
+def wait(page: Any, address: str, selector: str) -> None:
+    page.goto(address)
+    page.locator(selector).first.wait_for(timeout=60_000)
 
 
-def arrive(console: Console, view: str, waited: str) -> None:
+def open_view(console: Console, view: str, selector: str) -> None:
     console.open(SESSION, view)
-    console.page.locator(waited).first.wait_for(timeout=60_000)
+    console.page.locator(selector).first.wait_for(timeout=60_000)
 
 
-def picture(console: Console, turn: int) -> None:
+def show_call(console: Console, turn: int) -> None:
     console.open(SESSION, "call", turn)
     expect(console.page.locator(".turn input")).to_have_value(str(turn))
     console.page.locator(".call > div:not(.stale) > .histories .message").first.wait_for()
 
 
-def reasons(page: Any) -> None:
+def wait_for_reasons(page: Any) -> None:
     page.locator(".scores table").wait_for(timeout=60_000)
 
 
-def what_if(page: Any) -> None:
+def try_half_budget(page: Any) -> None:
     page.get_by_label("Budget in tokens").fill("3000")
     page.locator(".budget", has_text="of 3,000 tokens").wait_for()
 
 
-def timed(work: Callable[[], object]) -> float:
+def milliseconds_of(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return 1000 * (time.perf_counter() - start)

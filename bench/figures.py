@@ -1,4 +1,4 @@
-"""Times of calls, goals, and how benchmarks tell them."""
+"""Times of calls, and goals, for benchmarks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,39 +12,39 @@ class Times:
     seconds: list[float] = field(default_factory=list)
 
     def measure[T](self, work: Callable[[], T]) -> T:
-        """Does the work and notes how long it took."""
+        """Do the work and record how long it took."""
         start = time.perf_counter()
-        done = work()
+        result = work()
         self.seconds.append(time.perf_counter() - start)
-        return done
+        return result
 
-    def ms(self, share: float = 0.5) -> float:
-        """The time within which this share of the samples was done."""
+    def milliseconds(self, share: float = 0.5) -> float:
+        """Return the quantile of the times at this share, in milliseconds."""
         ordered = sorted(self.seconds)
         return 1000 * ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure, and what it may be at most, or must be at least."""
+    """A figure and its upper limit, or its lower limit if `is_minimum`."""
 
-    what: str
+    name: str
     value: float
     limit: float
-    least: bool = False
+    is_minimum: bool = False
 
     @property
-    def met(self) -> bool:
-        """Whether it is."""
-        return self.value >= self.limit if self.least else self.value <= self.limit
+    def is_met(self) -> bool:
+        """True if the value keeps to the limit."""
+        return self.value >= self.limit if self.is_minimum else self.value <= self.limit
 
     def __str__(self) -> str:
-        way = "at least" if self.least else "at most"
-        verdict = "met" if self.met else "MISSED"
-        return f"{verdict:<7}{self.what}: {self.value:.2f}, goal {way} {self.limit:g}"
+        bound = "at least" if self.is_minimum else "at most"
+        state = "met" if self.is_met else "MISSED"
+        return f"{state:<7}{self.name}: {self.value:.2f}, goal {bound} {self.limit:g}"
 
 
-def told(goals: Sequence[Goal]) -> int:
-    """Prints them; the exit code: 1 where one is missed or none was measured."""
+def print_goals(goals: Sequence[Goal]) -> int:
+    """Print the goals. Return the exit code: 1 if one is missed or there are none, otherwise 0."""
     print("\n".join(["", "Goals", *map(str, goals)]))
-    return 0 if goals and all(goal.met for goal in goals) else 1
+    return 0 if goals and all(goal.is_met for goal in goals) else 1

@@ -1,7 +1,7 @@
-"""Measure the first look at a long session: `python -m bench.first_look [CALLS]`.
+"""Measure the first request about a long session: `python -m bench.first_look [CALLS]`.
 
-`explain` and `get_call` are asked for the newest of that many model calls (5,000). The server is
-started again before each request, so that nothing of the session is in memory.
+`explain` and `get_call` are called for the newest of that many model calls (5,000). The server is
+restarted before each request, so that nothing of the session is in memory.
 """
 
 import logging
@@ -27,7 +27,7 @@ def main() -> None:
         data = Path(folder) / "data"
         record(data, calls)
         print(
-            f"The last of {calls:,} calls of one session, in a server just started; seconds",
+            f"Seconds for the last of {calls:,} calls of one session, in a new server",
             flush=True,
         )
         for endpoint in ("explain", "get_call"):
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def record(data: Path, calls: int) -> None:
-    """Record a session of so many calls, each of them answered."""
+    """Record a session with this many answered calls."""
     messages = make_run(calls * 13 // 10)
     answers = [index for index, each in enumerate(messages) if each["role"] == "assistant"]
     with served(data) as server, server.client() as http:
@@ -45,7 +45,7 @@ def record(data: Path, calls: int) -> None:
 
 
 def time_first(data: Path, endpoint: str, turn: int) -> float:
-    """Return the seconds that a server just started takes to answer for this turn."""
+    """Return the seconds that a new server takes to answer for this turn."""
     with served(data) as server, server.client() as http:
         service = Service(server, http)
         service("list_sessions")

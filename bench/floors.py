@@ -1,6 +1,6 @@
-"""What a render cannot do without, alone: NumPy's arithmetic, tiktoken's counting, a synced write.
+"""Measures the lower bound of a render's time: arithmetic, token counting and a synced write.
 
-Measured between the renders of the same run, so that whatever else the machine does hits both.
+It is measured between the renders of the same run, so that other load affects both alike.
 """
 
 import sqlite3
@@ -15,12 +15,12 @@ from contextrender_bridge.engine.text.tokens import DEFAULT_ENCODING, counter_fo
 from bench.figures import Times
 
 DIMENSIONS: Final = 256
-WRITTEN_BYTES: Final = 12_000
-"""About what the rows of one call and its result come to."""
+ROW_BYTES: Final = 12_000
+"""The approximate size of the rows of one call and its result."""
 
 
 class Floors:
-    """The floors for one number of results."""
+    """The lower bounds for one number of results."""
 
     def __init__(self, results: int, folder: Path) -> None:
         random = np.random.default_rng(results)
@@ -35,17 +35,19 @@ class Floors:
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=FULL")
         self._database.execute("CREATE TABLE IF NOT EXISTS written (data BLOB)")
-        self._written = random.bytes(WRITTEN_BYTES)
+        self._row_bytes = random.bytes(ROW_BYTES)
         self.arithmetic, self.counting, self.disk = Times(), Times(), Times()
 
-    def measure(self, fresh: list[Json]) -> None:
+    def measure(self, new_messages: list[Json]) -> None:
         """Once each; `fresh` are the messages a render has just recorded."""
         self.arithmetic.measure(self._select)
-        self.counting.measure(lambda: sum(map(self._codec.message, fresh)))
+        self.counting.measure(lambda: sum(map(self._codec.message, new_messages)))
         self.disk.measure(self._write)
 
-    def ms(self) -> float:
-        return self.arithmetic.ms() + self.counting.ms() + self.disk.ms()
+    def milliseconds(self) -> float:
+        return (
+            self.arithmetic.milliseconds() + self.counting.milliseconds() + self.disk.milliseconds()
+        )
 
     def close(self) -> None:
         self._database.close()
@@ -55,16 +57,16 @@ class Floors:
         relevance = np.maximum(self._vectors @ self._vectors[0], 0)
         useful = np.exp(-0.3 * self._ages) + 1 - np.exp(-0.2 * self._reuse) + relevance
         redundancy = np.zeros(len(useful))
-        free, taken = DEFAULT_BUDGET, list[int]()
-        available = self._tokens <= free
+        remaining_tokens, selected = DEFAULT_BUDGET, list[int]()
+        available = self._tokens <= remaining_tokens
         while available.any():
             best = int(np.argmax(np.where(available, useful - 0.5 * redundancy, -np.inf)))
-            taken.append(best)
-            free -= int(self._tokens[best])
+            selected.append(best)
+            remaining_tokens -= int(self._tokens[best])
             available[best] = False
-            available &= self._tokens <= free
+            available &= self._tokens <= remaining_tokens
             np.maximum(redundancy, self._vectors @ self._vectors[best], out=redundancy)
-        return taken
+        return selected
 
     def _write(self) -> None:
-        self._database.execute("INSERT INTO written VALUES (?)", (self._written,))
+        self._database.execute("INSERT INTO written VALUES (?)", (self._row_bytes,))

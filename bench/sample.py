@@ -1,7 +1,7 @@
-"""A run like an agent's, made up: always the same, of any length.
+"""A synthetic run like an agent's, of any length, and always the same.
 
-Results have 2,000 characters of log lines, records, tables or prose; later calls draw on their
-identifiers, mostly recent ones, some old ones, and one all the way through.
+Results have 2,000 characters of log lines, records, tables or prose. Later calls use identifiers
+from results: mostly recent ones, some old ones, and one during the whole run.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Final
 from contextrender_bridge.base.wire import Json
 
 RESULT_CHARACTERS: Final = 2_000
-SAYS_EVERY: Final = 40
+SILENT_EVERY: Final = 40
 RECENT: Final = 60
 
 _LEVELS = ("INFO", "WARN", "ERROR")
@@ -32,16 +32,16 @@ _PROSE = (
 
 
 class Sample:
-    """One run, a turn at a time: an assistant message with a call, then its result."""
+    """A run that grows turn by turn: an assistant message with a call, then its result."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._turn = 0
         self._customer = self._hex("cus_")
-        self._known = [self._customer]
+        self._identifiers = [self._customer]
 
     def opening(self) -> list[Json]:
-        """The system prompt and the task."""
+        """Return the system prompt and the task."""
         task = (
             f"Orders of customer {self._customer} fail at checkout since this morning. Find out "
             "why, say which orders are affected, and what to do about it."
@@ -50,27 +50,35 @@ class Sample:
         return [{"role": "system", "content": system}, {"role": "user", "content": task}]
 
     def turn(self) -> list[Json]:
-        """The next assistant message and the result it gets."""
+        """Return the next assistant message and the result of its call."""
         self._turn += 1
-        arguments = {"query": self._drawn_on(), "related": self._drawn_on(), "limit": 20}
-        says = f"{arguments['query']} looks relevant: checking {arguments['related']} against it."
+        arguments = {
+            "query": self._used_identifier(),
+            "related": self._used_identifier(),
+            "limit": 20,
+        }
+        sentence = (
+            f"{arguments['query']} looks relevant: checking {arguments['related']} against it."
+        )
         body = {"name": "lookup", "arguments": json.dumps(arguments)}
         call = {"id": f"call_{self._turn}", "type": "function", "function": body}
-        spoken = None if self._turn % SAYS_EVERY else says
+        text = None if self._turn % SILENT_EVERY else sentence
         return [
-            {"role": "assistant", "content": spoken, "tool_calls": [call]},
+            {"role": "assistant", "content": text, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": call["id"], "content": self._result()},
         ]
 
     def run(self, results: int) -> list[Json]:
-        """The opening and the next turns."""
+        """Return the opening and the next turns."""
         return self.opening() + [message for _ in range(results) for message in self.turn()]
 
-    def _drawn_on(self) -> str:
+    def _used_identifier(self) -> str:
         chance = self._random.random()
         if chance < 0.15:
             return self._customer
-        return self._random.choice(self._known if chance < 0.4 else self._known[-RECENT:])
+        return self._random.choice(
+            self._identifiers if chance < 0.4 else self._identifiers[-RECENT:]
+        )
 
     def _result(self) -> str:
         make = self._random.choice((self._log_line, self._log_line, self._record, self._row))
@@ -83,10 +91,10 @@ class Sample:
 
     def _log_line(self) -> str:
         pick, number = self._random.choice, self._random.randrange
-        request = self._identifier("req_") if number(3) == 0 else pick(self._known)
+        request = self._identifier("req_") if number(3) == 0 else pick(self._identifiers)
         time = f"2026-03-{number(1, 29):02}T{number(24):02}:{number(60):02}:{number(60):02}Z"
-        where = f"{pick(_SERVICES)}-{number(40)}.prod"
-        return f"{time} {pick(_LEVELS)} {where} {request}: {pick(_REASONS)} {number(9000)} ms"
+        host = f"{pick(_SERVICES)}-{number(40)}.prod"
+        return f"{time} {pick(_LEVELS)} {host} {request}: {pick(_REASONS)} {number(9000)} ms"
 
     def _record(self) -> str:
         order = self._identifier("ord_")
@@ -100,8 +108,8 @@ class Sample:
         return f"| {self._identifier('dep-')} | {release} | {pick(_STATES)} | {number(100)}% |"
 
     def _identifier(self, prefix: str) -> str:
-        self._known.append(self._hex(prefix))
-        return self._known[-1]
+        self._identifiers.append(self._hex(prefix))
+        return self._identifiers[-1]
 
     def _hex(self, prefix: str) -> str:
         return f"{prefix}{self._random.randrange(16**8):08x}"

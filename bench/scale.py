@@ -1,11 +1,11 @@
-"""Scaling: processes, stores and agents; and many sessions.
+"""Measure scaling with processes, stores, agents and sessions.
 
     python -m bench.scale [--workers 1,2,4] [--agents 8,32,128] [--seconds 8] [--sessions 10000]
                           [--parts processes,many]
 
-Throughput is beside what those who ask take of the machine. PostgreSQL takes part where Debian's
-package is installed: a cluster of its own, with syncs. The exit code is 1 where two processes carry
-less than 1.7 times what one does.
+Throughput is printed with the clients' share of the machine. PostgreSQL is measured if Debian's
+package is installed, with a cluster of its own and synced writes. The exit code is 1 if two
+processes serve less than 1.7 times the calls of one.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from typing import Any
 
 from contextrender_bridge.evaluation.workers import show_progress
 
-from bench.agents import in_turns
-from bench.figures import Goal, told
+from bench.agents import measure_in_turns
+from bench.figures import Goal, print_goals
 from bench.sample import Sample
-from bench.services import inside, running
+from bench.services import running_service, service_in_process
 from tests.support.postgres import Cluster, missing
 
 RESULTS = 50
@@ -33,27 +33,27 @@ USERS = 100
 
 
 @contextmanager
-def stores() -> Iterator[dict[str, str]]:
-    """The stores there are, by the address that a server is given."""
+def available_stores() -> Iterator[dict[str, str]]:
+    """Yield the addresses of the available stores, by name."""
     if (reason := missing()) is not None:
-        print(f"Without PostgreSQL: {reason}")
+        print(f"PostgreSQL is not measured: {reason}")
         yield {"sqlite": ""}
         return
     with Cluster.running(sync="on") as cluster:
         yield {"sqlite": "", "postgresql": cluster.address}
 
 
-def processes(counts: list[int], agents: list[int], seconds: float) -> list[dict[str, Any]]:
-    """Throughput and latency of each store, with so many processes and agents."""
+def measure_processes(counts: list[int], agents: list[int], seconds: float) -> list[dict[str, Any]]:
+    """Return throughput and latency of each store, for each number of processes and agents."""
     rows = []
-    with stores() as found:
-        for store, address in found.items():
-            with ExitStack() as running_ones:
-                services = [running_ones.enter_context(running(n, address)) for n in counts]
+    with available_stores() as addresses:
+        for store, address in addresses.items():
+            with ExitStack() as stack:
+                services = [stack.enter_context(running_service(n, address)) for n in counts]
                 base = [s.resident_mb() / len(s.processes) for s in services]
                 for count in agents:
-                    seen = asyncio.run(in_turns(services, count, seconds))
-                    for workers, base_mb, row in zip(counts, base, seen, strict=True):
+                    rows_by_service = asyncio.run(measure_in_turns(services, count, seconds))
+                    for workers, base_mb, row in zip(counts, base, rows_by_service, strict=True):
                         about = {"store": store, "workers": workers, "base_mb": base_mb}
                         rows.append({**about, **row})
                         print(line(rows[-1]), flush=True)
@@ -71,32 +71,37 @@ def line(row: dict[str, Any]) -> str:
 
 
 def goals_of(rows: list[dict[str, Any]]) -> list[Goal]:
-    """Two processes beside one, of each store and number of agents."""
+    """Return a goal for two processes compared with one, for each store and number of agents."""
     rate = {(r["store"], r["workers"], r["agents"]): r["calls_per_second"] for r in rows}
     return [
-        Goal(f"{store}, {agents} agents: two processes, times one", calls / one, 1.7, least=True)
+        Goal(
+            f"{store}, {agents} agents: two processes, ratio to one",
+            calls / single_rate,
+            1.7,
+            is_minimum=True,
+        )
         for (store, workers, agents), calls in rate.items()
-        if workers == 2 and (one := rate.get((store, 1, agents)))
+        if workers == 2 and (single_rate := rate.get((store, 1, agents)))
     ]
 
 
-def many(sessions: int) -> dict[str, Any]:
-    """So many sessions of `USERS`: what they take, and what listing and opening one costs."""
+def measure_many(sessions: int) -> dict[str, Any]:
+    """Measure many sessions of `USERS` users: their size, and the time to list and open one."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder,
-        inside(Path(folder) / "data") as service,
+        service_in_process(Path(folder) / "data") as service,
     ):
-        return _many(service, Path(folder) / "data", sessions)
+        return _measure_many(service, Path(folder) / "data", sessions)
 
 
-def _many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
+def _measure_many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
     from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
 
     def call(walker: str, root: str, **fields: Any) -> float:
-        """Processor seconds of a call that finds nothing in memory."""
-        begun = time.thread_time()
+        """Return the processor seconds of a call."""
+        started = time.thread_time()
         service.runtime.call(walker, lambda: json.loads(json.dumps(fields)), root)
-        return time.thread_time() - begun
+        return time.thread_time() - started
 
     def disk() -> int:
         service.runtime.store.reclaim()
@@ -115,7 +120,7 @@ def _many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
             call("sync", root, session=name, messages=messages[number % 8])
             advance(1)
             if number == live - 1:
-                held = WORKING_SET.nbytes / live
+                bytes_per_session = WORKING_SET.nbytes / live
                 WORKING_SET.limit = 64 * 2**20
     size = disk() - before
     listed, opened = [], []
@@ -129,7 +134,7 @@ def _many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
         "sessions": sessions,
         "list_ms": statistics.median(listed) * 1000,
         "open_ms": statistics.median(opened) * 1000,
-        "live_kb": held / 1024,
+        "live_kb": bytes_per_session / 1024,
         "disk_kb_a_session": size / sessions / 1024,
         "bytes_a_result": size / sessions / RESULTS,
     }
@@ -149,11 +154,11 @@ def main() -> int:
     arguments = parser.parse_args()
     missed = 0
     if "processes" in arguments.parts:
-        rows = processes(arguments.workers, arguments.agents, arguments.seconds)
-        missed = told(goals_of(rows))
+        rows = measure_processes(arguments.workers, arguments.agents, arguments.seconds)
+        missed = print_goals(goals_of(rows))
     if "many" in arguments.parts:
-        shown = (f"{k} {v:,.2f}" for k, v in many(arguments.sessions).items())
-        print("many: " + ", ".join(shown), flush=True)
+        figures = (f"{k} {v:,.2f}" for k, v in measure_many(arguments.sessions).items())
+        print("many: " + ", ".join(figures), flush=True)
     return missed
 
 

@@ -1,4 +1,4 @@
-"""The processes that benchmarks start, and what these take of the machine."""
+"""Starts the processes that benchmarks need, and measures their processor time and memory."""
 
 import os
 import signal
@@ -25,15 +25,15 @@ class Service:
 
     @property
     def processes(self) -> list[int]:
-        """Its process, or the workers under it, first to last."""
+        """The ids of the process and its workers."""
         return processes(self.pid)
 
     def cpu_seconds(self) -> float:
-        """Processor time that all of them have used."""
+        """Return the processor seconds that all processes have used."""
         return sum(cpu_seconds(pid) for pid in self.processes)
 
     def resident_mb(self) -> float:
-        """Memory of all of them; what they share is counted once."""
+        """Return the memory of all processes in MB. Shared memory is counted once."""
         return sum(_proportional_kb(pid) for pid in self.processes) / 1024
 
 
@@ -48,8 +48,8 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextmanager
-def running(workers: int = 1, database: str = "", **environment: str) -> Iterator[Service]:
-    """A service over an empty folder, or that database, until the block ends."""
+def running_service(workers: int = 1, database: str = "", **environment: str) -> Iterator[Service]:
+    """Yield a service over an empty folder, or over a database, while the block runs."""
     if database:
         environment[servers.DATABASE] = database
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
@@ -60,8 +60,8 @@ def running(workers: int = 1, database: str = "", **environment: str) -> Iterato
 
 
 @contextmanager
-def inside(data: Path) -> Iterator[Any]:
-    """The service's core in this process, warmed up like a server: everything but HTTP."""
+def service_in_process(data: Path) -> Iterator[Any]:
+    """Yield the service's core in this process, warmed up like a server but without HTTP."""
     from contextrender_bridge.server import build_app
     from contextrender_bridge.server.process.loading import warm_up
 
@@ -74,35 +74,35 @@ def inside(data: Path) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to a model, and the processes between."""
+class Route:
+    """A route to a model, and the ids of the processes on it."""
 
     name: str
     url: str
     headers: dict[str, str] = field(default_factory=dict)
-    between: tuple[int, ...] = ()
+    root_pids: tuple[int, ...] = ()
 
     def cpu_seconds(self) -> float:
-        """Processor time that its processes have used."""
-        return sum(cpu_seconds(pid) for one in self.between for pid in processes(one))
+        """Return the processor seconds that the route's processes have used."""
+        return sum(cpu_seconds(pid) for root_pid in self.root_pids for pid in processes(root_pid))
 
 
 @contextmanager
-def process(command: list[str], url: str, **environment: str) -> Iterator[int]:
-    """Runs a server until the block ends, from the moment it answers anything; its id."""
+def running_process(command: list[str], url: str, **environment: str) -> Iterator[int]:
+    """Run a server while the block runs, and yield its process id once it answers."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        serving_program(command, {**os.environ, **environment}, url, Path(folder)) as running,
+        serving_program(command, {**os.environ, **environment}, url, Path(folder)) as program,
     ):
-        yield running.pid
+        yield program.pid
 
 
 @contextmanager
-def model() -> Iterator[str]:
-    """The scripted model in a process of its own; its address, without `/v1`."""
+def scripted_model() -> Iterator[str]:
+    """Run the scripted model in its own process, and yield its address without `/v1`."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with process([sys.executable, "-m", "tests.support.scripted_model", str(port)], url):
+    with running_process([sys.executable, "-m", "tests.support.scripted_model", str(port)], url):
         yield url
 
 

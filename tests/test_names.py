@@ -48,7 +48,6 @@ NOT_A_NOUN = words_in(
 LEFT: dict[str, int] = {
     "adapters": 3,
     "base": 5,
-    "bench": 156,
     "clients": 10,
     "contextrender_bridge": 40,
     "dialects": 160,

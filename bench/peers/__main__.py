@@ -1,8 +1,8 @@
 """Measure other libraries that shorten histories on the same runs: python -m bench.peers FILE.
 
-Each is installed, at a pinned version, in a virtual environment of its own; while it is measured
-it may not connect anywhere. A peer is asked only where the history exceeds the budget.
-ContextRender's own policies are replayed on the same runs for comparison.
+Each library, or peer, is installed at a pinned version in its own virtual environment, and cannot
+open connections while it is measured. A peer is called only if the history exceeds the budget.
+ContextRender's policies are replayed on the same runs for comparison.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
 
 CACHE = Path("~/.cache/contextrender-bench").expanduser()
-OURS = "contextrender,contextrender_excerpts,contextrender_cache_aware,prune"
+OWN_POLICIES = "contextrender,contextrender_excerpts,contextrender_cache_aware,prune"
 FIGURES = ("value_recall", "turns_with_all_values", "openai_prompts", "openai_loop")
 COLUMNS = (
     *("", "values", "turns\nwith all", "prompts,\nOpenAI", "closed\nloop"),
@@ -34,12 +34,16 @@ COLUMNS = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--budget", type=positive_count, default=6000, metavar="N", help="(%(default)s)")
-    parser.add_argument("--limit", type=positive_count, default=12, metavar="N", help="runs (%(default)s)")
+    parser.add_argument(
+        "--budget", type=positive_count, default=6000, metavar="N", help="(%(default)s)"
+    )
+    parser.add_argument(
+        "--limit", type=positive_count, default=12, metavar="N", help="runs (%(default)s)"
+    )
     args = parser.parse_args()
     try:
         runs = sample(read_runs(args.files), args.limit)
-        cases = cases_of(OURS, str(args.budget))
+        cases = cases_of(OWN_POLICIES, str(args.budget))
     except CommandError as error:
         print(f"bench.peers: {error}", file=sys.stderr)
         return 1
@@ -47,7 +51,7 @@ def main() -> int:
     notes = []
     for peer in PEERS:
         try:
-            score = _measured(peer, runs, args.budget)
+            score = _measure(peer, runs, args.budget)
         except Unavailable as reason:
             notes.append(f"{peer.name}: {reason}.")
             continue
@@ -71,26 +75,26 @@ def main() -> int:
 
 
 def sample(runs: Sequence[Run], limit: int) -> list[Run]:
-    """At most `limit` runs, evenly spread over the files."""
+    """Return at most `limit` runs, evenly distributed over the files."""
     if len(runs) <= limit:
         return list(runs)
     return [runs[number * len(runs) // limit] for number in range(limit)]
 
 
-def _measured(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
+def _measure(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
     python = python_of(peer, CACHE)
     with show_progress(peer.name, sum(run.invocations for run in runs)) as advance:
         return drive(python, peer, runs, budget, advance)
 
 
 def _row(name: str, score: PeerScore) -> list[str]:
-    known = Bootstrap(score.runs, 1).estimates(0)
+    figures = Bootstrap(score.runs, 1).estimates(0)
     sizes, times = score.sizes or [0], score.milliseconds or [float("nan")]
     return [
         name,
-        *(percent(known[figure].value) for figure in FIGURES),
+        *(percent(figures[figure].value) for figure in FIGURES),
         f"{statistics.fmean(sizes):,.0f}",
-        percent(score.beyond / len(sizes)),
+        percent(score.over_budget / len(sizes)),
         f"{statistics.median(times):.1f}",
     ]
 

@@ -1,6 +1,6 @@
-"""The peers: what is installed of each, and how close it can be brought to a token budget.
+"""The peers: what is installed for each, and what its token budget means.
 
-Each has a virtual environment of its own, made once from pinned versions.
+Each has its own virtual environment, created once from pinned versions.
 """
 
 import hashlib
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COUNTING = ("tiktoken==0.14.0", "httpx==0.28.1", "numpy==2.5.5", "zstandard==0.25.0")
-"""What counting as ContextRender does takes."""
+"""The packages that are needed to count tokens as ContextRender does."""
 STAMP = "installed"
-SECONDS = 900
+INSTALL_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One way of shortening a history.
+    """A method of another library for shortening a history.
 
-    `library` names its virtual environment, which peers may share, and the module `with_...` that
-    drives it, `variant` which of that module's ways. `note` says what its budget means.
+    `library` names its virtual environment, which peers may share, and its module `with_...`.
+    `variant` selects one of that module's methods. `note` explains what the budget means.
     """
 
     name: str
@@ -49,31 +49,33 @@ PEERS = (
 
 
 class Unavailable(Exception):
-    """Why a peer cannot take part."""
+    """An error with the reason why a peer cannot be measured."""
 
 
 def python_of(peer: Peer, folder: Path) -> Path:
-    """The peer's Python, installing it first where it is not. Raises Unavailable."""
+    """Return the path of the peer's Python; install the peer if it is not. Raise Unavailable."""
     home = folder / peer.library
     python: Path = home / "bin" / "python"
     stamp = home / STAMP
-    wanted = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()
-    if stamp.is_file() and stamp.read_text() == wanted:
+    fingerprint = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == fingerprint:
         return python
     print(f"Installing {', '.join(peer.requirements) or 'a counter'} ...", file=sys.stderr)
     _run([sys.executable, "-m", "venv", "--clear", str(home)])
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run([*pip, *peer.requirements, *COUNTING])
-    stamp.write_text(wanted)
+    stamp.write_text(fingerprint)
     return python
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        process = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"it could not be installed: {error}") from None
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        reason = (errors or done.stderr.splitlines() or ["no reason given"])[0]
+    if process.returncode:
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ERROR")]
+        reason = (errors or process.stderr.splitlines() or ["no reason given"])[0]
         raise Unavailable(f"it could not be installed: {reason}")

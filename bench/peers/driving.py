@@ -1,6 +1,4 @@
-"""Drives one peer in its own environment over the same runs, and scores what it leaves, as what our
-own policies leave.
-"""
+"""Runs one peer in its own environment on the same runs, and scores its prompts like a policy's."""
 
 import json
 import os
@@ -33,13 +31,13 @@ from contextrender_bridge.evaluation.scores import (
 )
 
 from bench.peers.catalogue import Peer, Unavailable
-from bench.peers.transcripts import Sent
-from bench.shipped import litellms
+from bench.peers.transcripts import SentHistory
+from bench.shipped import litellm_folder
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent
 WORKER = Path(__file__).parent / "worker.py"
-RANKS = litellms() / "litellm_core_utils" / "tokenizers"
-"""Of tiktoken's files, which LiteLLM ships, for peers that have no LiteLLM."""
+RANKS = litellm_folder() / "litellm_core_utils" / "tokenizers"
+"""The folder of tiktoken's files, which LiteLLM ships, for peers that have no LiteLLM."""
 START_SECONDS = 180.0
 CALL_SECONDS = 120.0
 
@@ -48,15 +46,15 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class PeerScore:
-    """What a peer left over some runs: counts are of calls whose history exceeds the budget.
+    """The score of a peer over some runs. Counts are of calls whose history exceeds the budget.
 
-    `runs` are scored like a case of ours, in a closed loop too.
-    `sizes` are tokens of whole prompts; `beyond` counts those over the budget and what is outside.
+    `runs` are scored like those of a policy, also in a closed loop. `sizes` has the tokens of whole
+    prompts; `over_budget` counts those that exceed the budget plus the unbudgeted tokens.
     """
 
     runs: list[RunScore] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    beyond: int = 0
+    over_budget: int = 0
     failed: int = 0
     problem: str = ""
     milliseconds: list[float] = field(default_factory=list)
@@ -66,7 +64,7 @@ class Worker:
     """A peer's process."""
 
     def __init__(self, python: Path, peer: Peer) -> None:
-        """Starts it. Raises Unavailable when it cannot be imported."""
+        """Start the process. Raise Unavailable if the peer cannot be imported."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         command = [
             str(python),
@@ -85,9 +83,9 @@ class Worker:
         )
         if "ready" not in (self._read(START_SECONDS) or {}):
             self._log.seek(0)
-            said = self._log.read().decode(errors="replace").strip().splitlines()
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
             self.__exit__()
-            raise Unavailable(f"it does not start: {said[-1] if said else 'no reason given'}")
+            raise Unavailable(f"it does not start: {lines[-1] if lines else 'no reason given'}")
 
     def __enter__(self) -> Self:
         return self
@@ -97,12 +95,12 @@ class Worker:
         self._process.communicate()
         self._log.close()
 
-    def shorten(self, kept: int, messages: Sequence[Json], tokens: int) -> Json:
-        """What it makes of the first messages that it was sent before, and these behind them.
+    def shorten(self, known_count: int, messages: Sequence[Json], tokens: int) -> Json:
+        """Return the shortened history of the first `known_count` messages sent before and these.
 
-        Raises Unavailable when it hangs or ends.
+        Raise Unavailable if the process hangs or ends.
         """
-        self._write({"kept": kept, "messages": messages, "budget": tokens})
+        self._write({"known": known_count, "messages": messages, "budget": tokens})
         answer = self._read(CALL_SECONDS)
         if answer is None:
             raise Unavailable(f"it gave no answer within {CALL_SECONDS:.0f} s")
@@ -126,7 +124,7 @@ class Worker:
 def drive(
     python: Path, peer: Peer, runs: Sequence[Run], budget: int, advance: Callable[[int], None]
 ) -> PeerScore:
-    """Scores a peer on runs. It is asked only where the whole history exceeds the budget."""
+    """Return a peer's score on runs. It is called only if the full history exceeds the budget."""
     score = PeerScore()
     with Worker(python, peer) as worker:
         for run in runs:
@@ -138,55 +136,71 @@ def drive(
 def _replay(worker: Worker, run: Run, budget: int, score: PeerScore) -> RunScore:
     prompts = Prompts(counter_for(run.model or None), run.tools)
     scorer = Scorer(run, Case("full", budget), prompts)
-    shorten = _Shortened(worker, prompts, budget, score)
+    shorten = _PeerPrompts(worker, prompts, budget, score)
     for turn in turns_of(run):
         scorer.add(turn, shorten(run.messages[: turn.position]))
-    again = _Shortened(worker, prompts, budget, PeerScore())
-    scorer.score.loop = replay_in_closed_loop(run, lambda history, _: again(history), prompts)
+    shorten_again = _PeerPrompts(worker, prompts, budget, PeerScore())
+    scorer.score.loop = replay_in_closed_loop(
+        run, lambda history, _: shorten_again(history), prompts
+    )
     return score_of(run, [scorer.score], prompts)
 
 
-class _Shortened:
-    """Makes prompts of one growing history: as it is while it fits, else as the peer has it."""
+class _PeerPrompts:
+    """Makes prompts of one growing history: unchanged if it fits, otherwise by the peer."""
 
     def __init__(self, worker: Worker, prompts: Prompts, budget: int, score: PeerScore) -> None:
         self._worker = worker
         self._prompts = prompts
         self._budget = budget
         self._score = score
-        self._sent = Sent()
+        self._history = SentHistory()
         self._handed_over = 0
 
     def __call__(self, messages: Sequence[Json]) -> Prompt:
-        sent = self._sent
-        sent.extend(messages[len(sent.messages) :])
-        outside = [sent.messages[position] for position in sent.outside(len(messages))]
-        beside = self._prompts.tokens(outside)
-        full = self._prompts.tokens(sent.messages) - beside
-        shown = self._shown(beside) if full > self._budget else sent.messages
-        tokens = self._prompts.tokens(shown)
+        history = self._history
+        history.extend(messages[len(history.messages) :])
+        unbudgeted = [history.messages[position] for position in history.unbudgeted(len(messages))]
+        unbudgeted_tokens = self._prompts.tokens(unbudgeted)
+        full = self._prompts.tokens(history.messages) - unbudgeted_tokens
+        prompt_messages = (
+            self._shorten(unbudgeted_tokens) if full > self._budget else history.messages
+        )
+        tokens = self._prompts.tokens(prompt_messages)
         if full > self._budget:
             self._score.sizes.append(tokens)
-            self._score.beyond += tokens > self._budget + beside
-        visible, left = frozenset(sent.complete(shown)), frozenset(sent.left(shown))
-        return Prompt(full, tokens - beside, beside, visible, shown, visible=left)
+            self._score.over_budget += tokens > self._budget + unbudgeted_tokens
+        complete, visible = (
+            frozenset(history.complete(prompt_messages)),
+            frozenset(history.visible(prompt_messages)),
+        )
+        return Prompt(
+            full,
+            tokens - unbudgeted_tokens,
+            unbudgeted_tokens,
+            complete,
+            prompt_messages,
+            visible=visible,
+        )
 
-    def _shown(self, beside: int) -> Sequence[Json]:
-        """What the peer leaves."""
-        kept, known = self._handed_over, self._sent.messages
-        answer = self._worker.shorten(kept, known[kept:], self._budget + beside)
-        self._handed_over = len(known)
+    def _shorten(self, unbudgeted_tokens: int) -> Sequence[Json]:
+        """Return the peer's shortened history, or the full one if the peer fails."""
+        known_count, messages_sent = self._handed_over, self._history.messages
+        answer = self._worker.shorten(
+            known_count, messages_sent[known_count:], self._budget + unbudgeted_tokens
+        )
+        self._handed_over = len(messages_sent)
         if "error" in answer:
             self._score.failed += 1
             self._score.problem = self._score.problem or answer["error"]
-            return self._sent.messages
+            return self._history.messages
         self._score.milliseconds.append(answer["ms"])
         messages: list[Json] = answer["messages"]
         return messages
 
 
 def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
-    """Each case's score; its times are those of rendering, embedding left out."""
+    """Yield each case's score. Times are of rendering, without embedding."""
     embedder = load_embedder(current_settings().embed_model)
     for case in cases:
         score = PeerScore()
@@ -200,4 +214,4 @@ def _watch(score: PeerScore, case: Case, _: Turn, prompt: Prompt) -> None:
     if prompt.tokens_full > case.budget:
         score.milliseconds.append(1000 * prompt.seconds)
         score.sizes.append(prompt.tokens_rendered + prompt.tokens_unbudgeted)
-        score.beyond += prompt.tokens_rendered > case.budget
+        score.over_budget += prompt.tokens_rendered > case.budget

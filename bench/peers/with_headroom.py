@@ -1,4 +1,4 @@
-"""headroom's `compress` without its text model, which it downloads at first use."""
+"""headroom's `compress`, without its text model, which it would download at first use."""
 
 import os
 
@@ -11,7 +11,9 @@ from headroom import compress
 
 def make(_):
     def shorten(messages, tokens):
-        made = compress(messages, model="gpt-4o", model_limit=tokens, kompress_model="disabled")
-        return made.messages
+        compressed = compress(
+            messages, model="gpt-4o", model_limit=tokens, kompress_model="disabled"
+        )
+        return compressed.messages
 
     return shorten

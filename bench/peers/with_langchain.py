@@ -18,7 +18,7 @@ def make(variant):
 
     def shorten(messages, tokens):
         sizes = [counter.message(message) for message in messages]
-        known = [_to_langchain(message, i) for i, message in enumerate(messages)]
+        converted = [_to_langchain(message, i) for i, message in enumerate(messages)]
 
         def count(some):
             if not isinstance(some, list):
@@ -26,26 +26,26 @@ def make(variant):
             return sum(_size(message, messages, sizes, counter) for message in some)
 
         if variant == "clear":
-            ClearToolUsesEdit(trigger=tokens).apply(known, count_tokens=count)
+            ClearToolUsesEdit(trigger=tokens).apply(converted, count_tokens=count)
         elif variant == "clear fitted":
-            known = _fitted(messages, tokens, known, count)
+            converted = _fitted(messages, tokens, converted, count)
         else:
-            known = trim_messages(
-                known,
+            converted = trim_messages(
+                converted,
                 max_tokens=tokens,
                 token_counter=count,
                 strategy="last",
                 include_system=True,
             )
-        return [_from_langchain(message, messages) for message in known]
+        return [_from_langchain(message, messages) for message in converted]
 
     return shorten
 
 
-def _fitted(messages, tokens, known, count):
-    """Cleared with the most results kept that leave the history within the budget, or with none."""
+def _fitted(messages, tokens, converted, count):
+    """Return the history cleared with as many of its newest results as fit the budget."""
     for keep in range(sum(message["role"] == "tool" for message in messages), -1, -1):
-        cleared = [message.model_copy() for message in known]
+        cleared = [message.model_copy() for message in converted]
         ClearToolUsesEdit(trigger=tokens, keep=keep).apply(cleared, count_tokens=count)
         if count(cleared) <= tokens:
             break

@@ -1,4 +1,4 @@
-"""LiteLLM's `compress`, by BM25: an embedding model would have to be called."""
+"""LiteLLM's `compress` with BM25, because an embedding model would have to be called."""
 
 import os
 
@@ -9,9 +9,9 @@ from litellm.compression import compress
 
 def make(_):
     def shorten(messages, tokens):
-        made = compress(
+        compressed = compress(
             messages, model="gpt-4o", compression_trigger=tokens, compression_target=tokens
         )
-        return made["messages"]
+        return compressed["messages"]
 
     return shorten

@@ -9,7 +9,7 @@ def make(_):
     counter = counter_for(None)
 
     def shorten(messages, tokens):
-        known = [
+        converted = [
             ChatMessage(
                 role=message["role"],
                 content=message.get("content") or "",
@@ -18,10 +18,10 @@ def make(_):
             for position, message in enumerate(messages)
         ]
         memory = ChatMemoryBuffer.from_defaults(
-            chat_history=known,
+            chat_history=converted,
             token_limit=tokens,
             tokenizer_fn=lambda text: range(counter.text(text)),
         )
-        return [messages[kept.additional_kwargs["position"]] for kept in memory.get()]
+        return [messages[message.additional_kwargs["position"]] for message in memory.get()]
 
     return shorten

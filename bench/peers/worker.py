@@ -1,9 +1,8 @@
-"""Runs in a peer's own environment: shortens the histories it is sent, one JSON line each.
+"""Runs in a peer's own environment and shortens histories, one JSON line each.
 
-Takes {"kept": n, "messages": messages, "budget": tokens}: shorten the first n of the messages that
-came before, and these behind them.
-Answers {"messages", "ms"} or {"error"}.
-Nothing may connect anywhere: what a peer would have to download counts as not there.
+A request is {"known": n, "messages": messages, "budget": tokens}: shorten the first n messages of
+the previous requests, followed by these. The answer is {"messages", "ms"} or {"error"}. Connections
+are refused, so a peer cannot download anything.
 """
 
 import importlib
@@ -25,12 +24,12 @@ def main() -> None:
     print(json.dumps({"ready": True}), file=answers, flush=True)
     run: list[object] = []
     for line in sys.stdin:
-        asked = json.loads(line)
-        run = run[: asked["kept"]] + asked["messages"]
+        request = json.loads(line)
+        run = run[: request["known"]] + request["messages"]
         start = time.perf_counter()
         try:
-            made = shorten(run, asked["budget"])
-            answer = {"messages": made, "ms": 1000 * (time.perf_counter() - start)}
+            shortened = shorten(run, request["budget"])
+            answer = {"messages": shortened, "ms": 1000 * (time.perf_counter() - start)}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps(answer), file=answers, flush=True)

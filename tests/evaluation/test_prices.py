@@ -10,13 +10,13 @@ from contextrender_bridge.base.prices import Price, Prices, price_from
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.evaluation.prices import DEFAULTS, cost_of, price_under
 
-from bench.shipped import TABLE, installed, litellms, prices, tiktokens
+from bench.shipped import TABLE, installed_table, litellm_folder, price_file, tiktoken_encoding
 
 LOCKED = (Path(__file__).resolve().parents[2] / "requirements" / "lock.txt").read_text()
 
 
 def table() -> dict[str, dict[str, float]]:
-    read: dict[str, dict[str, float]] = json.loads((litellms() / TABLE).read_text())
+    read: dict[str, dict[str, float]] = json.loads((litellm_folder() / TABLE).read_text())
     return read
 
 
@@ -26,9 +26,11 @@ def table() -> dict[str, dict[str, float]]:
 )
 def test_what_is_shipped_is_the_installed_litellms() -> None:
     if shipped.price_table().source != "LiteLLM":  # that is its table of a later day
-        assert (shipped.DATA / "prices.json").read_text() == prices(*installed(litellms()))
+        assert (shipped.DATA / "prices.json").read_text() == price_file(
+            *installed_table(litellm_folder())
+        )
     for name in shipped.ENCODINGS:
-        theirs = tiktokens(litellms(), name)
+        theirs = tiktoken_encoding(litellm_folder(), name)
         assert shipped.encoding_of(name) == (theirs._pat_str, theirs._mergeable_ranks)
 
 

@@ -14,7 +14,7 @@ from contextrender_bridge.engine.text.tokens import TokenCounter, counter_for, w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shipped import litellms, tiktokens
+from bench.shipped import litellm_folder, tiktoken_encoding
 from tests.support.growth import grows_in_proportion
 
 COUNTER = counter_for(None)
@@ -23,7 +23,7 @@ PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_s
 
 @cache
 def oracle(encoding: str) -> Any:
-    return tiktokens(litellms(), encoding)
+    return tiktoken_encoding(litellm_folder(), encoding)
 
 
 @given(st.text())

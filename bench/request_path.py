@@ -1,13 +1,12 @@
-"""The way of a warm request through the files of the project: how many it enters, how often it
-changes file.
+"""Count the files of the project that a warm request enters, and its changes of file.
 
-    python -m bench.way [--results 100] [--files]
+    python -m bench.request_path [--results 100] [--files]
 
-A service in this process answers over HTTP from a session of so many results; its threads, its
-event loop and the client are profiled from the request until nothing is left to do for it. A change
-of file is a call of a function whose caller, the nearest of ours, is in another file, or a start
-of ours by somebody else's code. Each figure is the median of a few requests. The exit code is 1
-if a way is longer than its goal.
+A service in this process answers over HTTP from a session with that many results. Its threads, its
+event loop and the client are profiled from the request until all work for it is done. A change of
+file is a call of a project function whose nearest calling project function is in another file, or
+that has none. Each figure is the median of a few requests. The exit code is 1 if a request exceeds
+its limits.
 """
 
 import argparse
@@ -32,27 +31,27 @@ import uvicorn
 from contextrender_bridge.base.settings import read_again
 
 from bench.sample import Sample
-from bench.services import model
+from bench.services import scripted_model
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-OURS: Final = tuple(
+PROJECT_FOLDERS: Final = tuple(
     f"{ROOT / name}{os.sep}" for name in ("graph", "nodes", "py_bridge", "views", "walkers")
 )
-REQUESTS: Final = 5
+REPEATS: Final = 5
 QUIET_SECONDS: Final = 0.1
 BUDGET: Final = 24_000
-GOALS: Final = {
+LIMITS: Final = {
     "render, messages": (38, 190),
     "render, plan": (40, 220),
     "fit": (68, 400),
     "proxied chat": (65, 380),
     "explain": (40, 200),
 }
-"""The most files and changes of file that each kind of request may have."""
+"""The largest numbers of files and changes of file for each kind of request."""
 
 
 class Profile:
-    """Calls of functions of ours, in all threads of this process."""
+    """A profile of calls of project functions, in all threads of this process."""
 
     def __init__(self) -> None:
         self.entered: Counter[str] = Counter()
@@ -60,50 +59,50 @@ class Profile:
         self.latest = 0.0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not (name := frame.f_code.co_filename).startswith(OURS):
+        if event != "call" or not (name := frame.f_code.co_filename).startswith(PROJECT_FOLDERS):
             return
         self.latest = time.monotonic()
         self.entered[name] += 1
-        before = frame.f_back
-        while before is not None and not before.f_code.co_filename.startswith(OURS):
-            before = before.f_back
-        self.changes += before is None or before.f_code.co_filename != name
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(PROJECT_FOLDERS):
+            caller = caller.f_back
+        self.changes += caller is None or caller.f_code.co_filename != name
 
     @contextmanager
-    def on(self) -> Iterator[None]:
-        """For as long as the block takes, and what it began goes on."""
+    def profile_threads(self) -> Iterator[None]:
+        """Profile while the block runs, and afterwards until its work has been idle for a while."""
         self.latest = time.monotonic()
         threading.setprofile_all_threads(self)
         try:
             yield
-            while (left := self.latest + QUIET_SECONDS - time.monotonic()) > 0:
-                time.sleep(left)
+            while (remaining := self.latest + QUIET_SECONDS - time.monotonic()) > 0:
+                time.sleep(remaining)
         finally:
             threading.setprofile_all_threads(None)
 
 
 @dataclass
-class Way:
-    """What one kind of request came to."""
+class RequestPath:
+    """The profiles of one kind of request."""
 
     name: str
     profiles: list[Profile]
 
     @property
     def files(self) -> int:
-        return round(statistics.median(len(one.entered) for one in self.profiles))
+        return round(statistics.median(len(profile.entered) for profile in self.profiles))
 
     @property
     def changes(self) -> int:
-        return round(statistics.median(one.changes for one in self.profiles))
+        return round(statistics.median(profile.changes for profile in self.profiles))
 
-    def within(self, most: tuple[int, int]) -> bool:
-        """Whether it has at most so many files and changes."""
-        return self.files <= most[0] and self.changes <= most[1]
+    def is_within(self, limits: tuple[int, int]) -> bool:
+        """Return whether the files and changes keep to the limits."""
+        return self.files <= limits[0] and self.changes <= limits[1]
 
 
-class Walked:
-    """A service in this process, and requests to it in a session each."""
+class RequestRunner:
+    """Sends each kind of request, in a session of its own, to a service in this process."""
 
     def __init__(self, url: str, token: str, results: int) -> None:
         from contextrender_bridge.client import ContextRender
@@ -115,13 +114,13 @@ class Walked:
         self._client = ContextRender(url, token, timeout=60.0)
         self._token = token
 
-    def all(self) -> Iterator[Way]:
+    def all(self) -> Iterator[RequestPath]:
         for output in ("messages", "plan"):
-            yield Way(f"render, {output}", self._profiled(self._render(output)))
-        yield Way("fit", self._profiled(self._fit()))
-        yield Way("proxied chat", self._profiled(self._chat()))
+            yield RequestPath(f"render, {output}", self._profiled(self._render(output)))
+        yield RequestPath("fit", self._profiled(self._fit()))
+        yield RequestPath("proxied chat", self._profiled(self._chat()))
         explain = {"session": "render-plan"}
-        yield Way("explain", self._profiled(lambda: self._post("explain", explain)))
+        yield RequestPath("explain", self._profiled(lambda: self._post("explain", explain)))
 
     def close(self) -> None:
         self._http.close()
@@ -130,12 +129,12 @@ class Walked:
     def _profiled(self, request: Callable[[], Any]) -> list[Profile]:
         for _ in range(2):
             request()
-        made = []
-        for _ in range(REQUESTS):
-            with (profile := Profile()).on():
+        profiles = []
+        for _ in range(REPEATS):
+            with (profile := Profile()).profile_threads():
                 request()
-            made.append(profile)
-        return made
+            profiles.append(profile)
+        return profiles
 
     def _post(self, walker: str, fields: dict[str, Any]) -> dict[str, Any]:
         reply = self._http.post(f"/walker/{walker}", json=fields).raise_for_status()
@@ -144,12 +143,12 @@ class Walked:
 
     def _render(self, output: str) -> Callable[[], Any]:
         sample, session = self._sample(), f"render-{output}"
-        known = self._post("sync", {"session": session, "messages": sample.run(self._results)})
+        prefix = self._post("sync", {"session": session, "messages": sample.run(self._results)})
 
         def request() -> None:
-            place = {"offset": known["offset"], "prefix": known["digest"]}
+            place = {"offset": prefix["offset"], "prefix": prefix["digest"]}
             fields = {"session": session, "messages": sample.turn(), "output": output, **place}
-            known.update(self._post("render", fields))
+            prefix.update(self._post("render", fields))
 
         return request
 
@@ -166,9 +165,9 @@ class Walked:
     def _chat(self) -> Callable[[], Any]:
         sample = self._sample()
         messages = sample.run(self._results)
-        # Within a budget that finds itself the history may fit, and nothing is waited for.
-        ours = {"token": self._token, "session": "chat", "budget": str(BUDGET)}
-        headers = {f"x-contextrender-{name}": value for name, value in ours.items()}
+        # A fixed budget, because the history could fit an automatic one and not be rendered.
+        options = {"token": self._token, "session": "chat", "budget": str(BUDGET)}
+        headers = {f"x-contextrender-{name}": value for name, value in options.items()}
 
         def request() -> None:
             body = json.dumps({"model": "m", "messages": messages}).encode()
@@ -180,8 +179,8 @@ class Walked:
 
 
 @contextmanager
-def walked(data: Path, results: int) -> Iterator[Walked]:
-    """A service over an empty folder, in threads of this process."""
+def running_service(data: Path, results: int) -> Iterator[RequestRunner]:
+    """Run a service over an empty folder in threads of this process; yield its requests."""
     from contextrender_bridge.listening import http_config
     from contextrender_bridge.request_guards import guarded
     from contextrender_bridge.server.app import build_app
@@ -197,7 +196,7 @@ def walked(data: Path, results: int) -> Iterator[Walked]:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     token = app.state.service.accounts.local_token()
-    requests = Walked(f"http://127.0.0.1:{port}", token, results)
+    requests = RequestRunner(f"http://127.0.0.1:{port}", token, results)
     try:
         yield requests
     finally:
@@ -207,7 +206,9 @@ def walked(data: Path, results: int) -> Iterator[Walked]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.way", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="bench.request_path", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--results", type=int, default=100, help="in the session (%(default)s)")
     parser.add_argument("--files", action="store_true", help="list each request's files and calls")
     args = parser.parse_args()
@@ -215,23 +216,23 @@ def main() -> int:
     os.environ["CONTEXTRENDER_RENDER_TIMEOUT"] = "60"
     logging.disable(logging.WARNING)
 
-    longer = False
-    with model() as upstream, tempfile.TemporaryDirectory() as folder:
+    is_longer = False
+    with scripted_model() as upstream, tempfile.TemporaryDirectory() as folder:
         os.environ["CONTEXTRENDER_UPSTREAM"] = f"{upstream}/v1"
         read_again()  # an import may have read the settings before
-        with walked(Path(folder) / "data", args.results) as requests:
+        with running_service(Path(folder) / "data", args.results) as requests:
             print(f"{'':<20}{'files':>7}{'changes':>9}{'calls':>8}")
-            for way in requests.all():
-                calls = sum(way.profiles[-1].entered.values())
-                goal = GOALS[way.name]
-                verdict = "" if way.within(goal) else f"goal {goal[0]} and {goal[1]}"
-                longer = longer or bool(verdict)
-                row = f"{way.name:<20}{way.files:>7}{way.changes:>9}{calls:>8}  {verdict}"
+            for path in requests.all():
+                calls = sum(path.profiles[-1].entered.values())
+                goal = LIMITS[path.name]
+                verdict = "" if path.is_within(goal) else f"goal {goal[0]} and {goal[1]}"
+                is_longer = is_longer or bool(verdict)
+                row = f"{path.name:<20}{path.files:>7}{path.changes:>9}{calls:>8}  {verdict}"
                 print(row.rstrip(), flush=True)
                 if args.files:
-                    for name, count in way.profiles[-1].entered.most_common():
+                    for name, count in path.profiles[-1].entered.most_common():
                         print(f"{count:>12}  {Path(name).relative_to(ROOT)}")
-    return 1 if longer else 0
+    return 1 if is_longer else 0
 
 
 if __name__ == "__main__":
