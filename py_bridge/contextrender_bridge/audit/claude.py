@@ -117,6 +117,7 @@ class _Session:
         self._by_id = {}
 
     def _read_message(self, record: Json, role: str) -> None:
+        """Add a record's blocks and usage to the entry of its message."""
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
             return

@@ -127,6 +127,10 @@ def _is_early(count: Count, rollout: Rollout) -> bool:
 
 
 def _read(path: Path, audit_input: AuditInput) -> Rollout:
+    """Return a session file's runs and counts, without the counts that it copies from its parent.
+
+    A file with usage records also has token counts of the same calls; those are ignored.
+    """
     stem = path.name.split(".jsonl")[0]
     rollout = Rollout(path, stem)
     model, tier, copied, is_recorded = "", "", 0, False

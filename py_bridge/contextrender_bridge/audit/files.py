@@ -56,13 +56,8 @@ def _is_readable(name: str) -> bool:
 
 
 def _read(path: Path, audit_input: AuditInput) -> None:
-    audit_input.counts["files"] += 1
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        is_missing = isinstance(error, OSError) and error.strerror
-        audit_input.cannot_read(path, error if is_missing else "damaged archive")
-        return
+    """Read the traces, exported sessions and requests in a file."""
+    raw = _contents(path, audit_input)
     traces = Traces(path.name)
     runs: list[_RequestRun] = []
     for number, value in enumerate(_objects(raw, audit_input)):
@@ -84,6 +79,17 @@ def _read(path: Path, audit_input: AuditInput) -> None:
             audit_input.add_usage(request_run.run, "", usage)
         audit_input.add_run(request_run.run)
     traces.add_runs(audit_input)
+
+
+def _contents(path: Path, audit_input: AuditInput) -> bytes:
+    """Return the contents of a plain or gzipped file; empty if it cannot be read."""
+    audit_input.counts["files"] += 1
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        has_reason = isinstance(error, OSError) and error.strerror
+        audit_input.cannot_read(path, error if has_reason else "damaged archive")
+        return b""
 
 
 @dataclass

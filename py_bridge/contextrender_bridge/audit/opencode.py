@@ -157,6 +157,7 @@ def _call_id(part: Json) -> str:
 def _add_usage(
     run: RecordedRun, id: str, info: Json, parts: list[Json], audit_input: AuditInput
 ) -> None:
+    """Add the usage of an answer. Its keys identify the copies of the answer in forks."""
     tokens = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not tokens:
         return

@@ -80,8 +80,8 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
         score.add_step(WITH_REREADS, needed, unseen_tokens(needed, [*compaction.summary, *since]))
     lean = _without(compaction.after, reread)
     for case in cases:
-        for needed, budgets in _shown_values(compaction, lean, dict(steps), case):
-            score.add_step(_name(case), needed, unseen_tokens(needed, budgets))
+        for needed, messages in _shown_values(compaction, lean, dict(steps), case):
+            score.add_step(_name(case), needed, unseen_tokens(needed, messages))
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in reread)
     tokens += sum(counter.call(calls[position]) for position in reread if position in calls)
@@ -111,26 +111,23 @@ def _shown_values(
                 yield (
                     needed,
                     [
-                        _from_before(budgets, history[at], at < before_count)
-                        for at, budgets in pairs
+                        _from_before(shown_message, history[at], at < before_count)
+                        for at, shown_message in pairs
                     ],
                 )
         if message is not None:
             history.append(message)
 
 
-def _from_before(message: Mapping[str, Any], recorded: Json, is_before: bool) -> Mapping[str, Any]:
+def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
     """Return a message of a prompt; of a later message, only restored text that was appended."""
     if is_before:
         return message
-    shown_text, recorded_text = message.get("content"), recorded.get("content")
-    if not (
-        isinstance(shown_text, str)
-        and isinstance(recorded_text, str)
-        and shown_text.startswith(recorded_text)
-    ):
-        return {"role": "tool", "content": ""}
-    return {"role": "tool", "content": shown_text[len(recorded_text) :]}
+    shown_text, own_text = message.get("content"), original.get("content")
+    restored_text = ""
+    if isinstance(shown_text, str) and isinstance(own_text, str):
+        restored_text = shown_text[len(own_text) :] if shown_text.startswith(own_text) else ""
+    return {"role": "tool", "content": restored_text}
 
 
 def _steps(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:

@@ -165,6 +165,7 @@ class Verdict:
         )
 
     def _saving_sentence(self, best: CaseOutcome, cache: str) -> str:
+        """Return the saving of the recommended case, its misses, and from what length it pays."""
         budget = f"a budget of {best.case.size} tokens" if best.case.budget else "automatic budget"
         misses = "no miss, because no step uses an earlier result"
         if best.miss_rate.value is not None:

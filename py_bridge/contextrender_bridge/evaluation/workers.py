@@ -85,28 +85,40 @@ def run_tasks[R](
     The largest task starts first.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
-    results: dict[int, R] = {}
     with show_progress(description, sum(sizes)) as advance:
         task_progress = TaskProgress(sizes, advance)
-        if workers <= 1:
-            for number, task in enumerate(tasks):
-                results[number] = work_here(task_progress, number, work, *task)
-                task_progress.finish(number)
-            return list(results.values())
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, spawn, start_counting, (task_progress.counts,))
-        try:
-            futures = _submit(pool, work, tasks, sizes)
-            with task_progress.periodic_updates():
-                for future in as_completed(futures):
-                    results[futures[future]] = future.result()
-                    task_progress.finish(futures[future])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        pool.shutdown()
+        if workers > 1:
+            return _run_in_processes(workers, work, tasks, sizes, task_progress)
+        results = []
+        for number, task in enumerate(tasks):
+            results.append(work_here(task_progress, number, work, *task))
+            task_progress.finish(number)
+        return results
+
+
+def _run_in_processes[R](
+    workers: int,
+    work: Callable[..., R],
+    tasks: Sequence[tuple[Any, ...]],
+    sizes: Sequence[int],
+    task_progress: TaskProgress,
+) -> list[R]:
+    """Return the results of the tasks, in order. On an error or Ctrl-C, terminate the processes."""
+    results: dict[int, R] = {}
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, start_counting, (task_progress.counts,))
+    try:
+        futures = _submit(pool, work, tasks, sizes)
+        with task_progress.periodic_updates():
+            for future in as_completed(futures):
+                results[futures[future]] = future.result()
+                task_progress.finish(futures[future])
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    pool.shutdown()
     return [results[number] for number in range(len(tasks))]
 
 

@@ -125,6 +125,7 @@ def _agent(name: str, variables: list[str]) -> Agent:
 def _print_redirect(
     agent: Agent, redirect: Redirect, routes: ProviderRoutes, *, as_json: bool
 ) -> int:
+    """Print the redirected command, its variables and its providers, for --dry-run."""
     command = [agent.program, *redirect.arguments]
     if as_json:
         return print_json(

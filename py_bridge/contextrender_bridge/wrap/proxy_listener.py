@@ -78,6 +78,10 @@ class ProxyListener:
             await proxy.close()
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request with the secret to its route's proxy, or one for the recall tool to that.
+
+        Raise NotFound for any other request, and InvalidRequest for a WebSocket.
+        """
         if not scope["path"].startswith(PREFIX):
             raise NotFound("Nothing is here.")
         prefix, path = PREFIX[:-1], scope["path"].removeprefix(PREFIX)

@@ -186,6 +186,7 @@ def _listed_results(results: Json, turns: list[Json]) -> list[int]:
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
+    """Return a result's line: its position, tool and tokens, and a mark for each turn."""
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),

@@ -142,6 +142,7 @@ def _named_provider(settings: HermesSettings, name: str) -> Iterator[tuple[str, 
 
 
 def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
+    """Add the route of a built-in provider to the overlay or the `.env`. Raise CommandError."""
     variable, default_address = KNOWN_PROVIDERS[name]
     is_configured = str(settings.model.get("provider") or "").lower() == name
     configured_address = (
