@@ -230,3 +230,44 @@ def test_what_cannot_be_shortened_is_reported_once(setup: Setup, odd: Json, reas
     assert setup.proxy.histories.failures.counts()[reason] == before + 1
     fit = setup.service.fit(uuid.uuid4().hex, messages, budget=300)
     assert (fit.failure, fit.changed) == (reason, False)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages"])
+def test_unnamed_histories_of_fit_that_begin_alike(
+    setup: Setup, credentials: Credentials, dialect: str
+) -> None:
+    """Each has a session of its own, also in a client that has seen neither."""
+    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
+    a = [*hello, said("user", "I am A."), said("assistant", SECRET)]
+    b = [*hello, said("user", "I am B."), said("assistant", "of B")]
+    histories = [a, b, [*b, said("user", "on")], [*a, said("user", "on")]]
+
+    def fit(client: ContextRender, messages: list[Json]) -> None:
+        body: Any = {"messages": messages} if dialect == "messages" else messages
+        assert not client.fit(None, body, dialect=dialect).failure
+
+    with ContextRender(credentials.url, credentials.token) as client:
+        for messages in histories:
+            fit(client, messages)
+        count = len(client.list_sessions(query=hello[0]["content"])["sessions"])
+    for messages in histories:
+        with ContextRender(credentials.url, credentials.token) as other:
+            fit(other, messages)
+            listed = other.list_sessions(query=hello[0]["content"])["sessions"]
+            assert (count, len(listed)) == (2, 2)
+            assert [session["branches"] for session in listed] == [1, 1]
+            owners = ["DEMO-1111" in str(other.export_session(s["session"])) for s in listed]
+            assert sorted(owners) == [False, True]
+
+
+def test_unnamed_compactions_that_begin_alike(setup: Setup) -> None:
+    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
+    a = [*hello, said("user", "I am A."), *looked("a1", SECRET), said("user", "on")]
+    b = [*hello, said("user", "I am B."), *looked("b1", "of B"), said("user", "DEMO-1111?")]
+    names = []
+    for messages in (a, b, a):
+        got = setup.post("/v1/compact", {"messages": messages})
+        assert got.status_code == 200
+        names.append(got.json()["session"])
+        assert (SECRET in got.text) == (messages is a)
+    assert names[0] == names[2] != names[1]

@@ -7,11 +7,11 @@ method of the API once, with its documentation.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, cast
 
-from contextrender_bridge.base.errors import HistoryDiverged, InvalidRequest
+from contextrender_bridge.base.errors import HistoryDiverged, InvalidRequest, OtherConversation
 from contextrender_bridge.base.settings import DEADLINE, current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.connection import Connection, Flow
@@ -41,10 +41,13 @@ from contextrender_bridge.client.replies import (
     SessionPage,
     SyncView,
 )
+from contextrender_bridge.client.session_names import SessionNames, has_unique_call
 from contextrender_bridge.dialects import Transcript
 
 Message = Mapping[str, Any]
 
+MAX_FORKS = 32
+"""The number of conversations that begin alike, after which the last name is shared."""
 WARNED = 1024
 """The number of histories for which a warning is remembered."""
 
@@ -60,6 +63,7 @@ class Core(Connection):
         super().__init__(url, token, **options)
         self.failures = Failures()
         self._histories = HistoryCache()
+        self._names = SessionNames()
         self._warned: dict[Key, None] = {}
         """Histories for which the log says that they are above their budget."""
 
@@ -135,10 +139,10 @@ class Core(Connection):
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). Items that stay are the caller's own objects. `deadline` is in
         seconds; without `fail_open` errors are raised. Without `session`, the name is made from the
-        beginning of the history. Results of `bypass_tools` stay as they are, in addition to the
-        budget. With `recalls` excerpts name the result's number, for a model that has a tool to
-        recall it. `token`, `line`, `pinned_tools` and `pinned_calls` are as for `render`. The
-        defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
+        beginning of the history (`find_session`). Results of `bypass_tools` stay as they are, in
+        addition to the budget. With `recalls` excerpts name the result's number, for a model that
+        has a tool to recall it. `token`, `line`, `pinned_tools` and `pinned_calls` are as for
+        `render`. The defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
         `CONTEXTRENDER_POLICY`, else the session's.
         """
         stop_at = time.monotonic() + deadline
@@ -147,13 +151,25 @@ class Core(Connection):
             reader = dialect_of(dialect, body)
             items = body.get(reader.key)
             items = items if isinstance(items, list) else []
-            if session is None:
-                session = name_of_body(reader, body)
-            key = (token, session, line)
+            name = name_of_body(reader, body) if session is None else session
+            key = (token, name, line)
             past = self._histories.past(key, items)
             transcript = reader.read(body, past.transcript if past else None)
             if not transcript.messages:
                 return RenderedRequest(body)
+            if session is None and past is None:
+                found = self._find_session(
+                    key,
+                    transcript.messages,
+                    model,
+                    lambda name: self._histories.past((token, name, line), items) is not None,
+                    stop_at,
+                )
+                key = (token, (yield from found), line)
+                past = self._histories.past(key, items)
+                if past:
+                    transcript = reader.read(body, past.transcript)
+            session = key[1]
             past = past if transcript.carried else None
             stable_items = items[: transcript.settled]
             snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
@@ -212,6 +228,25 @@ class Core(Connection):
             "one_conversation": one_conversation or None,
         }
         return cast(SyncView, (yield from self._send_new("sync", messages, fields, token, line)))
+
+    def find_session(
+        self,
+        name: str,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        token: str | None = None,
+        line: str = "",
+    ) -> Flow[str]:
+        """Return the name of the session that a history continues, or its own.
+
+        `name` is made from how the history begins. New messages may be recorded by this.
+        """
+
+        def is_recorded(name: str) -> bool:
+            return self.recorded_count(name, messages, token=token, line=line) > 0
+
+        return self._find_session((token, name, line), messages, model, is_recorded, inf)
 
     def explain(
         self,
@@ -293,6 +328,32 @@ class Core(Connection):
         past = self._histories.past((token, session, line), messages)
         return past.prefix.messages if past else 0
 
+    def _find_session(
+        self,
+        key: Key,
+        messages: Sequence[Message],
+        model: str | None,
+        is_recorded: Callable[[str], bool],
+        stop_at: float,
+    ) -> Flow[str]:
+        token, name, line = key
+        is_answered = any(message["role"] == "assistant" for message in messages)
+        for _ in range(MAX_FORKS):
+            name = self._names.find(token, name, messages)
+            if not is_answered or is_recorded(name):
+                return name
+            fields = {"session": name, "model": model, "one_conversation": True}
+            try:
+                yield from self._send_new("sync", messages, fields, token, line, stop_at)
+            except OtherConversation as other:
+                fork = int(str(other.details.get("fork") or 0))
+                if has_unique_call(messages[:fork]):
+                    return name
+                self._names.add(token, name, messages, fork)
+            else:
+                return name
+        return name
+
     def _send_new(
         self,
         walker: str,
@@ -300,6 +361,7 @@ class Core(Connection):
         fields: Mapping[str, Any],
         token: str | None,
         line: str,
+        stop_at: float = inf,
     ) -> Flow[Json]:
         """Send the messages that the service does not have; all of them if its history differs."""
         messages = list(messages)
@@ -308,7 +370,7 @@ class Core(Connection):
         # `fit` recorded its own reading of the items, not these messages.
         past = past if past and past.transcript is None else None
         snapshot = self._histories.snapshot(key, messages, messages, past)
-        return (yield from self._send(walker, key, snapshot, messages, fields, inf))
+        return (yield from self._send(walker, key, snapshot, messages, fields, stop_at))
 
     def _send(
         self,

@@ -84,6 +84,7 @@ class ContextRender:
     render = _method_of(Core.render)
     fit = _method_of(Core.fit)
     sync = _method_of(Core.sync)
+    find_session = _method_of(Core.find_session)
     explain = _method_of(Core.explain)
     recall = _method_of(Core.recall)
     list_sessions = _method_of(Core.list_sessions)

@@ -16,7 +16,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.controls import Controls, session_of
+from contextrender_bridge.proxy.controls import Controls, given_name, line_of, session_of
 from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
@@ -43,7 +43,11 @@ async def compact(
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
     messages = _read_messages(body.get("messages"))
     named = body.get("session")
-    session = session_of(named if isinstance(named, str) else path, [], messages)
+    given = named if isinstance(named, str) else path
+    session = session_of(given, [], messages)
+    if not given_name(given, []):
+        line = line_of(messages)
+        session = await client.find_session(session, messages, token=controls.token, line=line)
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
     if continued:

@@ -34,7 +34,6 @@ from contextrender_bridge.proxy.controls import (
 from contextrender_bridge.proxy.conversations import Conversation, ProxiedCall, Size
 from contextrender_bridge.proxy.own_calls import is_side_call
 from contextrender_bridge.proxy.provider_history import has_references, is_kept_by_provider
-from contextrender_bridge.proxy.session_names import SessionNames
 from contextrender_bridge.proxy.usage_reporting import REFERENCES, UsageNotes, client_of
 
 REMEMBERED = 1024
@@ -77,7 +76,6 @@ class Histories:
         self.notes = UsageNotes(client)
         self.deadline = settings.render_timeout
         self._pause = Pause()
-        self._names = SessionNames(client)
         self._recording: set[asyncio.Task[RenderedRequest]] = set()
         self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
 
@@ -102,12 +100,13 @@ class Histories:
                 return self._failed(call, "token_missing")
             line = line_of(transcript.messages)
             if not given_name(path, headers) and not self._pause.on:
-                found = self._names.find(
+                model = body.get("model")
+                found = self.client.find_session(
                     call.session,
                     transcript.messages,
+                    model=model if isinstance(model, str) else None,
                     token=asked.token,
                     line=line,
-                    model=body.get("model"),
                 )
                 name = await asyncio.wait_for(found, self.deadline)
                 call = replace(call, session=name)
