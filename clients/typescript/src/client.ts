@@ -4,15 +4,14 @@
  * It takes the whole message list every time and sends only what is new.
  */
 
-import { ChatTranscript, type AnyMessage, type Transcript } from "./chat.js";
+import { ChatTranscript, type AnyMessage, type ChatMessage, type Transcript } from "./chat.js";
 import { Connection, type ConnectionOptions, type Fields } from "./connection.js";
 import type { Credentials } from "./credentials.js";
-import { HistoryDiverged, reasonOf } from "./errors.js";
+import { HistoryDiverged, OtherConversation, reasonOf } from "./errors.js";
 import {
   DEADLINE,
   fitted,
   isCallersMistake,
-  nameOf,
   type FitOptions,
   type Fitted,
   type Settings,
@@ -20,6 +19,10 @@ import {
 import { linkFor, type Link } from "./http.js";
 import type * as replies from "./replies.js";
 import { NOTHING, Sent, type Known } from "./sent.js";
+import { hasUniqueCall, nameOf, SessionNames } from "./session_names.js";
+
+/** The number of conversations that begin alike, after which the last name is shared. */
+const MAX_FORKS = 32;
 
 /** Address and token: as given, else from the environment, else those of the local service. */
 export interface ClientOptions extends ConnectionOptions, Partial<Credentials> {
@@ -45,6 +48,7 @@ export class ContextRender {
   readonly #failures: Record<string, number> = {};
   readonly #log: (line: string) => void;
   readonly #sent = new Sent();
+  readonly #names = new SessionNames();
 
   constructor(options: ClientOptions = {}, link: Link = linkFor(options)) {
     this.#connection = new Connection(link, options);
@@ -67,7 +71,7 @@ export class ContextRender {
    * What to send to the model in place of `messages`; the original when anything goes wrong.
    *
    * `messages` is the whole history, every time, as chat messages, unless `transcript` reads it
-   * otherwise. Without a session, how the history begins names it.
+   * otherwise. Without a session, its name is made from how the history begins.
    */
   async fit<T>(
     session: string | null | undefined,
@@ -81,7 +85,7 @@ export class ContextRender {
     try {
       const read = transcript ?? ofChat(messages);
       if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
-      const name = session || nameOf(read.messages);
+      const name = session || (await this.#findSession(read.messages, until));
       const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
       const reply = await this.#sendNew("render", name, read.messages, fields, until);
       return fitted(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
@@ -163,6 +167,26 @@ export class ContextRender {
 
   async #call<T>(walker: string, fields: Fields): Promise<T> {
     return (await this.#connection.call(walker, fields)) as T;
+  }
+
+  /** The name of the session that a history continues, or its own. It may record new messages. */
+  async #findSession(messages: readonly ChatMessage[], until: number): Promise<string> {
+    const isAnswered = messages.some(({ role }) => role === "assistant");
+    let session = nameOf(messages);
+    for (let forks = 0; forks < MAX_FORKS; forks += 1) {
+      session = this.#names.find(session, messages);
+      if (!isAnswered || this.#sent.compare(session, messages)[0].messages) return session;
+      try {
+        await this.#sendNew("sync", session, messages, { session, one_conversation: true }, until);
+        return session;
+      } catch (failure) {
+        if (!(failure instanceof OtherConversation)) throw failure;
+        const fork = Number(failure.details["fork"] ?? 0);
+        if (hasUniqueCall(messages.slice(0, fork))) return session;
+        this.#names.add(session, messages, fork);
+      }
+    }
+    return session;
   }
 
   /** Sends the messages after those the service has; all of them when it disagrees. */

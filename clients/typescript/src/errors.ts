@@ -8,7 +8,8 @@
  * ├── InvalidRequest      the request is not what the API takes (other 4xx)
  * ├── NotFound            no such session, result or turn of this caller (404)
  * ├── Conflict            what should be made exists already, or a write lost a race (409)
- * │   └── HistoryDiverged the prefix is not what is recorded (409 history_diverged)
+ * │   ├── HistoryDiverged the prefix differs from the recorded history (409)
+ * │   └── OtherConversation  the messages differ from the recorded ones (409)
  * └── ServerError         the service failed, or is too busy (5xx)
  */
 
@@ -43,6 +44,8 @@ export class NotFound extends ContextRenderError {}
 export class Conflict extends ContextRenderError {}
 /** The client sends all messages again by itself. */
 export class HistoryDiverged extends Conflict {}
+/** The messages differ from the recorded ones, and the caller did not ask for a new branch. */
+export class OtherConversation extends Conflict {}
 export class ServerError extends ContextRenderError {}
 
 /** The error of a reply that is not a success. */
@@ -64,6 +67,7 @@ export function reasonOf(failure: unknown): string {
 
 function kindOf(status: number, code: string): typeof ContextRenderError {
   if (code === "history_diverged") return HistoryDiverged;
+  if (code === "other_conversation") return OtherConversation;
   if (status >= 500) return ServerError;
   if (status === 401) return Unauthorized;
   if (status === 404) return NotFound;

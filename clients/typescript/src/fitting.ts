@@ -6,7 +6,6 @@
  */
 
 import type { ChatMessage, Transcript } from "./chat.js";
-import { digestOf } from "./contents.js";
 import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
 import type { RenderView } from "./replies.js";
@@ -79,13 +78,6 @@ export function fitted<T>(
   }
   for (const result of beyond) plan.showResult(result);
   return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
-}
-
-/** A name for a session that its runtime has none for: the same for every call of one history. */
-export function nameOf(messages: readonly ChatMessage[]): string {
-  const first = messages.findIndex((message) => message.role === "user");
-  const opening = messages.slice(0, first < 0 ? 1 : first + 1);
-  return `auto-${digestOf(JSON.stringify(["", opening]))}`;
 }
 
 /** Whether a budget, policy or parameter cannot be: no later call would go better. */

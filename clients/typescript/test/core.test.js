@@ -80,7 +80,7 @@ test("a call's shortened arguments take the place of its own", async () => {
   const short = { ...LOOK, function: { name: "look", arguments: '{"at":"cut"}' } };
   assert.deepEqual(messages[1], { ...HISTORY[1], tool_calls: [short] });
   assert.ok(messages[2] === HISTORY[2]);
-  assert.equal(asked[0].live, true);
+  assert.equal(asked[0].agent_defaults, true);
 });
 
 test("results of bypass_tools stay as they are, with their calls", async () => {

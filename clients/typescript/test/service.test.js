@@ -132,3 +132,24 @@ test("a real service leaves results out, gives them back and explains", { skip: 
   const { session: again } = await client.inspectSession(`${session}-again`);
   assert.equal(again.messages, history.length);
 });
+
+test("a real service keeps unnamed histories that begin alike apart", { skip: !REAL }, async () => {
+  const hello = `hello ${process.pid}-${Date.now()}`;
+  /** @param {string} who */
+  const historyOf = (who) => [
+    { role: "user", content: hello },
+    { role: "assistant", content: "Hello." },
+    { role: "user", content: `I am ${who}.` },
+  ];
+  const histories = [historyOf("A"), historyOf("B"), [...historyOf("A"), { role: "user", content: "on" }]];
+  const client = new ContextRender({ url: REAL, token: TOKEN });
+  // One client for all, then one for each: whichever process asks finds the same names.
+  for (const one of [client, client, client, ...histories.map(() => new ContextRender({ url: REAL, token: TOKEN }))]) {
+    const history = histories.shift() ?? historyOf("B");
+    const { failure } = await one.fit(null, history, { deadline: 30_000 });
+    assert.equal(failure, "");
+    histories.push(history);
+  }
+  const { sessions } = await client.listSessions({ query: hello });
+  assert.deepEqual(sessions.map(({ branches }) => branches), [1, 1]);
+});
