@@ -158,14 +158,14 @@ class Core(Connection):
             if not transcript.messages:
                 return RenderedRequest(body)
             if session is None and past is None:
-                found = self._find_session(
+                finding = self._find_session(
                     key,
                     transcript.messages,
                     model,
                     lambda name: self._histories.past((token, name, line), items) is not None,
                     stop_at,
                 )
-                key = (token, (yield from found), line)
+                key = (token, (yield from finding), line)
                 past = self._histories.past(key, items)
                 if past:
                     transcript = reader.read(body, past.transcript)

@@ -36,10 +36,10 @@ class SessionNames:
                 for place in sorted(forks)
                 if place < len(messages)
             ]
-            found = next(filter(None, after), None)
-            if found is None:
+            longer_name = next(filter(None, after), None)
+            if longer_name is None:
                 break
-            name = found
+            name = longer_name
         return name
 
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
