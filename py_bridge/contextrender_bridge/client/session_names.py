@@ -45,8 +45,8 @@ class SessionNames:
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
         """Remember that a history differs from the one of this name at message `fork`."""
         begun = _beginning(messages, fork)
-        own = f"auto-{wire.digest_of(name, begun)}"
-        self._forks.setdefault((token, name), {}).setdefault(fork, {})[begun] = own
+        names = self._forks.setdefault((token, name), {}).setdefault(fork, {})
+        names[begun] = f"auto-{wire.digest_of(name, begun)}"
         while len(self._forks) > REMEMBERED:
             self._forks.popitem(last=False)
 
