@@ -14,9 +14,12 @@ FONT = 'font-family="system-ui, sans-serif" fill="#6b7280"'
 GREY, BLUE = "#9aa3b2", "#2f6fde"
 
 
-def drawn(lost: dict[str, Any]) -> str:
-    """The picture: a bar for each way, the share of steps that had all they needed."""
-    rows = [("the agent's own summary", lost["summary_had_all"], GREY)]
+def draw(lost: dict[str, Any]) -> str:
+    """Return the picture: a bar for each context, with its share of steps that had every value."""
+    rows = [
+        ("summary and files put back", lost["summary_had_all"], GREY),
+        (f"after {lost['read_again_calls']} results read again", lost["read_again"], GREY),
+    ]
     rows += [
         (f"ContextRender, {name if name == 'auto' else f'{int(name):,} tokens'}", share, BLUE)
         for name, share in lost["shown"].items()
@@ -43,4 +46,4 @@ def _bar(place: int, name: str, share: float, colour: str) -> str:
 
 if __name__ == "__main__":
     audit = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    (HERE / "compaction.svg").write_text(drawn(audit["compactions"]), encoding="utf-8")
+    (HERE / "compaction.svg").write_text(draw(audit["compactions"]), encoding="utf-8")
