@@ -1,7 +1,7 @@
-"""Puts the Jac app into the distributions: beside the package in an sdist, inside it in a wheel.
+"""The build hook that adds the Jac app: beside the package in an sdist, inside it in a wheel.
 
-A wheel has the app compiled as well, for the Python that builds it and where that has jaclang
-(`make wheel`); others compile it at their first start.
+If the Python that builds a wheel has jaclang (`make wheel`), the wheel also has the app compiled
+for that Python. Otherwise the app is compiled at its first start.
 """
 
 import importlib
@@ -42,7 +42,7 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Reads the app from the repository, or from the sdist when that is what is built from."""
+    """The hook that reads the app from the repository, or from the sdist that is built from."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the app's files, unless this is an editable install: that reads the repository."""
@@ -72,9 +72,9 @@ def _app_files(source: Path) -> Iterator[Path]:
 
 
 def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
-    """Jac files compiled into a folder, as jaclang's own `utils/precompile_bytecode.jac` does it.
+    """Compile the Jac files into a folder, like jaclang's own `utils/precompile_bytecode.jac`.
 
-    Not those that ask a model: what it is told of them would be missing.
+    Skip the files that ask a model: the compiled form lacks the texts that the model is sent.
     """
     runtime = importlib.import_module("jaclang.jac0core.runtime").JacRuntime
     jir = importlib.import_module("jaclang.jac0core.jir")
@@ -84,18 +84,18 @@ def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
         if path.suffix != ".jac" or ASKS_A_MODEL.search(path.read_text("utf-8")):
             continue
         code = marshal.dumps(compiler.get_bytecode(str(path), program))
-        made = to / path.relative_to(source).with_suffix(".jir")
-        made.parent.mkdir(parents=True, exist_ok=True)
-        made.write_bytes(
+        compiled_file = to / path.relative_to(source).with_suffix(".jir")
+        compiled_file.parent.mkdir(parents=True, exist_ok=True)
+        compiled_file.write_bytes(
             jir.write_precompiled_jir(
                 rename(code, str(source), jir.PRECOMPILE_SENTINEL),
                 jir.compute_module_key(str(path)),
                 jir.FLAG_PRECOMPILED,
             )
         )
-        yield made
+        yield compiled_file
 
 
 def _source(here: Path) -> Path:
-    """Return the repository, or what an sdist has of it."""
+    """Return the folder of the app's sources: in an sdist, or in the repository."""
     return here / "app" if (here / "app").is_dir() else here.parent

@@ -58,7 +58,7 @@ def check_read(file: Path, model: str) -> None:
     told = [plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"]
     assert told == LOOKED
     assert [used.model for used in recorded.usage] == [model] * len(STEPS)
-    assert {(used.fresh, used.output) for used in recorded.usage} == {(9, 4)}
+    assert {(used.uncached, used.output) for used in recorded.usage} == {(9, 4)}
 
 
 def answered(reply: Reply) -> Json:
@@ -68,7 +68,7 @@ def answered(reply: Reply) -> Json:
     if used is None:
         said: Json = json.loads(body)
         return said
-    return {"usage": {"input_tokens": used.fresh, "output_tokens": used.output}}
+    return {"usage": {"input_tokens": used.uncached, "output_tokens": used.output}}
 
 
 @pytest.mark.parametrize("file", ["otlp.jsonl", "console.jsonl"])

@@ -1,7 +1,7 @@
-"""Who uses the shared server: a file for each process, named by its id and start time.
+"""The processes that use the shared server: a folder for each, named by its id and start time.
 
-A killed process leaves its file; it is told apart from a later process of the same id by the
-start time, and the next look removes it.
+A killed process leaves its folder. The start time distinguishes it from a later process of the
+same id, and the next check removes it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def started_at(pid: int) -> str:
 
 
 @contextmanager
-def held(data: Path, pid: int) -> Iterator[Path]:
-    """Hold a lease for that process, with a folder of its own that is removed afterwards."""
+def hold_lease(data: Path, pid: int) -> Iterator[Path]:
+    """Hold a lease for that process: yield its folder, and remove it afterwards."""
     lease = data / FOLDER / f"{pid}-{started_at(pid)}"
     lease.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -40,7 +40,7 @@ def held(data: Path, pid: int) -> Iterator[Path]:
 def any_alive(data: Path) -> bool:
     """Return whether some process holds a lease; remove the leases of dead processes."""
     alive = False
-    with suppress(OSError):  # nobody has ever held one
+    with suppress(OSError):  # No process has ever held a lease.
         for lease in list((data / FOLDER).iterdir()):
             pid, _, start = lease.name.partition("-")
             if pid.isdecimal() and start and started_at(int(pid)) == start:

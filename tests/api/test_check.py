@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.runtime.archetypes import read_problem
 from contextrender_bridge.sessions.caches import WORKING_SET
 from contextrender_bridge.sessions.check import check_owner
-from contextrender_bridge.sessions.findings import Edge, Finding
+from contextrender_bridge.sessions.findings import Edge, StoreFinding
 from contextrender_bridge.sessions.ids import place_of_id
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.opening import open_store
@@ -128,8 +128,8 @@ def written(agent: Agent, steps: list[tuple[str, int]]) -> None:
             agent.take(step, number)
 
 
-def findings(store: Store, user: User) -> list[Finding]:
-    return list(check_owner(store, UUID(user.root), unreadable))
+def findings(store: Store, user: User) -> list[StoreFinding]:
+    return list(check_owner(store, UUID(user.root), read_problem))
 
 
 def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
@@ -154,7 +154,7 @@ def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
         store.write(WriteBatch(join=[(owner, *edge, data)]))
 
 
-def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
+def is_exactly(found: list[StoreFinding], name: str, key: UUID | Edge) -> bool:
     """Return whether findings name one lost row, and no other but edges that lack this end."""
     if isinstance(key, UUID):
         own = [one for one in found if one.kind != "dangling"]
@@ -169,7 +169,7 @@ def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
         sentence = sentences.get(name, f"event {number} of branch {branch}")
         if not sentence:
             return not own
-        return len(own) == 1 and own[0].kind == "missing" and own[0].told.startswith(sentence)
+        return len(own) == 1 and own[0].kind == "missing" and own[0].message.startswith(sentence)
     if len(found) != 1:
         return False
     (one,) = found
@@ -177,7 +177,7 @@ def is_exactly(found: list[Finding], name: str, key: UUID | Edge) -> bool:
     return (
         one.edge == key
         or (one.node == key[2] and one.kind == "orphan")
-        or (one.node == key[0] and one.told.startswith(shown[:31]))
+        or (one.node == key[0] and one.message.startswith(shown[:31]))
     )
 
 
@@ -211,7 +211,7 @@ def test_check_finds_exactly_a_row_that_is_lost(
     with closing(open_store(alice.data)) as store:
         for name, key in removals(store, UUID(alice.root)):
             found = findings(store, alice)
-            assert is_exactly(found, name, key), (name, key, [one.told for one in found])
+            assert is_exactly(found, name, key), (name, key, [one.message for one in found])
         assert findings(store, alice) == []
 
 

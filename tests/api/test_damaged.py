@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.runtime.archetypes import read_problem
 from contextrender_bridge.sessions.caches import WORKING_SET
 from contextrender_bridge.sessions.check import check_owner
-from contextrender_bridge.sessions.findings import Finding, repair
-from contextrender_bridge.sessions.ids import JOINS, IdKind, place_of_id
+from contextrender_bridge.sessions.findings import StoreFinding, repair
+from contextrender_bridge.sessions.ids import CALL_EDGES, IdKind, place_of_id
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.opening import open_store
 from hypothesis import HealthCheck, Phase, given, settings
@@ -266,9 +266,9 @@ def repair_all(alice: User) -> None:
             repair(store, one)
 
 
-def wrong(alice: User) -> list[Finding]:
+def wrong(alice: User) -> list[StoreFinding]:
     with closing(open_store(alice.data)) as store:
-        return list(check_owner(store, UUID(alice.root), unreadable))
+        return list(check_owner(store, UUID(alice.root), read_problem))
 
 
 def test_a_lost_message_is_named(alice: User) -> None:
@@ -328,7 +328,9 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
         damage(alice, row, "deleted")
     found = wrong(alice)
     assert len(found) == len(lost)
-    assert all(one.kind == "missing" and one.session == "s" and name in one.told for one in found)
+    assert all(
+        one.kind == "missing" and one.session == "s" and name in one.message for one in found
+    )
     repair_all(alice)
     assert not wrong(alice)
     assert rows_of(alice)[name] == lost
@@ -351,13 +353,13 @@ def test_lost_edges_of_what_a_call_showed_are_told_and_nothing_goes_on_from_it(
     found = wrong(alice)
     assert found
     assert all(
-        one.kind == "missing" and "edges of what the model call" in one.told for one in found
+        one.kind == "missing" and "edges of what the model call" in one.message for one in found
     )
     WORKING_SET.clear()
     goes_on(alice.api)
 
 
-LOST = [(JOINS, "sums count"), ((), "messages of branch")]
+LOST = [(CALL_EDGES, "sums count"), ((), "messages of branch")]
 
 
 @pytest.mark.parametrize(("edges", "sentence"), LOST)
@@ -367,9 +369,9 @@ def test_lost_model_calls_are_told(alice: User, edges: tuple[str, ...], sentence
     calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
-    told = [one for one in wrong(alice) if one.kind == "missing" and "model call" in one.told]
+    told = [one for one in wrong(alice) if one.kind == "missing" and "model call" in one.message]
     assert all(one.session == "s" for one in told)
-    assert any(sentence in one.told for one in told)
+    assert any(sentence in one.message for one in told)
     assert edges or len(told) == len(calls)
     repair_all(alice)
     assert {one.kind for one in wrong(alice)} == {"missing"}

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.runtime import request
-from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.runtime.archetypes import read_problem
 from contextrender_bridge.sessions.check import check_owner
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.opening import open_store
@@ -79,7 +79,7 @@ def test_interrupted_it_goes_later(
     assert alice.api("list_sessions")["sessions"] == []
     alice.api.refused("inspect_session", 404, "not_found", session="s")
     with closing(open_store(alice.data)) as store:
-        assert list(check_owner(store, UUID(alice.root), unreadable)) == []
+        assert list(check_owner(store, UUID(alice.root), read_problem)) == []
     other: list[Json] = [{"role": "user", "content": "Something else."}]
     assert alice.api("sync", session="s", messages=other)["offset"] == 1
     kinds = ("Session", "Branch", "Message", "Owns", "HasBranch", "HasFirstEvent")

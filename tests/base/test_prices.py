@@ -57,7 +57,7 @@ def test_a_command_shows_and_sets_a_models_price() -> None:
     printed("price", "b", "--set", "input=1,output=2")
     own = Prices.of().of_model("claude-opus-4-99")
     assert own is not None
-    assert own.fresh == pytest.approx(4e-6)
+    assert own.uncached == pytest.approx(4e-6)
     assert settings.current_settings().threads == 4
     assert "# mine" in settings.config_file().read_text()
 

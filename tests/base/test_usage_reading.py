@@ -68,7 +68,7 @@ def test_a_form(kind: str, reply: Any) -> None:
 def test_what_the_cache_had(told: Any, counts: Any) -> None:
     usage = read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode())
     assert usage is not None
-    assert (usage.fresh, usage.read, usage.written, usage.written_long) == counts
+    assert (usage.uncached, usage.cache_read, usage.cache_write, usage.cache_write_1h) == counts
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from contextrender_bridge import AsyncContextRender, ContextRender
 from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.runtime import load_app
 
-from clients.typescript.make_replies import METHODS, made
+from clients.typescript.make_replies import METHODS, reply_files
 
 # Of the clients alone: they find the offset by themselves, and serve several users.
 OWN = {"self", "token", "line"}
@@ -29,7 +29,7 @@ def fields_of(walker: Any) -> set[str]:
 
 
 def test_the_replies_types_are_those_that_are_served(walkers: dict[str, Any]) -> None:
-    for path, text in made(walkers).items():
+    for path, text in reply_files(walkers).items():
         assert path.read_text() == text, "run clients/typescript/make_replies.py"
 
 

@@ -65,11 +65,11 @@ def test_anthropics_own_searches_are_results_and_leave_as_others_do() -> None:
     roles = [message["role"] for message in transcript.messages]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
     assert "e" * 99 in transcript.result(2)
-    assert transcript.apply(MessagePlan.everything(transcript.messages)) == MESSAGES
+    assert transcript.apply(MessagePlan.full_history(transcript.messages)) == MESSAGES
     left = transcript.apply(plan_without(transcript.messages, 2))["messages"]
     # A citation points into the search that has left: the provider would refuse it.
     assert left[1] == said(text("I search."), text("It is 5."))
-    shortened = MessagePlan.everything(transcript.messages)
+    shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(2, "[shortened]")
     assert transcript.apply(shortened) == MESSAGES
 
@@ -80,11 +80,11 @@ def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "tool"]
     assert transcript.messages[2]["content"] == "found 5"
     assert "a b c" in transcript.result(4)
-    assert transcript.apply(MessagePlan.everything(transcript.messages)) == RESPONSES
+    assert transcript.apply(MessagePlan.full_history(transcript.messages)) == RESPONSES
     assert transcript.apply(plan_without(transcript.messages, 2, 4))["input"] == [
         RESPONSES["input"][0]
     ]
-    shortened = MessagePlan.everything(transcript.messages)
+    shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(2, "found ...")
     shortened.replace(4, "a ...")
     mcp, _, listed = transcript.apply(shortened)["input"][1:]
@@ -97,7 +97,7 @@ def test_a_shortened_text_has_its_document_once() -> None:
     document = {"type": "document", "source": source}
     body = {"messages": [{"role": "user", "content": [text("Read:"), document]}]}
     transcript = DIALECTS["messages"].read(body)
-    shortened = MessagePlan.everything(transcript.messages)
+    shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")
     (left,) = transcript.apply(shortened)["messages"]
     assert left["content"] == [text("Read: long [shortened]")]
@@ -133,7 +133,7 @@ def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None
     items = [{"role": "user", "content": "Go."}]
     items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
-    assert transcript.apply(MessagePlan.everything(transcript.messages))["messages"] == items
+    assert transcript.apply(MessagePlan.full_history(transcript.messages))["messages"] == items
 
 
 def test_a_call_in_a_users_message_stays() -> None:

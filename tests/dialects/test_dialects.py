@@ -63,7 +63,7 @@ def test_showing_everything_changes_nothing(dialect: str, data: st.DataObject) -
     before = copy.deepcopy(body)
     transcript = DIALECTS[dialect].read(body)
     check_messages(transcript.messages, 0)
-    left = transcript.apply(MessagePlan.everything(transcript.messages))
+    left = transcript.apply(MessagePlan.full_history(transcript.messages))
     key = MAKERS[dialect][1]
     assert left == before
     assert body == before
@@ -79,7 +79,7 @@ def test_no_call_or_result_loses_its_other_half(
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
         return
-    answered = Pairs(transcript.messages).answered
+    answered = Pairs(transcript.messages).call_of_result
     left = transcript.apply(plan_of(transcript.messages, budget))
     calls, results = ends(left)
     calls_before, results_before = ends(body)
@@ -128,10 +128,10 @@ def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: i
         assert begun.pairs
     anew, read_on = DIALECTS[dialect].read(body), DIALECTS[dialect].read(body, begun)
     assert read_on.messages == anew.messages
-    assert read_on.pairs.answered == Pairs(anew.messages).answered
+    assert read_on.pairs.call_of_result == Pairs(anew.messages).call_of_result
     for plan in (plan_of(anew.messages, budget), MessagePlan(anew.messages, [])):
         assert read_on.apply(plan) == anew.apply(plan)
-    for result in read_on.pairs.answered:
+    for result in read_on.pairs.call_of_result:
         assert read_on.result(result) == anew.result(result)
 
 
@@ -140,12 +140,12 @@ def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: i
 def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
-    answered = Pairs(transcript.messages).answered
+    answered = Pairs(transcript.messages).call_of_result
     plan = MessagePlan(transcript.messages, [])
     for result in answered:
         transcript.result(result)
         assert plan.show_result(result)
-    assert plan.hidden() == []
+    assert plan.omitted_results() == []
     left = transcript.apply(plan)
     assert sorted(ends(left)[0]) == sorted(ends(body)[0])
 

@@ -121,7 +121,7 @@ def test_an_odd_value_is_kept(dialect: str) -> None:
         if transcript.messages:
             check_messages(transcript.messages, 0)
         json.dumps(transcript.messages).encode()
-        assert transcript.apply(MessagePlan.everything(transcript.messages)) == odd
+        assert transcript.apply(MessagePlan.full_history(transcript.messages)) == odd
         for plan in plans(transcript.messages):
             json.dumps(transcript.apply(plan))
             plan.results_of(["*"])

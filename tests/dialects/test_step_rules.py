@@ -75,7 +75,7 @@ def read(dialect: str, body: Json) -> Transcript:
 
 def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
     """What is sent where the plan omits these results with their calls."""
-    gone = {transcript.pairs.answered[result] for result in results}
+    gone = {transcript.pairs.call_of_result[result] for result in results}
     shown: list[Json] = [
         {
             "message": place,
@@ -190,7 +190,7 @@ def test_parallel_calls_of_the_newest_message_all_stay() -> None:
     assert left[1] == body["messages"][1]
     assert [item["content"] for item in left[2:]] == [LEFT_OUT, LEFT_OUT, "x"]
     plan = transcript.plan([{"message": n, "calls": [], "text": None} for n in (0, 4)])
-    assert plan.hidden() == [2, 3]
+    assert plan.omitted_results() == [2, 3]
 
 
 def test_long_arguments_of_the_step_before_are_not_sent() -> None:
@@ -255,7 +255,7 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
             item["content"] = f"result {n} {at}"
     body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
     transcript = read("chat", body)
-    assert len(transcript.pairs.answered) == 4 * width
+    assert len(transcript.pairs.call_of_result) == 4 * width
     assert not transcript.pairs.strays
     left = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
     assert left == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
@@ -275,7 +275,7 @@ def test_older_chat_completions_are_paired() -> None:
 
     body = {"messages": [ASK, *step(0), *step(1), *step(2)]}
     transcript = read("chat", body)
-    assert len(transcript.pairs.answered) == 3
+    assert len(transcript.pairs.call_of_result) == 3
     left = without(transcript, 2)["messages"]
     assert "function_call" not in left[1] or left[1] != body["messages"][1]
     assert "result 0" not in str(left)
@@ -298,7 +298,7 @@ def test_other_dialects_are_paired_by_order_too(dialect: str) -> None:
 
     body = {key: [ASK, *(bare(item) for one in steps for item in one)]}
     transcript = read(dialect, body)
-    assert len(transcript.pairs.answered) == 6
+    assert len(transcript.pairs.call_of_result) == 6
     left = without(transcript, *results_of(transcript)[:4])
     assert left[key] == [ASK, *body[key][-len(steps[0]) :]]
 
@@ -308,7 +308,7 @@ def test_a_result_does_not_take_the_call_of_a_later_one() -> None:
     step[1] = {"role": "tool", "content": "of b, without an id"}
     step[2]["tool_call_id"] = "a"
     transcript = read("chat", {"messages": [ASK, *step]})
-    assert transcript.pairs.answered == {2: (1, 1), 3: (1, 0)}
+    assert transcript.pairs.call_of_result == {2: (1, 1), 3: (1, 0)}
 
 
 def test_what_is_not_understood_is_joined_to_nothing() -> None:

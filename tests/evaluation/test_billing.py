@@ -16,47 +16,47 @@ A, B, C, D = ("a", 1_000), ("b", 500), ("c", 300), ("d", 2_000)
 
 def test_openai_reads_whole_blocks_of_a_beginning_it_has_seen() -> None:
     cache = OpenAICache()
-    assert cache.bill(units(A, B)) == Usage(fresh=1_500)
+    assert cache.bill(units(A, B)) == Usage(uncached=1_500)
     # 1,500 tokens are repeated: 11 blocks of 128 are 1,408.
-    assert cache.bill(units(A, B, C)) == Usage(fresh=392, read=1_408)
+    assert cache.bill(units(A, B, C)) == Usage(uncached=392, cache_read=1_408)
 
 
 def test_openai_reads_nothing_below_1024_tokens() -> None:
     cache = OpenAICache()
     cache.bill(units(A, B))
-    assert cache.bill(units(A, C)) == Usage(fresh=1_300)
+    assert cache.bill(units(A, C)) == Usage(uncached=1_300)
     cache.bill(units(("x", 1_024)))
-    assert cache.bill(units(("x", 1_024), C)).read == 1_024
+    assert cache.bill(units(("x", 1_024), C)).cache_read == 1_024
     cache.bill(units(("y", 1_023)))
-    assert cache.bill(units(("y", 1_023), C)).read == 0
+    assert cache.bill(units(("y", 1_023), C)).cache_read == 0
 
 
 def test_what_was_not_used_for_five_minutes_is_forgotten() -> None:
     for cache in (OpenAICache(), AnthropicCache(quarters=False)):
         cache.bill(units(D), 0)
-        assert cache.bill(units(D), 300).read > 0  # and used once more
-        assert cache.bill(units(D), 600).read > 0
-        assert cache.bill(units(D), 901).read == 0
+        assert cache.bill(units(D), 300).cache_read > 0  # and used once more
+        assert cache.bill(units(D), 600).cache_read > 0
+        assert cache.bill(units(D), 901).cache_read == 0
 
 
 def test_anthropic_writes_up_to_the_breakpoint_and_reads_what_was_written() -> None:
     cache = AnthropicCache(quarters=False)
-    assert cache.bill(units(A, B)) == Usage(written=1_500)
-    assert cache.bill(units(A, B, C)) == Usage(read=1_500, written=300)
+    assert cache.bill(units(A, B)) == Usage(cache_write=1_500)
+    assert cache.bill(units(A, B, C)) == Usage(cache_read=1_500, cache_write=300)
 
 
 def test_anthropic_caches_nothing_below_1024_tokens() -> None:
     cache = AnthropicCache(quarters=False)
-    assert cache.bill(units(A)) == Usage(fresh=1_000)
-    assert cache.bill(units(A, C)) == Usage(written=1_300)
+    assert cache.bill(units(A)) == Usage(uncached=1_000)
+    assert cache.bill(units(A, C)) == Usage(cache_write=1_300)
 
 
 def test_anthropic_with_breakpoints_at_the_quarters_reads_up_to_the_last_that_still_holds() -> None:
     cache = AnthropicCache(quarters=True)
     four = [(name, 1_500) for name in "wxyz"]
-    assert cache.bill(units(*four)) == Usage(written=6_000)
+    assert cache.bill(units(*four)) == Usage(cache_write=6_000)
     # w, x and y end at its quarters. y is gone, so x is the last beginning that still holds.
-    assert cache.bill(units(*four[:2], D)) == Usage(read=3_000, written=2_000)
+    assert cache.bill(units(*four[:2], D)) == Usage(cache_read=3_000, cache_write=2_000)
 
 
 def test_anthropic_looks_no_further_back_than_20_blocks() -> None:
@@ -64,7 +64,7 @@ def test_anthropic_looks_no_further_back_than_20_blocks() -> None:
         cache = AnthropicCache(quarters=False)
         cache.bill(units(D))
         calls = Unit("calls", 500, blocks)
-        assert cache.bill([*units(D), calls]) == Usage(read=read, written=2_500 - read)
+        assert cache.bill([*units(D), calls]) == Usage(cache_read=read, cache_write=2_500 - read)
 
 
 def test_the_schemas_of_tools_stand_before_every_prompt() -> None:

@@ -52,7 +52,7 @@ def test_the_papers_cost_by_hand() -> None:
 
 
 def test_a_policys_own_model_calls_are_paid_for() -> None:
-    own = Usage(fresh=40, output=5)
+    own = Usage(uncached=40, output=5)
     sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
     # 40 tokens read at the full input price and 5 written at four times that price.
     assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
@@ -64,20 +64,20 @@ def test_a_policys_own_model_calls_are_paid_for() -> None:
 def test_provider_bills_by_hand() -> None:
     # A model's own price: dollars for a million tokens.
     price = price_under("openai", "gpt-4o")
-    mine = Usage(fresh=300_000, read=100_000)
-    full = Usage(fresh=200_000, read=1_800_000)
-    run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(fresh=1_000, output=500))
+    mine = Usage(uncached=300_000, cache_read=100_000)
+    full = Usage(uncached=200_000, cache_read=1_800_000)
+    run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(uncached=1_000, output=500))
     run.model = "gpt-4o"
     run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
     sums = sums_over(run)
-    spent = 0.3 * 1e6 * price.fresh + 0.1 * 1e6 * price.read
-    own = 0.001 * 1e6 * price.fresh + 0.0005 * 1e6 * price.output
-    whole = 0.2 * 1e6 * price.fresh + 1.8 * 1e6 * price.read
+    spent = 0.3 * 1e6 * price.uncached + 0.1 * 1e6 * price.cache_read
+    own = 0.001 * 1e6 * price.uncached + 0.0005 * 1e6 * price.output
+    whole = 0.2 * 1e6 * price.uncached + 1.8 * 1e6 * price.cache_read
     assert value("openai_prompts", sums) == pytest.approx((spent + own) / whole)
     answers = 0.01 * 1e6 * price.output
     expected = (spent + own + answers) / (whole + answers)
     assert value("openai_calls", sums) == pytest.approx(expected)
-    assert price.read == price.fresh / 2
+    assert price.cache_read == price.uncached / 2
 
 
 TASK = user("Find the owner.")
@@ -127,7 +127,7 @@ def test_full_history_costs_what_full_history_costs() -> None:
     counter = counter_for(None)
     whole = [counter.message(message) for message in RUN.messages]
     assert run.full.prompt == whole[0] + sum(whole[:3]) + sum(whole[:5])
-    assert run.full.read == whole[0] + sum(whole[:3])
+    assert run.full.cache_read == whole[0] + sum(whole[:3])
     assert run.full.output == whole[1] + whole[3] + whole[5]
     sums = sums_over(run)
     assert value("cost_relative", sums) == value("openai_prompts", sums) == 1

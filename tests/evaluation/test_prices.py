@@ -42,7 +42,7 @@ def price_of(model: str) -> Price:
 
 def test_what_calls_cost_by_hand() -> None:
     price = price_from({"input": 2, "cached": 0.5, "written": 2.5, "output": 8})
-    billed = Usage(fresh=100_000, read=400_000, written=200_000)
+    billed = Usage(uncached=100_000, cache_read=400_000, cache_write=200_000)
     assert cost_of(price, billed) == pytest.approx(0.2 + 0.2 + 0.5)
     assert cost_of(price, billed, 10_000) == pytest.approx(0.9 + 0.08)
 
@@ -50,11 +50,11 @@ def test_what_calls_cost_by_hand() -> None:
 @pytest.mark.parametrize("model", [*DEFAULTS.values(), "gpt-4o"])
 def test_a_models_price_is_litellms(model: str) -> None:
     row, price = table()[model], price_of(model)
-    assert price.fresh == row["input_cost_per_token"]
-    assert price.read == row["cache_read_input_token_cost"]
+    assert price.uncached == row["input_cost_per_token"]
+    assert price.cache_read == row["cache_read_input_token_cost"]
     assert price.output == row["output_cost_per_token"]
     written = row.get("cache_creation_input_token_cost", row["input_cost_per_token"])
-    assert price.written == written
+    assert price.cache_write == written
 
 
 def test_a_run_has_its_own_models_price_under_its_own_providers_rule(

@@ -103,7 +103,7 @@ def test_a_compressed_reply_is_read_too() -> None:
 
     used = asyncio.run(relayed()).usage()
     assert used is not None
-    assert (used.model, used.fresh, used.output) == ("m", 9, 2)
+    assert (used.model, used.uncached, used.output) == ("m", 9, 2)
 
 
 async def nowhere(message: Any) -> None:

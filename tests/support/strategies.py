@@ -158,9 +158,9 @@ class Script:
     def __call__(self, way: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
         self.asked.append((way, earlier, text))
         if self.fails:
-            raise SummaryFailed("the script says no", Usage(fresh=7))
+            raise SummaryFailed("the script says no", Usage(uncached=7))
         written = COUNTER.cut(self.text_of(way, earlier, text), way.limit)
-        return written, Usage(fresh=100, output=10)
+        return written, Usage(uncached=100, output=10)
 
 
 def scripted(

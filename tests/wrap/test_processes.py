@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.client.credentials import load_credentials
-from contextrender_bridge.leases import any_alive, held, started_at
+from contextrender_bridge.leases import any_alive, hold_lease, started_at
 
 from tests.server.servers import BIN, serve, served
 from tests.support.command import contextrender
@@ -154,7 +154,7 @@ def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: P
 
 def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
     own = os.getpid()
-    with held(tmp_path, own):
+    with hold_lease(tmp_path, own):
         assert any_alive(tmp_path)
     assert not any_alive(tmp_path)
     (tmp_path / "leases" / f"{own}-{int(started_at(own)) - 1}").mkdir()

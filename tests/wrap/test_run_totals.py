@@ -87,8 +87,8 @@ def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
     assert price is not None
     first = (10_000, 10_000, Usage(CLAUDE, 0, 0, 10_000))
     collector = tallied(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
-    second = price.read * 10_000 + price.written * 2_000
-    assert collector.totals.full_history_cost == pytest.approx(price.written * 10_000 + second)
+    second = price.cache_read * 10_000 + price.cache_write * 2_000
+    assert collector.totals.full_history_cost == pytest.approx(price.cache_write * 10_000 + second)
     assert closing_json(collector.totals, DeclaredTools(), "")["tokens_omitted"] == 7_000
 
 
@@ -104,7 +104,7 @@ def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
     price = Prices.of().of_model(CLAUDE)
     assert price is not None
     collector = tallied(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
-    assert collector.totals.full_history_cost == pytest.approx(2 * price.written * 10_000)
+    assert collector.totals.full_history_cost == pytest.approx(2 * price.cache_write * 10_000)
 
 
 def test_what_is_not_known_is_said() -> None:

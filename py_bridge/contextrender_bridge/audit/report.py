@@ -143,7 +143,7 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
     """Return sentences on the steps that used results from before a compaction."""
     prices = Prices.of()
     dollars = sum(
-        price.fresh * tokens
+        price.uncached * tokens
         for model, tokens in score.read_tokens.items()
         if (price := prices.of_model(model)) is not None
     )

@@ -50,9 +50,9 @@ def costs_by_model(runs: Iterable[RecordedRun]) -> list[ModelCost]:
 
 
 def _cost_of_model(model: str, usage: Usage, prices: Prices) -> ModelCost:
-    price, cache_write = prices.of_model(model), usage.written + usage.written_long
+    price, cache_write = prices.of_model(model), usage.cache_write + usage.cache_write_1h
     dollars = price.of(usage) if price else None
-    counts = usage.calls, usage.prompt, usage.read, cache_write, usage.output
+    counts = usage.calls, usage.prompt, usage.cache_read, cache_write, usage.output
     return ModelCost(model or "unnamed", *counts, dollars, prices.price_source_of(model))
 
 
@@ -92,10 +92,10 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
             if price is None:
                 continue
             rewrites.total_cost += price.of(usage)
-            if cause and usage.prompt > usage.read:
-                prompt_cost = price.of(replace(usage, read=0, output=0))
+            if cause and usage.prompt > usage.cache_read:
+                prompt_cost = price.of(replace(usage, cache_read=0, output=0))
                 rewrites.cost_by_cause[cause] += (
-                    prompt_cost * rewritten_tokens / (usage.prompt - usage.read)
+                    prompt_cost * rewritten_tokens / (usage.prompt - usage.cache_read)
                 )
     return rewrites
 
@@ -114,5 +114,5 @@ def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
             cause = "resume"
         elif previous_time and time - previous_time > LIFETIME:
             cause = "lifetime"
-        yield cause, max(cacheable_tokens - usage.read, 0), usage
+        yield cause, max(cacheable_tokens - usage.cache_read, 0), usage
         previous, previous_time = usage, time

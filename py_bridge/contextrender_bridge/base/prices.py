@@ -25,36 +25,36 @@ ANY = "*"
 class Price:
     """Dollars per token."""
 
-    fresh: float
-    read: float
-    written: float
-    written_long: float
+    uncached: float
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
     output: float
 
     def of(self, usage: Usage) -> float:
         """Return the cost of a call in dollars."""
         return (
-            self.fresh * usage.fresh
-            + self.read * usage.read
-            + self.written * usage.written
-            + self.written_long * usage.written_long
+            self.uncached * usage.uncached
+            + self.cache_read * usage.cache_read
+            + self.cache_write * usage.cache_write
+            + self.cache_write_1h * usage.cache_write_1h
             + self.output * usage.output
         )
 
     def cost_of_counts(self, prompt: int, cached: int, output: int) -> float:
         """Return the cost of tokens counted here; `cached` of them were in the previous prompt.
 
-        If the provider charges for cache writes, the other tokens are taken as written.
+        The other tokens have the price of a cache write, which some providers do not charge.
         """
         uncached = max(prompt - cached, 0)
-        return self.written * uncached + self.read * cached + self.output * output
+        return self.cache_write * uncached + self.cache_read * cached + self.output * output
 
 
 @dataclass(frozen=True)
 class Prices:
     """Prices by model, `*` for every other; a model without one has the table's."""
 
-    own: Mapping[str, Price]
+    by_model: Mapping[str, Price]
 
     @classmethod
     def of(cls, prices: Sequence[str] = ()) -> Prices:
@@ -100,7 +100,7 @@ class Prices:
     def _own_of(self, model: str) -> Price | None:
         model, _ = split_rates(model)
         bare = model.rpartition("/")[2]
-        return self.own.get(model) or self.own.get(bare) or self.own.get(ANY)
+        return self.by_model.get(model) or self.by_model.get(bare) or self.by_model.get(ANY)
 
 
 @cache

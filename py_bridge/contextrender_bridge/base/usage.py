@@ -18,24 +18,27 @@ BLOCK: Final = 128
 class Usage:
     """Tokens of one model call as they are billed, or their sums over some `calls`.
 
-    `fresh` is what the cache had no part in, `read` came from it, `written` was put there
-    (`written_long` for an hour; the others for minutes), `output` is what the model wrote,
-    `embedded` what was embedded for it.
+    `cache_write` has the tokens that the cache keeps for minutes, `cache_write_1h` those that it
+    keeps for an hour. `embedded` has the tokens that were embedded for the call.
     """
 
     model: str = ""
-    fresh: int = 0
-    read: int = 0
-    written: int = 0
-    written_long: int = 0
+    uncached: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
     output: int = 0
     calls: int = 1
     embedded: int = 0
 
     @classmethod
-    def of_prompt(cls, prompt: int, read: int = 0, output: int = 0, embedded: int = 0) -> Usage:
-        """Return the usage of a call with `prompt` tokens, `read` of them from the cache."""
-        return cls(fresh=prompt - read, read=read, output=output, embedded=embedded)
+    def of_prompt(
+        cls, prompt: int, cache_read: int = 0, output: int = 0, embedded: int = 0
+    ) -> Usage:
+        """Return the usage of a call with `prompt` tokens, `cache_read` of them from the cache."""
+        return cls(
+            uncached=prompt - cache_read, cache_read=cache_read, output=output, embedded=embedded
+        )
 
     def plus(self, other: Usage) -> Usage:
         """Return the sum of both, with this one's model."""
@@ -46,7 +49,7 @@ class Usage:
     @property
     def prompt(self) -> int:
         """All tokens of the prompt."""
-        return self.fresh + self.read + self.written + self.written_long
+        return self.uncached + self.cache_read + self.cache_write + self.cache_write_1h
 
 
 NOTHING_USED: Final = Usage(calls=0)
@@ -56,9 +59,8 @@ NOTHING_USED: Final = Usage(calls=0)
 class FullUsageState:
     """The state of a history's earlier calls that the estimate of the next one needs.
 
-    `prompt` is the tokens of the last full prompt, `omitted_total` all that was ever omitted.
-    `caches` tells whether the provider's cache works for this history, `writes` whether writes to
-    it are billed.
+    `prompt` has the tokens of the last full prompt, `omitted_total` all that were ever omitted.
+    `caches` is true if the provider's cache works for this history, `writes` if it bills writes.
     """
 
     prompt: int = 0
@@ -83,8 +85,8 @@ def estimate_full_usage(
     full = usage.prompt + omitted_tokens
     if window := window_of(usage.model):
         full = max(min(full, window), usage.prompt)
-    writes = previous.writes or usage.written + usage.written_long > 0
-    caches = previous.caches or writes or usage.read > 0
+    writes = previous.writes or usage.cache_write + usage.cache_write_1h > 0
+    caches = previous.caches or writes or usage.cache_read > 0
     state = FullUsageState(full, previous.omitted_total + omitted_tokens, caches, writes)
     model = rated(usage.model, full)
     if not state.omitted_total:
@@ -92,10 +94,12 @@ def estimate_full_usage(
     cache_read = min(previous.prompt, full) if state.caches and pause < LIFETIME else 0
     if not state.writes:
         cache_read -= cache_read % BLOCK
-        return replace(usage, model=model, fresh=full - cache_read, read=cache_read), state
-    uncached = min(usage.fresh, full - cache_read)
+        return replace(usage, model=model, uncached=full - cache_read, cache_read=cache_read), state
+    uncached = min(usage.uncached, full - cache_read)
     new_tokens = full - cache_read - uncached
-    cache_write_1h = new_tokens if usage.written_long > usage.written else 0
+    cache_write_1h = new_tokens if usage.cache_write_1h > usage.cache_write else 0
     cache_write = new_tokens - cache_write_1h
-    full_usage = replace(usage, model=model, fresh=uncached, read=cache_read, written=cache_write)
-    return replace(full_usage, written_long=cache_write_1h), state
+    full_usage = replace(
+        usage, model=model, uncached=uncached, cache_read=cache_read, cache_write=cache_write
+    )
+    return replace(full_usage, cache_write_1h=cache_write_1h), state

@@ -32,6 +32,6 @@ def is_anthropics(model: str) -> bool:
 def pays_from(rule: str, model: str = "") -> int:
     """Return the tokens of history from which ContextRender pays, about."""
     price = Prices.of().of_model(model) if model else None
-    if price is not None and price.read >= price.fresh:
+    if price is not None and price.cache_read >= price.uncached:
         return WITHOUT_CACHE
     return WITH_CACHE[rule.partition("_")[0]]

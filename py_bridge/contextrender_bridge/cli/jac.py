@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "run":
             _run_walker(args.file, args.walker, args.values)
         else:
-            from contextrender_bridge.runtime.developing import drawn
+            from contextrender_bridge.runtime.developing import draw_session
 
-            if (picture := drawn(args.session)) is None:
+            if (picture := draw_session(args.session)) is None:
                 raise CommandError(f"there is no session {args.session!r}.")
             print(picture)
     return 0

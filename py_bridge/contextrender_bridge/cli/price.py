@@ -87,14 +87,12 @@ def _print_prices(*, as_json: bool) -> int:
     table, prices = price_table(), Prices.of()
     if as_json:
         list_info = {"source": table.source, "date": table.date, "models": len(table.models)}
-        return print_json({"list": list_info, "own": sorted(prices.own)})
-    for model, price in prices.own.items():
+        return print_json({"list": list_info, "own": sorted(prices.by_model)})
+    for model, price in prices.by_model.items():
         print(f"{model}: your own\n{_price_line(price)}")
     count = f"{len(table.models):,} models"
     print(f"{count} have a price in {table.source}'s list ({table.date}).")
-    print(
-        "A newer version of a listed model gets the price of the newest listed one of its family."
-    )
+    print("A newer version of a model gets the price of its family's newest in the list.")
     print(_price_hint("MODEL"))
     print(f"Your own prices are in {config_file()}.")
     return 0
@@ -103,8 +101,9 @@ def _print_prices(*, as_json: bool) -> int:
 def _price_line(price: Price) -> str:
     dollars = {name: f"{1e6 * value:,.2f}" for name, value in asdict(price).items()}
     return (
-        f"  $ per million tokens: input {dollars['fresh']}, cached {dollars['read']}, "
-        f"written {dollars['written']} (1 h {dollars['written_long']}), output {dollars['output']}"
+        f"  $ per million tokens: input {dollars['uncached']}, cached {dollars['cache_read']}, "
+        f"written {dollars['cache_write']} (1 h {dollars['cache_write_1h']}), "
+        f"output {dollars['output']}"
     )
 
 

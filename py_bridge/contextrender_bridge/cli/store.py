@@ -122,7 +122,7 @@ class Check:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Print the findings. Return 1 if one of them was not repaired, otherwise 0."""
-        from contextrender_bridge.runtime.archetypes import unreadable
+        from contextrender_bridge.runtime.archetypes import read_problem
         from contextrender_bridge.server.runtime import load_app
         from contextrender_bridge.sessions.check import check_store
         from contextrender_bridge.sessions.findings import repair
@@ -130,13 +130,13 @@ class Check:
 
         load_app(app_dir())
         with closing(open_store(args.data or data_dir())) as store:
-            results = list(check_store(store, unreadable))
+            results = list(check_store(store, read_problem))
             findings = [
                 {
                     "kind": item.kind,
                     "session": item.session,
                     "user": f"{item.owner}",
-                    "message": item.told,
+                    "message": item.message,
                     "repaired": args.repair and repair(store, item),
                 }
                 for item in results

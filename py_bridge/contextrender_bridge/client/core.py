@@ -171,7 +171,7 @@ class Core(Connection):
                     transcript = reader.read(body, past.transcript)
             session = key[1]
             past = past if transcript.carried else None
-            stable_items = items[: transcript.settled]
+            stable_items = items[: transcript.stable_count]
             snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
             defaults = current_settings()
             settings: dict[str, Any] = {"parameters": parameters, "model": model}

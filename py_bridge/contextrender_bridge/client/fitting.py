@@ -46,8 +46,7 @@ class RenderedRequest:
     """The request to send to the model. `failure` says why it is unintentionally the original.
 
     `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
-    `results_beyond_budget` counts results that are shown in addition to those that the service
-    counted.
+    `results_beyond_budget` is the number of shown results that the service did not count.
     """
 
     body: Body
@@ -134,7 +133,8 @@ def apply_plan(
         planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
     plan = transcript.plan(planned, breakpoints)
     summaries = {item["position"] for item in reply["substitutes"] if item["kind"] == "summary"}
-    extra_results = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
+    bypassed = plan.results_of(bypass)
+    extra_results = [result for result in bypassed if not plan.shows_complete(result)]
     if summaries.intersection(extra_results):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in extra_results:
@@ -154,7 +154,7 @@ def _over_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
     """Return why a request is above its budget though it was rendered; empty if it is not."""
-    if not changed and plan.hidden() + plan.shown_strays():
+    if not changed and plan.omitted_results() + plan.shown_strays():
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
     unread_tokens = unread_bytes // BYTES_A_TOKEN

@@ -1,8 +1,8 @@
-"""Transcripts as runtimes and providers write them, read as chat messages and cut down by a plan.
+"""The request formats: reading a request as canonical chat messages, and applying a plan to it.
 
-`read` gives the canonical view that the service records; `apply` takes a plan of that view back to
-the original items, dropping or shortening what the plan leaves out. Nothing is re-encoded: an item
-that stays is the item that came, and what is not understood stays.
+`read` returns the canonical messages that the service records. `apply` drops or shortens the
+original items by a plan of those messages. An item that stays is the original one, and an item that
+cannot be read stays.
 """
 
 from contextrender_bridge.dialects.base import Dialect, Transcript

@@ -1,4 +1,4 @@
-"""What every dialect is: a way to read a request body, and to cut it down by a plan."""
+"""The base of all request formats: reading a request's history, and applying a plan to it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 
 Body = Mapping[str, Any]
 NO_ITEM = -1
-"""Of messages that come from other parts of a body."""
-Placed = tuple[int, Any]
-"""An item, and its place among the request's."""
+"""The item number of messages that come from other parts of a body."""
+NumberedItem = tuple[int, Any]
+"""An item after its number among the request's items."""
 VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 USUAL_MINUTES = 5.0
 DAY_MINUTES = 1_000.0
-"""The most that the parameter `cache_ttl_minutes` takes, two thirds of a day."""
+"""The largest value of the parameter `cache_ttl_minutes`, two thirds of a day."""
 
 
 class Transcript(ABC):
-    """One request's history. `messages` are the canonical ones, in order.
+    """The history of one request, with its canonical `messages` in order.
 
-    The first `carried` of them are an earlier request's, and were not read again. `alternates`:
-    many providers of the dialect refuse two messages of the model's in a row.
+    The first `carried` messages are an earlier request's, and were not read again. `alternates` is
+    true if many providers of the format refuse two messages of the model in a row.
     """
 
     alternates = True
@@ -34,52 +34,55 @@ class Transcript(ABC):
     def __init__(
         self, body: Body, key: str, before: Transcript | None, head: object = None
     ) -> None:
-        """To read are the `_fresh` items, after those of `before`, whose messages are there.
+        """Take over the messages of `before`; the `_new_items` after them are still to be read.
 
-        `head` is what the reading of all items depends on.
+        The reading of each item depends on `head`, which both requests have in common.
         """
         self.head = head
         self._body = body
         items = body.get(key)
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self._end = history_end(self._items)
-        self.settled = self._end
-        """How many items no later one changes the reading of."""
+        self.stable_count = self._end
+        """The number of first items that are read alike, whatever items follow."""
         self._pairs: Pairs | None = None
         self._pairs_before = before.pairs if before else None
         self.messages: list[Json] = list(before.messages) if before else []
         self.carried = len(self.messages)
-        self._known = before.settled if before else 0
-        self._fresh = self._items[self._known : self._end]
+        self._read_count = before.stable_count if before else 0
+        self._new_items = self._items[self._read_count : self._end]
         self._item_of: list[int] = list(before._item_of) if before else []
         self._stays: list[int] = list(before._stays) if before else []
         self._results: dict[int, Any] = dict(before._results) if before else {}
 
     @abstractmethod
     def apply(self, plan: MessagePlan) -> Json:
-        """The body with only what `plan` shows; equal to the original where that is everything."""
+        """Return the body with what `plan` shows; equal to the original if it omits nothing."""
 
     @abstractmethod
     def result(self, message: int) -> Any:
-        """The original content of the tool result that is canonical message `message`."""
+        """Return the original content of the tool result that is canonical message `message`."""
 
     def _add_result(self, item: Any, call_id: str, content: Any) -> int:
-        """A result, which that item, or a part of it, is; its message."""
+        """Append the message of a result, and return its position.
+
+        `item` is the item of the result, or the part of an item.
+        """
         place = len(self.messages)
         self._results[place] = item
-        told = {"tool_call_id": clean_text(call_id), "content": canonical_content(content)}
-        self.messages.append({"role": "tool", **told})
+        fields = {"tool_call_id": clean_text(call_id), "content": canonical_content(content)}
+        self.messages.append({"role": "tool", **fields})
         return place
 
     def _read_item(self, index: int, *, stays: bool) -> None:
-        """The messages that are new come from that item; of some, something always `stays`."""
+        """Note that the new messages come from that item, and whether part of it always `stays`."""
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
         if stays:
             self._stays.append(index)
 
     @property
     def newest_answer(self) -> range:
-        """The canonical messages of the model's newest item: it is sent as it came."""
+        """The canonical messages of the model's newest item, which is always sent unchanged."""
         end = len(self.messages)
         while end and self.messages[end - 1]["role"] != "assistant":
             end -= 1
@@ -93,46 +96,47 @@ class Transcript(ABC):
         return self._item_of[message] == self._item_of[last] != NO_ITEM
 
     def plan(
-        self, shown: Iterable[Mapping[str, Any]], breakpoints: Iterable[int] = ()
+        self, rows: Iterable[Mapping[str, Any]], breakpoints: Iterable[int] = ()
     ) -> MessagePlan:
-        """Return the plan of a render reply, with the model's newest message as it came."""
-        plan = MessagePlan(self.messages, shown, breakpoints, self.pairs)
+        """Return the plan of a render reply, with the model's newest message unchanged."""
+        plan = MessagePlan(self.messages, rows, breakpoints, self.pairs)
         plan.show_newest(self.newest_answer, alternates=self.alternates)
         return plan
 
     def _apart(self, places: Sequence[int | None]) -> set[int]:
-        """Return the items that nothing is joined to: those not understood, and the newest
-        answer."""
+        """Return the items that are merged with no other: unread ones and the newest answer."""
         newest = self.newest_answer
         apart = {index for index, place in enumerate(places) if place is None}
         return apart | {self._item_of[message] for message in newest}
 
     def unread_items(self) -> list[Any]:
-        """Return the messages, calls and results that are not understood: they are always sent."""
+        """Return the messages, calls and results that cannot be read, and so are always sent."""
         read = set(self._item_of)
         unread = [self._items[n] for n in self._stays if n not in read and n != NO_ITEM]
         return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
 
-    def _staying(self, plan: MessagePlan) -> list[int]:
-        """The items of which anything may stay, in order: of a long history few."""
-        found = {*self._stays, *range(self._end, len(self._items))}
+    def _remaining_items(self, plan: MessagePlan) -> list[int]:
+        """Return the items that the prompt may have a part of, in order: few of a long history."""
+        items = {*self._stays, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
-        for message in plan.staying():
-            found.add(first := self._item_of[message])
+        for message in plan.remaining_messages():
+            items.add(first := self._item_of[message])
             if ends[message] > first + 1:
-                found.update(range(first, ends[message]))
-        return sorted(found - {NO_ITEM})
+                items.update(range(first, ends[message]))
+        return sorted(items - {NO_ITEM})
 
     @property
     def cache_ttl_minutes(self) -> float:
-        """How long the provider keeps the prompt in its cache: OpenAI for 5 minutes at least, and a
-        day where that is asked for."""
-        asked = self._body.get("prompt_cache_retention")
-        return DAY_MINUTES if asked == "24h" else USUAL_MINUTES
+        """The minutes for which the provider keeps the prompt in its cache.
+
+        OpenAI keeps it for at least 5 minutes, and for a day if the request says so.
+        """
+        retention = self._body.get("prompt_cache_retention")
+        return DAY_MINUTES if retention == "24h" else USUAL_MINUTES
 
     @property
     def pairs(self) -> Pairs:
-        """Which call each result answers."""
+        """The pairs of calls and results in the history."""
         if self._pairs is None:
             self._pairs = Pairs(self.messages, self._pairs_before)
         return self._pairs
@@ -148,7 +152,7 @@ def _is_of_history(item: Any) -> bool:
 
 
 def history_end(items: Sequence[Any]) -> int:
-    """How many items come before the trailing ones that a runtime appends anew to each request."""
+    """Return the number of items before those that a runtime appends anew to each request."""
     end = len(items)
     while end and is_volatile(items[end - 1]):
         end -= 1
@@ -156,7 +160,7 @@ def history_end(items: Sequence[Any]) -> int:
 
 
 def is_volatile(item: Any) -> bool:
-    """Whether a runtime puts a message anew into each request, wherever it then is."""
+    """Return whether a runtime puts a message anew into each request, at any position."""
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")
@@ -170,9 +174,9 @@ def is_volatile(item: Any) -> bool:
 R = TypeVar("R", bound=Transcript)
 
 
-def usable(before: Transcript | None, kind: type[R], head: object = None) -> R | None:
-    """`before`, where reading can go on behind it."""
-    if isinstance(before, kind) and before.settled and before.head == head:
+def reusable(before: Transcript | None, kind: type[R], head: object = None) -> R | None:
+    """Return the earlier transcript if reading can continue after it, None otherwise."""
+    if isinstance(before, kind) and before.stable_count and before.head == head:
         return before
     return None
 
@@ -181,42 +185,45 @@ def usable(before: Transcript | None, kind: type[R], head: object = None) -> R |
 class Dialect:
     """A request format: `key` is the body's field that has the items.
 
-    `read` gives the transcript of a request. It never raises: what is not understood is only kept.
-    Its second argument, if any, is this dialect's transcript of an earlier request, whose settled
-    items this one begins with: they are not read again, unless what comes before them differs.
+    `read` returns the transcript of a request. It never raises: items that it cannot read stay as
+    they are. Its optional second argument is a transcript of this format with whose stable items
+    the request begins. They are not read again, unless something before them differs.
     """
 
     key: str
     read: Callable[..., Transcript]
 
 
-def merged(
-    items: Iterable[Placed], join: Callable[[Json, Json], Json | None], apart: Collection[int]
+def merge_neighbours(
+    items: Iterable[NumberedItem],
+    join: Callable[[Json, Json], Json | None],
+    apart: Collection[int],
 ) -> list[Any]:
-    """Return the items, those merged that `join` can; it returns None for two that stay apart.
+    """Return the items, with messages of the model merged that became neighbours.
 
-    Two messages of the model's are neighbours after a result between them was omitted. The agent
-    never sent them so: some providers and chat templates refuse two in a row. Those that the agent
-    sent side by side stay as they are, and so do the items `apart`.
+    They become neighbours when a result between them is omitted, and some providers and chat
+    templates refuse two in a row. Messages that the agent sent side by side, and the items `apart`,
+    stay as they are. `join` returns the merged message, or None if it cannot merge two.
     """
-    left: list[Any] = []
-    last = -1
-    for place, item in items:
-        near = left and place > last + 1 and _is_models(left[-1]) and _is_models(item)
-        near = near and place not in apart and last not in apart
-        one = join(left[-1], item) if near else None
-        if one is None:
-            left.append(item)
+    merged_items: list[Any] = []
+    last_number = -1
+    for number, item in items:
+        previous: Any = merged_items[-1] if merged_items else None
+        became_neighbours = number > last_number + 1 and _is_models(previous) and _is_models(item)
+        may_merge = became_neighbours and number not in apart and last_number not in apart
+        merged = join(previous, item) if may_merge else None
+        if merged is None:
+            merged_items.append(item)
         else:
-            left[-1] = one
-        last = place
-    return left
+            merged_items[-1] = merged
+        last_number = number
+    return merged_items
 
 
 def join_chat(before: Json, after: Json) -> Json | None:
-    """Return two chat messages as one: the latter's, with both texts.
+    """Return two chat messages as one: the second with both texts; None if the first has calls.
 
-    What else the former has is of a step that was omitted: its reasoning, and signatures of that.
+    The other fields of the first, its reasoning and signatures, belong to an omitted step.
     """
     if before.get("tool_calls") or before.get("function_call"):
         return None
@@ -229,7 +236,7 @@ def join_chat(before: Json, after: Json) -> Json | None:
 
 
 def join_blocks(before: Json, after: Json) -> Json | None:
-    """Two messages of content blocks as one."""
+    """Return two messages of content blocks as one."""
     return {**before, "content": [*_parts(before["content"]), *_parts(after["content"])]}
 
 

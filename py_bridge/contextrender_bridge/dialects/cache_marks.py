@@ -1,8 +1,9 @@
-"""Breakpoints of a prompt cache in a Messages request, where the service says they are worth one.
+"""Cache breakpoints in a Messages request, as marks on the blocks that the service names.
 
-A provider takes four in a request, the agent's own included, and reads again only what ends at one
-or shortly before. An agent marks the end of its prompt; when its beginning changes, what is behind
-the last breakpoint that still stands is written anew. Requests without any mark stay without.
+A provider accepts four marks in a request, including the agent's own, and its cache matches only up
+to a mark or shortly before one. An agent marks the end of its prompt. If the prompt's beginning
+changes, everything after the last unchanged mark is written to the cache again. A request without
+any mark gets none.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import USUAL_MINUTES, Body
 from contextrender_bridge.dialects.contents import is_text
 
-MOST = 4
+MAX_MARKS = 4
 MARK = "cache_control"
 _NEWEST = 8
-"""Messages that are looked at: agents mark the end of their prompt."""
+"""The number of newest messages that are searched: agents mark the end of their prompt."""
 _MINUTES = {"5m": USUAL_MINUTES, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
 class Block(NamedTuple):
-    """A block that stays: its item, its number there, and its canonical message."""
+    """A block that the prompt has: its item, its number there, and its canonical message."""
 
     item: int
     number: int
@@ -31,49 +32,51 @@ class Block(NamedTuple):
     block: Any
 
 
-def marked(
-    body: Body, blocks: Sequence[Block], breakpoints: Iterable[int], places: Sequence[int]
+def mark_items(
+    body: Body, blocks: Sequence[Block], breakpoints: Iterable[int], marked_items: Sequence[int]
 ) -> dict[int, Json]:
-    """The items, by number, that get marks: on the last block up to each of `breakpoints`.
+    """Return the items that get marks, by number: on the last block up to each breakpoint.
 
-    `places` are the items that have marks of the agent's own. The first ones, as many as are free.
-    Each lives as long as the agent's next one, as the API wants the long-lived first.
+    `marked_items` have marks of the agent. The first breakpoints get the marks that are free. Each
+    mark lives as long as the agent's next one, because the API demands long-lived marks first.
     """
     items: Sequence[Any] = body["messages"]
-    own = [place for place in places for _ in marks_in(items[place])]
+    agent_marks = [mark for number in marked_items for mark in marks_in(items[number])]
     outer = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
     last = [body[MARK]] if isinstance(body.get(MARK), dict) else []
-    if not (own or outer or last):
+    if not (agent_marks or outer or last):
         return {}
-    free = MOST - len(own) - len(outer) - len(last)
-    found: dict[int, Json] = {}
-    for place, number in _places(blocks, breakpoints)[: max(free, 0)]:
-        behind = [mark for one in places if one >= place for mark in marks_in(items[one])]
-        mark = [*behind, *last, *reversed(outer)][:1] or marks_in(items[own[-1]])[-1:]
-        found[place] = _with_mark(found.get(place, items[place]), number, mark[0])
-    return found
+    free = MAX_MARKS - len(agent_marks) - len(outer) - len(last)
+    new_items: dict[int, Json] = {}
+    for item, block in _block_places(blocks, breakpoints)[: max(free, 0)]:
+        later = [mark for n in marked_items if n >= item for mark in marks_in(items[n])]
+        like = [*later, *last, *reversed(outer), *reversed(agent_marks)][0]
+        new_items[item] = _with_mark(new_items.get(item, items[item]), block, like)
+    return new_items
 
 
 def cache_ttl_minutes(body: Body) -> float:
-    """How long the provider keeps a request's prompt in its cache: 5 minutes or an hour, as the
-    request's longest-lived mark says."""
-    said = body.get("messages")
-    newest = said[-_NEWEST:] if isinstance(said, list) else []
+    """Return the minutes for which the provider keeps a request's prompt in its cache.
+
+    They are 5 or 60, by the longest-lived mark of the request.
+    """
+    messages = body.get("messages")
+    newest = messages[-_NEWEST:] if isinstance(messages, list) else []
     parts = [body.get("tools"), body.get("system"), newest, {MARK: body.get(MARK)}]
     marks = [mark for part in parts for mark in marks_in(part)]
     minutes = (_MINUTES.get(str(mark.get("ttl")), USUAL_MINUTES) for mark in marks)
     return max(minutes, default=USUAL_MINUTES)
 
 
-def _places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
-    """The item and number of the block for each breakpoint; those that the agent marked are not."""
-    found: list[tuple[int, int]] = []
+def _block_places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the item and number of each breakpoint's block, without blocks that have a mark."""
+    places: list[tuple[int, int]] = []
     for position in breakpoints:
-        before = [one for one in blocks if one.message <= position and _can_be_marked(one.block)]
+        before = [b for b in blocks if b.message <= position and _can_be_marked(b.block)]
         if before and not marks_in(before[-1].block):
             place = (before[-1].item, before[-1].number)
-            found += [place] if place not in found else []
-    return found
+            places += [place] if place not in places else []
+    return places
 
 
 def _can_be_marked(block: Any) -> bool:
@@ -91,10 +94,10 @@ def _with_mark(item: Json, number: int, like: Json) -> Json:
 
 
 def marks_in(part: Any) -> list[Json]:
-    """The marks in tools, a system prompt, a message or a block, in order."""
+    """Return the marks in tools, a system prompt, a message or a block, in order."""
     if isinstance(part, list):
         return [mark for each in part for mark in marks_in(each)]
     if not isinstance(part, dict):
         return []
-    own = [part[MARK]] if isinstance(part.get(MARK), dict) else []
-    return [*marks_in(part.get("content")), *own]
+    own_marks = [part[MARK]] if isinstance(part.get(MARK), dict) else []
+    return [*marks_in(part.get("content")), *own_marks]

@@ -1,8 +1,8 @@
-"""Ids for tool calls and results that have none, which are paired by their order.
+"""Pairing of tool calls and results that have no ids, by their order.
 
 Ollama and older chat completions name the tool alone, and some gateways leave ids empty. Such a
-result answers the first open call of the latest step that called, by the tool's name if the result
-has one.
+result answers the first open call of the latest step with calls, of the result's tool if it names
+one.
 """
 
 from __future__ import annotations
@@ -12,56 +12,56 @@ from typing import Any
 
 from contextrender_bridge.base.wire import Json
 
-MADE = "call-"
-"""The beginning of the ids that are made here: `call-` message `-` number."""
+PREFIX = "call-"
+"""The beginning of the ids that are made here: `call-`, the message, `-`, the call's number."""
 
 
 def made_id(message: int, number: int) -> str:
     """Return an id for the call with this number in a canonical message."""
-    return f"{MADE}{message}-{number}"
+    return f"{PREFIX}{message}-{number}"
 
 
 def is_made(name: str) -> bool:
     """Return whether an id was made here."""
-    first, _, number = name.removeprefix(MADE).partition("-")
-    return name.startswith(MADE) and first.isdigit() and number.isdigit()
+    first, _, number = name.removeprefix(PREFIX).partition("-")
+    return name.startswith(PREFIX) and first.isdigit() and number.isdigit()
 
 
 def answered_id(
-    messages: Sequence[Json], given: object, tool: object, later: Sequence[object] = ()
+    messages: Sequence[Json], result_id: object, tool: object, later: Sequence[object] = ()
 ) -> str | None:
-    """Return the id of the call that a result answers, which is to be the next of `messages`.
+    """Return the id of the call that a result answers; None if it answers no call.
 
-    `given` is the result's own id and `tool` its tool's name, if it has them. `later` are the ids
-    of the results that follow it in the same step: their calls are not this one's. None: it answers
-    no call.
+    The result follows `messages`. `result_id` is its call id and `tool` its tool's name, if it has
+    them. `later` are the call ids of the results that follow it in the same step: it does not
+    answer their calls.
     """
-    own = given if isinstance(given, str) and given else ""
-    opened = open_calls(messages)
-    if own and (any(name == own for name, _ in opened) or not any(is_made(n) for n, _ in opened)):
-        return own
-    opened = [(name, called) for name, called in opened if name not in later]
-    if own:
-        opened = [(name, called) for name, called in opened if is_made(name)]
+    name = result_id if isinstance(result_id, str) and result_id else ""
+    calls = open_calls(messages)
+    if name and (any(id == name for id, _ in calls) or not any(is_made(id) for id, _ in calls)):
+        return name
+    calls = [(id, call_tool) for id, call_tool in calls if id not in later]
+    if name:
+        calls = [(id, call_tool) for id, call_tool in calls if is_made(id)]
     if isinstance(tool, str) and tool:
-        opened = [(name, called) for name, called in opened if called == tool]
-    return opened[0][0] if opened else own or None
+        calls = [(id, call_tool) for id, call_tool in calls if call_tool == tool]
+    return calls[0][0] if calls else name or None
 
 
 def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
     """Return the ids and tools of the calls of the latest step that have no result yet."""
-    answered: list[object] = []
+    answered_ids: list[object] = []
     for message in reversed(messages):
         if message["role"] == "tool":
-            answered.append(message["tool_call_id"])
+            answered_ids.append(message["tool_call_id"])
         elif message.get("tool_calls"):
-            found = []
+            calls = []
             for call in message["tool_calls"]:
-                if call["id"] in answered:
-                    answered.remove(call["id"])
+                if call["id"] in answered_ids:
+                    answered_ids.remove(call["id"])
                 else:
-                    found.append((call["id"], str(call[call["type"]]["name"])))
-            return found
+                    calls.append((call["id"], str(call[call["type"]]["name"])))
+            return calls
         elif message["role"] == "assistant":
             return []
     return []
@@ -72,9 +72,9 @@ def ids_of_step(items: Sequence[Any], names: Sequence[str]) -> list[object]:
 
     `names` are the fields that may have a result's id.
     """
-    found: list[object] = []
+    ids: list[object] = []
     for item in items:
         if not isinstance(item, Mapping) or item.get("role") == "assistant":
             break
-        found += [item[name] for name in names if item.get(name)]
-    return found
+        ids += [item[name] for name in names if item.get(name)]
+    return ids

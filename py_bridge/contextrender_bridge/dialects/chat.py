@@ -10,18 +10,14 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import (
     Body,
     Dialect,
-    Placed,
+    NumberedItem,
     Transcript,
     join_chat,
-    merged,
-    usable,
+    merge_neighbours,
+    reusable,
 )
-from contextrender_bridge.dialects.call_pairing import MADE, answered_id, ids_of_step, made_id
-from contextrender_bridge.dialects.contents import (
-    canonical_content,
-    clean_text,
-    with_text,
-)
+from contextrender_bridge.dialects.call_pairing import PREFIX, answered_id, ids_of_step, made_id
+from contextrender_bridge.dialects.contents import canonical_content, clean_text, with_text
 from contextrender_bridge.dialects.message_plan import MessagePlan, Part
 from contextrender_bridge.dialects.signatures import point_reasoning, sign_first
 
@@ -29,7 +25,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT_ROLES = ("tool", "function")
 _SPOKEN = frozenset({"role", "content", "name"})
 _ANSWER = frozenset({*_SPOKEN, "tool_calls"})
-# Of a result without its tool's name, which some runtimes lose when they resume a session.
+# Without `name`: some runtimes lose the tool's name when they resume a session.
 _RESULT = frozenset({"role", "content", "tool_call_id"})
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION_BODY = frozenset({"name", "arguments"})
@@ -37,15 +33,15 @@ _FUNCTION = ("function", "arguments")
 
 
 class ChatTranscript(Transcript):
-    """Canonical messages are the original ones, one for one, but for those not understood."""
+    """The transcript of a chat request; each item is one message, unless it cannot be read."""
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
-        """Reads `messages`; trailing volatile user messages are kept, but are not history."""
-        past = usable(before, ChatTranscript)
+        """Read `messages`; volatile user messages at the end stay, but are not history."""
+        past = reusable(before, ChatTranscript)
         super().__init__(body, "messages", past)
-        self.places: list[int | None] = past.places[: self._known] if past else []
+        self.places: list[int | None] = past.places[: self._read_count] if past else []
         """The canonical message that each item is, if it is one."""
-        for index, item in enumerate(self._fresh, self._known):
+        for index, item in enumerate(self._new_items, self._read_count):
             canonical = self._canonical(index, item)
             if canonical is None:
                 self.places.append(None)
@@ -56,47 +52,50 @@ class ChatTranscript(Transcript):
         self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
-        """The body with only the messages and calls that the plan shows."""
+        """Return the body with the messages and calls that the plan shows."""
         if not self._items:
             return dict(self._body)
-        kept: list[Placed] = []
-        staying = [(index, self.places[index]) for index in self._staying(plan)]
-        parts = plan.parts([place for _, place in staying if place is not None])
-        for index, place in staying:
+        shown_items: list[NumberedItem] = []
+        remaining = [(index, self.places[index]) for index in self._remaining_items(plan)]
+        parts = plan.parts([place for _, place in remaining if place is not None])
+        for index, place in remaining:
             item = self._items[index]
-            left = item if place is None else _applied(item, parts[place])
-            if left is not None or place is None:
-                kept.append((index, left))
-        return {**self._body, "messages": merged(kept, join_chat, self._apart(self.places))}
+            shown_item = item if place is None else _shown_item(item, parts[place])
+            if shown_item is not None or place is None:
+                shown_items.append((index, shown_item))
+        messages = merge_neighbours(shown_items, join_chat, self._apart(self.places))
+        return {**self._body, "messages": messages}
 
     def _canonical(self, index: int, item: Any) -> Json | None:
-        """Return the message as it is recorded, with ids for calls and results that have none."""
+        """Return the message to record, with ids for calls and results that have none.
+
+        Return None if the item is no chat message.
+        """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
-            if self._asks_order(item):
+            if self._is_paired_by_order(item):
                 later = ids_of_step(self._items[index + 1 : self._end], ("tool_call_id",))
                 tool = item.get("tool_name") or item.get("name")
-                answered = answered_id(self.messages, item.get("tool_call_id"), tool, later)
-                if not answered:
+                call_id = answered_id(self.messages, item.get("tool_call_id"), tool, later)
+                if not call_id:
                     return None
-                item = {**item, "role": "tool", "tool_call_id": answered}
+                item = {**item, "role": "tool", "tool_call_id": call_id}
             return canonical_message(item)
         return canonical_message(item, len(self.messages))
 
-    def _asks_order(self, item: Json) -> bool:
-        """Return whether a result is paired by order: it has no id, or calls before it have
-        none."""
-        given = item.get("tool_call_id")
-        if not (isinstance(given, str) and given):
+    def _is_paired_by_order(self, item: Json) -> bool:
+        """Return whether a result has no call id, or the calls before it have no ids."""
+        call_id = item.get("tool_call_id")
+        if not (isinstance(call_id, str) and call_id):
             return True
         for message in reversed(self.messages):
             if message.get("tool_calls"):
-                return any(call["id"].startswith(MADE) for call in message["tool_calls"])
+                return any(call["id"].startswith(PREFIX) for call in message["tool_calls"])
             if message["role"] != "tool":
                 return False
         return False
 
     def result(self, message: int) -> Any:
-        """The content of the tool message."""
+        """Return the content of the tool message."""
         return self._items[self._item_of[message]].get("content")
 
 
@@ -104,7 +103,7 @@ CHAT = Dialect("messages", ChatTranscript)
 
 
 def canonical_message(item: Any, position: int = 0) -> Json | None:
-    """Return the message as it is recorded at this position; None if it is not a chat message."""
+    """Return the message to record at this position; None if the item is no chat message."""
     if not isinstance(item, dict):
         return None
     if _is_plain(item):
@@ -129,42 +128,44 @@ def canonical_message(item: Any, position: int = 0) -> Json | None:
 
 
 def _calls_of(item: Mapping[str, Any]) -> Any:
-    """Return a message's calls; older chat completions have one, in a field of its own."""
+    """Return a message's calls; older chat completions have one, in the field `function_call`."""
     if item.get("tool_calls"):
         return item["tool_calls"]
-    called = item.get("function_call")
-    return [{"type": "function", "function": called}] if isinstance(called, Mapping) else None
+    function = item.get("function_call")
+    return [{"type": "function", "function": function}] if isinstance(function, Mapping) else None
 
 
-def _applied(item: Json, part: Part) -> Json | None:
-    shown, text, calls, staying = part
-    if not shown and not staying:
+def _shown_item(item: Json, part: Part) -> Json | None:
+    """Return the item with the part of its message that the prompt has; None if it has none."""
+    is_shown, text, call_count, calls = part
+    if not is_shown and not calls:
         return None
-    cut = any(arguments is not None for arguments in staying.values())
-    if shown and text is None and len(staying) == calls and not cut:
+    is_cut = any(arguments is not None for arguments in calls.values())
+    if is_shown and text is None and len(calls) == call_count and not is_cut:
         return item
-    left = dict(item)
-    if cut or len(staying) < calls:
-        left = _with_calls(left, staying)
-    if not shown or text is not None:
+    shown_item = dict(item)
+    if is_cut or len(calls) < call_count:
+        shown_item = _with_calls(shown_item, calls)
+    if not is_shown or text is not None:
         before, content = item.get("content"), text or ""
         content = with_text(before, content) if isinstance(before, list) else content
-        left["content"] = content if content or not staying else None
-    return left
+        shown_item["content"] = content if content or not calls else None
+    return shown_item
 
 
-def _with_calls(item: Json, staying: Mapping[int, str | None]) -> Json:
-    """Return the message with the calls that stay, by number, and their arguments."""
+def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
+    """Return the message with these calls alone, by number, and their substitute arguments."""
     if not item.get("tool_calls"):
-        called = {**item, "function_call": _with_arguments(item["function_call"], staying.get(0))}
-        return called if staying else {k: called[k] for k in called if k != "function_call"}
+        if not arguments_of:
+            return {key: item[key] for key in item if key != "function_call"}
+        return {**item, "function_call": _with_arguments(item["function_call"], arguments_of[0])}
     calls = item["tool_calls"]
-    shown = {n: _shown_call(calls[n], arguments) for n, arguments in staying.items()}
-    signed = sign_first(calls, shown)
-    omitted = [call.get("id") for n, call in enumerate(calls) if n not in staying]
+    remaining = {n: _shown_call(calls[n], arguments) for n, arguments in arguments_of.items()}
+    signed = sign_first(calls, remaining)
+    omitted = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
     first = signed[min(signed)].get("id") if signed else None
-    left = point_reasoning({**item, "tool_calls": list(signed.values())}, omitted, first)
-    return left if signed else {k: left[k] for k in left if k != "tool_calls"}
+    message = point_reasoning({**item, "tool_calls": list(signed.values())}, omitted, first)
+    return message if signed else {key: message[key] for key in message if key != "tool_calls"}
 
 
 def _shown_call(call: Json, arguments: str | None) -> Json:
@@ -185,15 +186,16 @@ def _with_arguments(body: Json, arguments: str | None) -> Json:
 
 
 def _is_plain(item: Json) -> bool:
-    """Whether a message is canonical as it is, which nearly all of a long history are: in few steps
-    for each.
+    """Return whether a message is canonical as it is.
+
+    Nearly all messages of a long history are, so that this takes few steps for each.
     """
     role, content = item.get("role"), item.get("content")
     if content is not None and not (isinstance(content, str) and content.isascii()):
         return False
     if role == "tool":
-        named = item.get("tool_call_id")
-        return isinstance(named, str) and named != "" and item.keys() <= _RESULT
+        call_id = item.get("tool_call_id")
+        return isinstance(call_id, str) and call_id != "" and item.keys() <= _RESULT
     if role not in _ROLES or ("name" in item and not _is_ascii(item["name"])):
         return False
     if role != "assistant":
@@ -208,10 +210,10 @@ def _are_plain(calls: Any) -> bool:
     for call in calls:
         if not isinstance(call, dict) or call.keys() != _CALL or call["type"] != "function":
             return False
-        body, named = call["function"], call["id"]
+        body, call_id = call["function"], call["id"]
         if not isinstance(body, dict) or body.keys() != _FUNCTION_BODY:
             return False
-        if not (named and _is_ascii(named) and _is_ascii(body["name"])):
+        if not (call_id and _is_ascii(call_id) and _is_ascii(body["name"])):
             return False
         if not _is_ascii(body["arguments"]):
             return False
@@ -225,15 +227,12 @@ def _is_ascii(value: object) -> bool:
 def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
     if not isinstance(calls, list):
         return None
-    found = [_canonical_call(call, made_id(position, n)) for n, call in enumerate(calls)]
-    return None if None in found else [call for call in found if call is not None]
+    canonical = [_canonical_call(call, made_id(position, n)) for n, call in enumerate(calls)]
+    return None if None in canonical else [call for call in canonical if call is not None]
 
 
-def _canonical_call(call: Any, made: str) -> Json | None:
-    """Return a call with its id, name and arguments alone; None if it has no name.
-
-    A call without an id gets the one that was `made` for it.
-    """
+def _canonical_call(call: Any, default_id: str) -> Json | None:
+    """Return a call with its id, name and arguments alone; None if it has no name."""
     if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), (str, type(None))):
         return None
     kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
@@ -244,7 +243,7 @@ def _canonical_call(call: Any, made: str) -> Json | None:
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return {
-        "id": clean_text(call.get("id") or made),
+        "id": clean_text(call.get("id") or default_id),
         "type": kind,
         kind: {"name": clean_text(body["name"]), argument: clean_text(arguments or "")},
     }

@@ -1,7 +1,7 @@
-"""Message contents: their canonical form, and a text put in place of theirs.
+"""The contents of messages: their canonical form, and replacing their text.
 
-The canonical form is what stays the same from call to call: without `cache_control` marks, which
-move, and with media by their digest, which keeps them out of the record.
+The canonical form is the same in every call: it has no `cache_control` marks, which move from call
+to call. It has digests of media, so that media are not recorded.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MEDIA = {
     "document": "file",
     "video_url": "image",
 }
-GONE: Any = object()
-"""What stands for a part that leaves; a part itself may be null."""
+OMITTED: Any = object()
+"""Replaces an omitted part; None would be a valid part."""
 
 _ONLY_HERE = frozenset({"cache_control", "annotations", "logprobs"})
 
 
 def clean_text(text: str) -> str:
-    """`text` as UTF-8 can carry it: lone surrogates become U+FFFD."""
+    """Return `text` with lone surrogates replaced by U+FFFD, so that UTF-8 can encode it."""
     if text.isascii():
         return text
     try:
@@ -43,7 +43,7 @@ def clean_text(text: str) -> str:
 
 
 def canonical_content(content: Any) -> str | list[Json] | None:
-    """Content as text where it is nothing else, otherwise as chat content parts."""
+    """Return the content as a text if it has text alone, otherwise as chat content parts."""
     if content is None:
         return None
     if isinstance(content, str):
@@ -57,15 +57,15 @@ def canonical_content(content: Any) -> str | list[Json] | None:
 
 
 def plain_text(content: Any) -> str:
-    """The text of content in any dialect, media left out."""
+    """Return the text of content in any format, without media."""
     canonical = canonical_content(content)
     if isinstance(canonical, list):
         return "\n".join(part["text"] for part in canonical if part["type"] == "text")
     return canonical or ""
 
 
-def whole_text(content: Any) -> str:
-    """The text of content, with what is neither text nor media as JSON."""
+def full_text(content: Any) -> str:
+    """Return the text of content, with parts that are neither text nor media as JSON."""
     canonical = canonical_content(content)
     if isinstance(canonical, list):
         return "\n".join(part["text"] for part in canonical if "text" in part)
@@ -76,58 +76,58 @@ CUT = "\n[... cut to fit the model's window ...]\n"
 
 
 class CutText(str):
-    """A text cut to about `size` characters; of a message with parts, the parts are cut."""
+    """A text cut to about `size` characters. If a message has parts, each part is cut."""
 
     size: int
 
     def __new__(cls, text: str, size: int) -> CutText:
         """Cut a text."""
-        made = super().__new__(cls, _cut(text, size))
-        made.size = size
-        return made
+        cut_text = super().__new__(cls, _cut(text, size))
+        cut_text.size = size
+        return cut_text
 
     def cut_parts(self, parts: Sequence[Any], kind: str = "text") -> list[Any]:
-        """Return parts that hold text in about `size` characters, the longest cut first.
+        """Cut the longest of these text parts until they have about `size` characters.
 
-        The others stay as they came, with their marks of the provider's cache.
+        The other parts stay as they are, with their cache marks.
         """
-        made = list(parts)
+        cut_parts = list(parts)
         texts = [plain_text([part]) for part in parts]
         excess = sum(map(len, texts)) - self.size
         for number in sorted(range(len(texts)), key=lambda n: -len(texts[n])):
             if excess > 0:
                 text = _cut(texts[number], len(texts[number]) - excess)
                 excess -= len(texts[number]) - len(text)
-                made[number] = part_with(parts[number], text, kind)
-        return made
+                cut_parts[number] = part_with(parts[number], text, kind)
+        return cut_parts
 
 
 def _cut(text: str, size: int) -> str:
-    """Return the beginning and the end of a text."""
+    """Return the beginning and the end of a text, about `size` characters together."""
     half = max(size // 2 - len(CUT), 50)
     return text if len(text) <= 2 * half else f"{text[:half]}{CUT}{text[-half:]}"
 
 
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
-    """`content` with `text` in place of its own text; parts that hold none stay."""
+    """Return the content with `text` instead of its own text; parts without text stay."""
     if not isinstance(content, list):
         return text
     if isinstance(text, CutText):
         cut = iter(text.cut_parts([part for part in content if holds_text(part)], kind))
         return [next(cut) if holds_text(part) else part for part in content]
-    kept: list[Any] = []
+    parts: list[Any] = []
     pending = bool(text)
     for part in content:
         if not holds_text(part):
-            kept.append(part)
+            parts.append(part)
         elif pending:
-            kept.append(part_with(part, text, kind))
+            parts.append(part_with(part, text, kind))
             pending = False
-    return [{"type": kind, "text": text}, *kept] if pending else kept
+    return [{"type": kind, "text": text}, *parts] if pending else parts
 
 
 def is_text(part: Any) -> bool:
-    """Whether a content part is text and nothing else."""
+    """Return whether a content part is text and nothing else."""
     if isinstance(part, str):
         return True
     return (
@@ -138,7 +138,7 @@ def is_text(part: Any) -> bool:
 
 
 def holds_text(part: Any) -> bool:
-    """Whether a content part is text, or a document that is: its text is the message's, too."""
+    """Return whether a content part is text, a text document or a search result."""
     if is_text(part):
         return True
     if not isinstance(part, Mapping):
@@ -147,7 +147,7 @@ def holds_text(part: Any) -> bool:
 
 
 def part_with(part: Any, text: str, kind: str = "text") -> Any:
-    """A part that holds text, with another text."""
+    """Return a part that holds text with another text."""
     if isinstance(part, str):
         return text
     return {**part, "text": text} if is_text(part) else {"type": kind, "text": text}

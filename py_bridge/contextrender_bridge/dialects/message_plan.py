@@ -1,8 +1,8 @@
-"""Which of a transcript's messages, calls and results are shown, and which texts replace others.
+"""The plan of a prompt: the messages, calls and results that it has, and the substitutes in it.
 
-Calls without a result and results without a call are always kept: the agent sent them so, and a
-provider may know the other half. The model's newest message is sent as it came: some providers
-refuse it otherwise.
+Calls without a result and results without a call always stay: the agent sent them so, and the
+provider may have the other half. The model's newest message is sent unchanged, because some
+providers refuse it otherwise.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 LEFT_OUT = "[left out: it does not fit]"
-"""The text of a result that is only there because its call is."""
+"""The text of an omitted result whose call is in the prompt."""
 LONGEST_STUB = 400
-"""Characters of arguments that stay of a call whose result is left out."""
+"""The most characters of arguments of a call that is shown without its result."""
 Message = Mapping[str, Any]
 Call = tuple[int, int]
 Part = tuple[bool, str | None, int, dict[int, str | None]]
-"""Whether a message stays, the text in place of its own, how many calls it has, and those that stay
-with the arguments in place of their own."""
+"""Whether the prompt has a message, its substitute text if it has one, its number of calls, and the
+numbers of its calls in the prompt, each with its substitute arguments if it has any."""
 
 
 class MessagePlan:
-    """What a rendering shows of canonical messages, by their position."""
+    """The canonical messages, calls and texts that a prompt has, by message position."""
 
     def __init__(
         self,
         messages: Sequence[Message],
-        shown: Iterable[Mapping[str, Any]],
+        rows: Iterable[Mapping[str, Any]],
         breakpoints: Iterable[int] = (),
-        known: Pairs | None = None,
+        pairs: Pairs | None = None,
     ) -> None:
-        """`shown` is the `plan` of a render reply, `breakpoints` are messages up to which it lasts.
+        """Read the rows in the `plan` of a render reply.
 
-        Of each message: `message`, the `calls` that stay, `text` and `arguments` for its own.
-        `known` are the messages' pairs, where they have been looked for.
+        A row has the position of its `message`, the `calls` in the prompt, and perhaps a substitute
+        `text` and substitute `arguments` of these calls. `breakpoints` are the messages up to which
+        the prompt can be cached. `pairs` are the messages' pairs, if they were computed before.
         """
-        known = known or Pairs(messages)
+        pairs = pairs or Pairs(messages)
         self.breakpoints = tuple(breakpoints)
         self._messages = messages
-        self._calls_of, self._unanswered = known.answered, known.unanswered()
-        self._strays = known.strays
+        self._calls_of, self._unanswered = pairs.call_of_result, pairs.unanswered()
+        self._strays = pairs.strays
         self._silent = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }
@@ -49,19 +50,19 @@ class MessagePlan:
         self._calls: set[Call] = set()
         self._stubs: set[int] = set()
         self._arguments: dict[Call, str] = {}
-        for item in shown:
-            position = item["message"]
-            self._texts[position] = item.get("text")
-            for call in item["calls"]:
+        for row in rows:
+            position = row["message"]
+            self._texts[position] = row.get("text")
+            for call in row["calls"]:
                 self._calls.add((position, call))
-            if arguments := item.get("arguments"):
-                for call, text in zip(item["calls"], arguments, strict=False):
+            if arguments := row.get("arguments"):
+                for call, text in zip(row["calls"], arguments, strict=False):
                     if text is not None:
                         self._arguments[position, call] = text
 
     @classmethod
-    def everything(cls, messages: Sequence[Message]) -> MessagePlan:
-        """The plan that leaves nothing out."""
+    def full_history(cls, messages: Sequence[Message]) -> MessagePlan:
+        """Return the plan that omits nothing."""
         return cls(
             messages,
             (
@@ -71,67 +72,67 @@ class MessagePlan:
         )
 
     def shows(self, message: int) -> bool:
-        """Whether a message, or a result, stays."""
+        """Return whether the prompt has a message or a result."""
         if message in self._texts or message in self._silent:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
-    def staying(self) -> set[int]:
-        """The messages of which anything stays."""
+    def remaining_messages(self) -> set[int]:
+        """Return the messages of which the prompt has any part."""
         return {*self._texts, *self._strays, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, Part]:
-        """What stays of each of these messages, which may be many: in few steps for each."""
-        found: dict[int, Part] = {}
-        stays, unanswered, arguments = self._calls, self._unanswered, self._arguments
-        texts = self._texts
+        """Return what the prompt has of each of these messages, which may be many."""
+        # Local names make this loop over long histories faster.
+        planned, unanswered = self._calls, self._unanswered
+        arguments, texts, parts = self._arguments, self._texts, dict[int, Part]()
         for message in messages:
             calls = self._messages[message].get("tool_calls") or ()
-            left: dict[int, str | None] = {}
+            remaining_calls: dict[int, str | None] = {}
             for call in range(len(calls)):
                 place = message, call
-                if place in stays or place in unanswered:
-                    left[call] = arguments.get(place)
-            shown = message in texts or self.shows(message)
-            found[message] = shown, texts.get(message), len(calls), left
-        return found
+                if place in planned or place in unanswered:
+                    remaining_calls[call] = arguments.get(place)
+            is_shown = message in texts or self.shows(message)
+            parts[message] = is_shown, texts.get(message), len(calls), remaining_calls
+        return parts
 
-    def shows_whole(self, message: int) -> bool:
-        """Whether a message, or a result, stays as it is."""
+    def shows_complete(self, message: int) -> bool:
+        """Return whether the prompt has a message or a result unchanged."""
         return self.shows(message) and self.text(message) is None
 
     def shows_call(self, message: int, call: int) -> bool:
-        """Whether the call stays that is the message's number `call`."""
+        """Return whether the prompt has the call with number `call` of a message."""
         return (message, call) in self._calls or (message, call) in self._unanswered
 
     def arguments(self, message: int, call: int) -> str | None:
-        """The arguments in place of a call's own; None: its own."""
+        """Return the substitute for a call's arguments, None if it keeps its own."""
         return self._arguments.get((message, call))
 
     def text(self, message: int) -> str | None:
-        """The text in place of the message's own; None: its own. Empty: its text is left out."""
+        """Return a message's substitute text, None if it keeps its own, empty to omit it."""
         return self._texts.get(message)
 
     def show_result(self, message: int) -> bool:
-        """Also shows a result, complete, and its call. False when there is no such pair."""
+        """Also show a result complete, with its call; return False if it answers no call."""
         call = self._calls_of.get(message)
         if call is None:
             return False
         self._calls.add(call)
         self._arguments.pop(call, None)
         if call[0] not in self._texts:
-            # Only the call comes back: of a message that left, the text stays left out.
+            # Restore the call alone: the text of its omitted message stays omitted.
             self._texts[call[0]] = ""
         self._texts[message] = None
         self._stubs.discard(message)
         return True
 
     def show_newest(self, newest: range, *, alternates: bool) -> None:
-        """Show the model's newest message, the canonical messages `newest`, as it came.
+        """Show the model's newest message, the canonical messages `newest`, unchanged.
 
-        Its results that the plan omits are shown as a line. If the message `alternates` with
-        others, the omitted step before it is shown as its text, one call and such a line: its text
-        cannot be joined to the newest message.
+        Its omitted results are shown as a line. If messages of the model must alternate with
+        others, the message of the model before it needs such a separator, too: its text cannot be
+        merged with the newest message.
         """
         if not newest:
             return
@@ -141,25 +142,31 @@ class MessagePlan:
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
         self._stub(newest, newest.stop)
-        before = max((m for m in self.staying() if m < newest.start), default=-1)
-        if not alternates or before < 0 or self._texts.get(before) == "":
+        before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
+        if alternates and before >= 0 and self._texts.get(before) != "":
+            self._separate(before, newest.start)
+
+    def _separate(self, message: int, newest: int) -> None:
+        """Show one call of a message whose results are omitted, and a line as its result.
+
+        So the message is no neighbour of the `newest` message, if both are the model's.
+        """
+        calls = [c for c in self._answers(message, newest).values() if c[0] == message]
+        if not calls or any(call in self._calls for call in calls):
             return
-        answered = [c for c in self._answers(before, newest.start).values() if c[0] == before]
-        if not answered or any(call in self._calls for call in answered):
-            return
-        call = min(answered)
+        call = min(calls)
         self._calls.add(call)
         if (size := len(self._body(call))) > LONGEST_STUB:
             self._arguments[call] = f'{{"left_out": "{size} characters"}}'
-        self._stub(range(before, before + 1), before + 1)
+        self._stub(range(message, message + 1), message + 1)
 
     def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
-        """Return the calls that the results in this part of the history answer, by result."""
+        """Return the calls that the results from `start` to `end` answer, by result."""
         places = range(start, len(self._messages) if end is None else end)
         return {result: self._calls_of[result] for result in places if result in self._calls_of}
 
     def _stub(self, callers: range, start: int) -> None:
-        """Show the omitted results of these messages' calls, behind `start`, as a line."""
+        """Show the omitted results of these messages' calls, from `start` on, as a line."""
         for result, call in self._answers(start).items():
             if call[0] in callers and call in self._calls and result not in self._texts:
                 self._texts[result] = LEFT_OUT
@@ -172,11 +179,11 @@ class MessagePlan:
         return str(body.get("arguments", body.get("input")) or "")
 
     def replace(self, message: int, text: str) -> None:
-        """Puts a text in place of a message's own."""
+        """Show a text instead of a message's own."""
         self._texts[message] = text
 
     def results_of(self, tools: Iterable[str]) -> list[int]:
-        """The results of calls of these tools (names, globs), by position."""
+        """Return the results of calls of these tools (names, globs), by position."""
         patterns = list(tools)
         return sorted(
             result
@@ -185,31 +192,32 @@ class MessagePlan:
         )
 
     def _tool(self, place: Call) -> str:
-        """The name of a call's tool."""
+        """Return the name of a call's tool."""
         call = self._messages[place[0]]["tool_calls"][place[1]]
         return str(call[call["type"]]["name"])
 
     def shown_strays(self) -> list[int]:
-        """Return the results without a call that are sent though the plan omits them."""
+        """Return the results without a call that are sent although the plan omits them."""
         return sorted(result for result in self._strays if result not in self._texts)
 
-    def hidden(self) -> list[int]:
-        """The results not shown at all, by position."""
+    def omitted_results(self) -> list[int]:
+        """Return the results that the prompt has no part of, by position."""
         return sorted(r for r in self._calls_of if r not in self._texts or r in self._stubs)
 
 
 class Pairs:
-    """Which call each result answers: the first open one of its id in the latest message that used
-    that id.
+    """The pairs of calls and results in a history.
+
+    A result answers the first open call of its id, in the latest message that used the id.
     """
 
     def __init__(self, messages: Sequence[Message], before: Pairs | None = None) -> None:
-        """`before` are the pairs of a history with which `messages` begin.
+        """Pair the messages, continuing from the pairs `before` of their first ones.
 
-        `answered` has the call (message, number) by the result's position, `strays` the results
-        that answer none.
+        `call_of_result` has the call (message, number) by the result's position, `strays` the
+        results that answer no call.
         """
-        self.answered: dict[int, Call] = dict(before.answered) if before else {}
+        self.call_of_result: dict[int, Call] = dict(before.call_of_result) if before else {}
         self.strays: set[int] = set(before.strays) if before else set()
         self._open: dict[str, list[Call]] = {}
         if before:
@@ -219,7 +227,7 @@ class Pairs:
             self._add(message)
 
     def unanswered(self) -> set[Call]:
-        """The calls without a result."""
+        """Return the calls without a result."""
         return {call for calls in self._open.values() for call in calls}
 
     def _add(self, message: Message) -> None:
@@ -235,8 +243,8 @@ class Pairs:
             if calls is None:
                 self.strays.add(position)
                 return
-            found = next(call for call in calls if call[0] == calls[-1][0])
-            calls.remove(found)
+            call = next(call for call in calls if call[0] == calls[-1][0])
+            calls.remove(call)
             if not calls:
                 del self._open[name]
-            self.answered[position] = found
+            self.call_of_result[position] = call

@@ -1,4 +1,4 @@
-"""Anthropic Messages: `system`, and `messages` of content blocks with `tool_use`/`tool_result`.
+"""Anthropic Messages: `system`, and `messages` of content blocks like `tool_use`, `tool_result`.
 
 Long because the API's block types are many, and reading and applying must treat each alike.
 """
@@ -14,41 +14,41 @@ from contextrender_bridge.dialects.base import (
     NO_ITEM,
     Body,
     Dialect,
-    Placed,
+    NumberedItem,
     Transcript,
     history_end,
     join_blocks,
-    merged,
-    usable,
+    merge_neighbours,
+    reusable,
 )
-from contextrender_bridge.dialects.cache_marks import Block, cache_ttl_minutes, marked, marks_in
+from contextrender_bridge.dialects.cache_marks import Block, cache_ttl_minutes, mark_items, marks_in
 from contextrender_bridge.dialects.call_pairing import answered_id, made_id
 from contextrender_bridge.dialects.contents import (
-    GONE,
     MEDIA,
+    OMITTED,
     CutText,
     canonical_content,
     clean_text,
+    full_text,
     holds_text,
     part_with,
     plain_text,
-    whole_text,
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.signatures import sign_first
 
-# Not sets, here and in the other dialects: what a caller writes for a type may have no hash.
+# These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _POINTERS = ("web_search_result_location", "search_result_location")
 _THINKING = ("thinking", "redacted_thinking")
-# Claude Code's first system block holds a hash that differs in every request.
+# The beginning of Claude Code's first system block, which has another hash in every request.
 _BILLING = "x-anthropic-billing-header:"
 _UNKNOWN = -1
 
 
 class _Part(NamedTuple):
-    """What a block is of the canonical transcript: its message, and the call it is, if any."""
+    """The canonical message that a block belongs to, and its number if it is a call."""
 
     kind: str
     message: int = _UNKNOWN
@@ -56,67 +56,74 @@ class _Part(NamedTuple):
 
 
 class MessagesTranscript(Transcript):
-    """One canonical message for an assistant's blocks, one for each result, one for a user's.
+    """The transcript of a Messages request.
 
-    System messages among `messages` always stay, and are not recorded: what Claude Code says in
-    the newest one is no longer there in the next call.
+    An assistant's blocks are one canonical message, a user's text blocks are one, and each result
+    is one. System messages among `messages` always stay and are not recorded, because Claude Code
+    sends the newest one only once.
     """
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
         system = _system_text(body.get("system"))
-        past = usable(before, MessagesTranscript, system)
+        past = reusable(before, MessagesTranscript, system)
         super().__init__(body, "messages", past, system)
-        self._parts: list[list[_Part]] = past._parts[: self._known] if past else []
+        self._parts: list[list[_Part]] = past._parts[: self._read_count] if past else []
+        # The results of tools that the provider ran.
         self._served: set[int] = set(past._served) if past else set()
         if system is not None and not past:
             self.messages.append({"role": "system", "content": system})
             self._read_item(NO_ITEM, stays=False)
-        for index, item in enumerate(self._fresh, self._known):
+        for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
             self._parts.append([] if blocks is None else self._read(item, blocks))
             kinds = {part.kind for part in self._parts[-1]}
             self._read_item(index, stays="other" in kinds or kinds <= {"thinking"})
         self._parts += [[] for _ in self._items[self._end :]]
-        self._marked: list[int] = [n for n in past._marked if n < self._known] if past else []
-        fresh = enumerate(self._items[self._known :], self._known)
-        self._marked += [index for index, item in fresh if marks_in(item)]
+        self._marked: list[int] = [n for n in past._marked if n < self._read_count] if past else []
+        unread = enumerate(self._items[self._read_count :], self._read_count)
+        self._marked += [index for index, item in unread if marks_in(item)]
 
     @property
     def cache_ttl_minutes(self) -> float:
-        """As the marks of the request say: the agent's own decide."""
+        """The minutes in the agent's own cache marks."""
         return cache_ttl_minutes(self._body)
 
     def apply(self, plan: MessagePlan) -> Json:
-        """The body with only the blocks that the plan shows; a message without any is left out."""
+        """Return the body with the blocks that the plan shows, without empty messages."""
         if not self._items:
             return dict(self._body)
-        kept: list[Placed] = []
-        staying = self._staying(plan)
-        uncited = any(not plan.shows(message) for message in self._served)
-        marks: dict[int, Json] = {}
+        shown_items: list[NumberedItem] = []
+        remaining = self._remaining_items(plan)
+        omits_served = any(not plan.shows(message) for message in self._served)
+        marked: dict[int, Json] = {}
         if plan.breakpoints:
-            blocks = self._shown(plan, staying)
-            marks = marked(self._body, blocks, plan.breakpoints, self._marked)
-        for index in staying:
-            item, parts = marks.get(index, self._items[index]), self._parts[index]
-            left = _applied(item, parts, plan) if parts else item
-            if left is not None or not parts:
-                kept.append((index, _without_citations(left) if uncited else left))
-        if len(kept) < len(self._items):
-            end = history_end([item for _, item in kept])
-            kept[:end] = _in_place(kept[:end])
-        return {**self._body, "messages": merged(kept, join_blocks, self._apart(()))}
+            blocks = self._shown_blocks(plan, remaining)
+            marked = mark_items(self._body, blocks, plan.breakpoints, self._marked)
+        for index in remaining:
+            item, parts = marked.get(index, self._items[index]), self._parts[index]
+            shown_item = _shown_item(item, parts, plan) if parts else item
+            if shown_item is not None or not parts:
+                shown_item = _without_citations(shown_item) if omits_served else shown_item
+                shown_items.append((index, shown_item))
+        if len(shown_items) < len(self._items):
+            end = history_end([item for _, item in shown_items])
+            shown_items[:end] = _place_system_messages(shown_items[:end])
+        messages = merge_neighbours(shown_items, join_blocks, self._apart(()))
+        return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:
-        """The content of the `tool_result` block; of a tool that the provider ran, as text."""
-        content = self._results[message].get("content")
-        return whole_text(content) if message in self._served else content
+        """Return the content of the `tool_result` block.
 
-    def _shown(self, plan: MessagePlan, staying: Sequence[int]) -> list[Block]:
-        """The blocks that stay, or whose shortened text stays in their place."""
+        For a tool that the provider ran, it is a text.
+        """
+        content = self._results[message].get("content")
+        return full_text(content) if message in self._served else content
+
+    def _shown_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
+        """Return the blocks that the prompt has, unchanged or with a substitute text."""
         return [
             Block(index, number, part.message, block)
-            for index in staying
+            for index in remaining
             for number, (block, part) in enumerate(
                 zip(_blocks(self._items[index]) or (), self._parts[index], strict=False)
             )
@@ -129,7 +136,7 @@ class MessagesTranscript(Transcript):
         return self._read_user(item["role"], blocks)
 
     def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
-        """One message; where the provider ran a tool, its result and another one follow."""
+        """Read one message; the result of a tool that the provider ran divides it in two."""
         parts: list[_Part] = []
         spoken: list[Any] = []
         calls: list[Json] = []
@@ -167,14 +174,14 @@ class MessagesTranscript(Transcript):
             kind = _kind(block)
             if kind == "result":
                 self._finish_user(role, spoken)
-                answered = answered_id(
+                call_id = answered_id(
                     self.messages, block.get("tool_use_id"), None, _ids_in(blocks[number + 1 :])
                 )
-                if answered:
-                    result = self._add_result(block, answered, block.get("content"))
+                if call_id:
+                    result = self._add_result(block, call_id, block.get("content"))
                     parts.append(_Part("result", result))
                     continue
-            # A call in a user's message is nobody's, and this result is no call's: they stay.
+            # A call in a user's message and a result without a call belong to no pair: they stay.
             stays = kind in ("call", "result")
             parts.append(_Part("other" if stays else kind, len(self.messages)))
             spoken.append(block)
@@ -191,88 +198,95 @@ MESSAGES = Dialect("messages", MessagesTranscript)
 
 
 def _system_text(system: Any) -> str | None:
-    """What is recorded of the system prompt, if there is one."""
+    """Return the system prompt to record, None if there is none."""
     if isinstance(system, list):
         system = [block for block in system if not _text_of(block).startswith(_BILLING)]
     return plain_text(system) if system else None
 
 
-def _in_place(items: Sequence[Placed]) -> list[Placed]:
-    """`items` with each system message where the API takes one: after a user's message, and
-    before the model's or at the end. One whose model message has left waits for the next.
+def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
+    """Return the items with each system message at a place that the API accepts.
+
+    It accepts them between a user's and the model's message, and at the end. If the message of the
+    model after a system message is omitted, the system message moves to the next place.
     """
-    placed: list[Placed] = []
-    waiting: list[Placed] = []
-    last = None
-    for place, item in items:
+    ordered: list[NumberedItem] = []
+    system_messages: list[NumberedItem] = []
+    last_role = None
+    for number, item in items:
         role = _role(item)
         if role == "system":
-            waiting.append((place, item))
+            system_messages.append((number, item))
             continue
-        if role == "assistant" and last == "user":
-            placed += waiting
-            waiting = []
-        placed.append((place, item))
-        last = role
-    return placed + waiting
+        if role == "assistant" and last_role == "user":
+            ordered += system_messages
+            system_messages = []
+        ordered.append((number, item))
+        last_role = role
+    return ordered + system_messages
 
 
-def _applied(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
+def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
+    """Return the message with the blocks that the plan shows, None if it shows none."""
     content = item["content"]
     if isinstance(content, str):
-        shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
-        if not shown or text == "":
+        is_shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
+        if not is_shown or text == "":
             return None
         return item if text is None else {**item, "content": text}
-    kept: list[Any] = []
-    written: set[int] = set()
+    blocks: list[Any] = []
+    replaced: set[int] = set()
     cut = _cut_blocks(content, parts, plan)
     for number, (block, part) in enumerate(zip(content, parts, strict=True)):
-        left = cut[number] if number in cut else _applied_block(block, part, plan, written)
-        if left is not GONE:
-            kept.append(left)
-    if len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True)):
+        shown_block = cut[number] if number in cut else _shown_block(block, part, plan, replaced)
+        if shown_block is not OMITTED:
+            blocks.append(shown_block)
+    if len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True)):
         return item
-    kept = _signed(kept, content)
-    if all(_kind(block) == "thinking" for block in kept):
+    blocks = _sign_calls(blocks, content)
+    if all(_kind(block) == "thinking" for block in blocks):
         return None
-    return {**item, "content": kept}
+    return {**item, "content": blocks}
 
 
 def _cut_blocks(
     content: Sequence[Any], parts: Sequence[_Part], plan: MessagePlan
 ) -> dict[int, Any]:
-    """Return the blocks, by number, of messages whose texts are cut, each block by itself."""
-    found: dict[int, Any] = {}
+    """Return the cut blocks, by number, of messages whose substitute is a cut text."""
+    blocks: dict[int, Any] = {}
     for message in {part.message for part in parts}:
         text = plan.text(message) if plan.shows(message) else None
         if isinstance(text, CutText):
             numbers = [n for n, p in enumerate(parts) if p.message == message and p.kind == "text"]
-            found |= zip(numbers, text.cut_parts([content[n] for n in numbers]), strict=True)
-    return found
+            blocks |= zip(numbers, text.cut_parts([content[n] for n in numbers]), strict=True)
+    return blocks
 
 
-def _applied_block(block: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
-    """Return the block, shortened if need be, or GONE. `written`: messages whose text is there."""
+def _shown_block(block: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
+    """Return the block as the plan shows it, or OMITTED.
+
+    The first text block of a message gets its substitute text, and adds the message to `replaced`.
+    The message's other text blocks are omitted.
+    """
     if part.kind in ("thinking", "other"):
         return block
     if part.kind == "call":
         if not plan.shows_call(part.message, part.call):
-            return GONE
+            return OMITTED
         arguments = plan.arguments(part.message, part.call)
         return block if arguments is None else {**block, "input": json.loads(arguments)}
     if not plan.shows(part.message):
-        return GONE
+        return OMITTED
     text = plan.text(part.message)
     if text is None or part.kind == "media":
         return block
     if part.kind == "served" and block["type"] != "mcp_tool_result":
-        return block  # What the provider's own tools found, it takes back only as it was.
+        return block  # The provider accepts the results of its own tools only unchanged.
     if part.kind in ("result", "served"):
         return {**block, "content": with_text(block.get("content"), text)}
-    if not text or part.message in written:
-        return GONE
-    written.add(part.message)
+    if not text or part.message in replaced:
+        return OMITTED
+    replaced.add(part.message)
     return part_with(block, text)
 
 
@@ -280,12 +294,12 @@ def _stays(part: _Part, plan: MessagePlan) -> bool:
     if part.kind == "call":
         return plan.shows_call(part.message, part.call)
     if part.kind == "text":
-        return plan.shows_whole(part.message)
+        return plan.shows_complete(part.message)
     return part.kind in ("result", "media") and plan.shows(part.message)
 
 
 def _without_citations(item: Any) -> Any:
-    """The model's message without pointers into search results: some are no longer there."""
+    """Return a message of the model without citations of search results that may be omitted."""
     if _role(item) != "assistant" or not isinstance(item.get("content"), list):
         return item
     blocks = [
@@ -303,7 +317,7 @@ def _cites(block: Any) -> bool:
 
 
 def _blocks(item: Any) -> Sequence[Any] | None:
-    """A message's content as blocks; None when it is not a user's or the model's."""
+    """Return a message's content as blocks, None if it is no user's and no model's message."""
     if not isinstance(item, dict) or item.get("role") not in ("user", "assistant"):
         return None
     content = item.get("content")
@@ -334,19 +348,19 @@ def _kind(block: Any) -> str:
     return "media" if isinstance(kind, str) and kind in MEDIA else "other"
 
 
-def _signed(kept: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Return the blocks that stay of a message; its first call is signed as it was."""
+def _sign_calls(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
+    """Sign the first call in the remaining blocks of a message as its first call was signed."""
     calls = [block for block in content if _kind(block) == "call"]
-    places = [place for place, block in enumerate(kept) if _kind(block) == "call"]
-    numbers = [n for n, call in enumerate(calls) if any(_is_same(call, kept[p]) for p in places)]
-    signed = sign_first(calls, dict(zip(numbers, (kept[p] for p in places), strict=False)))
+    places = [place for place, block in enumerate(blocks) if _kind(block) == "call"]
+    numbers = [n for n, call in enumerate(calls) if any(_is_same(call, blocks[p]) for p in places)]
+    signed = sign_first(calls, dict(zip(numbers, (blocks[p] for p in places), strict=False)))
     for place, number in zip(places, numbers, strict=False):
-        kept[place] = signed[number]
-    return kept
+        blocks[place] = signed[number]
+    return blocks
 
 
 def _is_same(call: Json, other: Json) -> bool:
-    """Return whether a block is this call, perhaps with other arguments."""
+    """Return whether both blocks are the same call, perhaps with other arguments."""
     return call is other or (_is_id(call.get("id")) and call.get("id") == other.get("id"))
 
 
@@ -355,10 +369,11 @@ def _ids_in(blocks: Sequence[Any]) -> list[object]:
     return [block.get("tool_use_id") for block in blocks if isinstance(block, Mapping)]
 
 
-def _call(block: Mapping[str, Any], made: str) -> Json:
+def _call(block: Mapping[str, Any], default_id: str) -> Json:
     arguments = json.dumps(block.get("input"), ensure_ascii=False)
     function = {"name": clean_text(block["name"]), "arguments": clean_text(arguments)}
-    return {"id": clean_text(block.get("id") or made), "type": "function", "function": function}
+    call_id = clean_text(block.get("id") or default_id)
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _is_id(value: object) -> bool:

@@ -1,8 +1,8 @@
-"""Chat messages without tool calls, where results come as the user's text.
+"""Chat messages without tool calls, in which user messages have the results.
 
-ReAct and code agents: an assistant says what to do, and the next user message is what came of it
-(`Output:`, `Observation:`, `[OUTPUT OF STEP 3]`, `<returncode>`). Each such pair is read as a tool
-call and its result, with ids made from their position.
+ReAct and code agents send them: an assistant message says what to do, and the next user message has
+its output (`Output:`, `Observation:`, `[OUTPUT OF STEP 3]`, `<returncode>`). Each such pair is read
+as a tool call and its result, with ids made from their position.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import (
     Body,
     Dialect,
-    Placed,
+    NumberedItem,
     Transcript,
     join_chat,
-    merged,
-    usable,
+    merge_neighbours,
+    reusable,
 )
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
@@ -41,21 +41,26 @@ _RESULT_ROLE = "tool-response"
 _CALLING_ROLES = ("assistant", "tool-call")
 CALL_NAME = "act"
 NOT_SHOWN = f"Output: {LEFT_OUT}"
-"""In place of the last result: a request that ends with the assistant's words is no question."""
+"""The text of the last result if it is omitted: a request must not end with the assistant."""
 
 
 class ObservationTranscript(Transcript):
-    """Every message is one canonical message; an observation is the result of the one before."""
+    """The transcript of a request with observations; each item is one message.
+
+    An observation is the result of the message before it.
+    """
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
-        past = usable(before, ObservationTranscript)
-        if past and any(map(is_observation, body["messages"][past.settled : past.settled + 1])):
-            past = None  # another one of what was said before
+        past = reusable(before, ObservationTranscript)
+        if past and any(
+            map(is_observation, body["messages"][past.stable_count : past.stable_count + 1])
+        ):
+            past = None  # The last message that was read before is now a call.
         super().__init__(body, "messages", past)
-        self.places: list[int | None] = past.places[: self._known] if past else []
+        self.places: list[int | None] = past.places[: self._read_count] if past else []
         """The canonical message that each item is, if it is one."""
         speaker = -1
-        for index, item in enumerate(self._fresh, self._known):
+        for index, item in enumerate(self._new_items, self._read_count):
             place = len(self.messages)
             if speaker >= 0 and is_observation(item):
                 self._answer(speaker, item)
@@ -74,19 +79,19 @@ class ObservationTranscript(Transcript):
             self._read_item(index, stays=False)
         self.places += [None] * (len(self._items) - self._end)
         if speaker == len(self.messages) - 1:
-            # The model's last words may get an observation, and so become a call.
-            self.settled = 0
+            # If an observation follows the model's last message, that message becomes a call.
+            self.stable_count = 0
 
     def apply(self, plan: MessagePlan) -> Json:
-        """The body with only the messages that the plan shows."""
+        """Return the body with the messages that the plan shows."""
         if not self._items:
             return dict(self._body)
-        kept: list[Placed] = []
+        shown_items: list[NumberedItem] = []
         last = len(self.messages) - 1
-        for index in sorted({*self._staying(plan), *self._item_of[-1:]}):
+        for index in sorted({*self._remaining_items(plan), *self._item_of[-1:]}):
             item, place = self._items[index], self.places[index]
             if place is None:
-                kept.append((index, item))
+                shown_items.append((index, item))
                 continue
             text = plan.text(place)
             text = NOT_SHOWN if text is LEFT_OUT else text
@@ -95,21 +100,24 @@ class ObservationTranscript(Transcript):
                 if self.messages[place]["role"] != "tool":
                     continue
             if text is None:
-                kept.append((index, item))
+                shown_items.append((index, item))
             elif text:
-                kept.append((index, {**item, "content": with_text(item.get("content"), text)}))
-        return {**self._body, "messages": merged(kept, join_chat, self._apart(self.places))}
+                shown_items.append(
+                    (index, {**item, "content": with_text(item.get("content"), text)})
+                )
+        messages = merge_neighbours(shown_items, join_chat, self._apart(self.places))
+        return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:
-        """The content of the observation."""
+        """Return the content of the observation."""
         return self._results[message].get("content")
 
     def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
         call_id = f"step-{len(self.messages)}"
-        # The canonical message may be the caller's own.
-        said = self.messages[speaker]
+        # The canonical message may be the caller's own object, so it is copied.
+        message = self.messages[speaker]
         call = {"id": call_id, "type": "function", "function": {"name": CALL_NAME, "arguments": ""}}
-        self.messages[speaker] = {**said, "tool_calls": [*said.get("tool_calls", ()), call]}
+        self.messages[speaker] = {**message, "tool_calls": [*message.get("tool_calls", ()), call]}
         self._add_result(item, call_id, item.get("content"))
 
 
@@ -117,7 +125,7 @@ OBSERVATIONS = Dialect("messages", ObservationTranscript)
 
 
 def is_observation(item: Any) -> bool:
-    """Whether a message is the result of the assistant's last one."""
+    """Return whether a message after an assistant's is its result."""
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), (str, list)):
         return False
     if item.get("role") == _RESULT_ROLE:
@@ -126,7 +134,7 @@ def is_observation(item: Any) -> bool:
 
 
 def has_observations(body: Body) -> bool:
-    """Whether a chat request without tools is of this dialect: an observation follows an answer."""
+    """Return whether a chat request has this format: an observation follows an answer."""
     return any(
         before.get("role") in _CALLING_ROLES and is_observation(item)
         for before, item in pairwise(body["messages"])
@@ -134,7 +142,7 @@ def has_observations(body: Body) -> bool:
 
 
 def _as_chat(item: Any) -> Any:
-    """The message with the roles that chat has."""
+    """Return a message with a role of chat completions, without tool calls."""
     if isinstance(item, Mapping) and item.get("role") == "tool-call":
         return {**item, "role": "assistant"}
     if isinstance(item, Mapping) and item.get("role") == _RESULT_ROLE:

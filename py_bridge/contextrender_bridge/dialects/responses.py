@@ -1,4 +1,4 @@
-"""OpenAI Responses: `instructions`, and `input` items with calls and outputs of their own.
+"""OpenAI Responses: `instructions`, and `input` items, of which each call and output is one.
 
 Long because the API has many item types, and reading and applying must treat each alike.
 """
@@ -16,14 +16,14 @@ from contextrender_bridge.dialects.base import (
     Dialect,
     Transcript,
     is_volatile,
-    usable,
+    reusable,
 )
 from contextrender_bridge.dialects.call_pairing import answered_id, ids_of_step, made_id
 from contextrender_bridge.dialects.contents import (
-    GONE,
+    OMITTED,
     canonical_content,
     clean_text,
-    whole_text,
+    full_text,
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
@@ -39,9 +39,10 @@ _UNKNOWN = -1
 
 
 class _Part(NamedTuple):
-    """What an item is of the canonical transcript.
+    """The canonical message that an item belongs to, and its number if it is a call.
 
-    `group` numbers the reasoning that led to a model's items: it stays while any of them does.
+    `group` is the number of the reasoning before a model's items. The reasoning stays in the prompt
+    as long as any item of its group does.
     """
 
     kind: str
@@ -51,7 +52,10 @@ class _Part(NamedTuple):
 
 
 class ResponsesTranscript(Transcript):
-    """A run of model items is one assistant message; each output and input message is its own."""
+    """The transcript of a Responses request.
+
+    A run of the model's items is one assistant message. Each output and each input message is one.
+    """
 
     alternates = False
 
@@ -64,19 +68,19 @@ class ResponsesTranscript(Transcript):
             )
             if isinstance(text, str)
         ]
-        past = usable(before, ResponsesTranscript, spoken)
+        past = reusable(before, ResponsesTranscript, spoken)
         super().__init__(body, "input", past, spoken)
-        self._parts: list[_Part] = past._parts[: self._known] if past else []
+        self._parts: list[_Part] = past._parts[: self._read_count] if past else []
         self._group: int = past._group if past else 0
         self._run: list[Any] | None = None
         self.messages += [] if past else spoken
         self._read_item(NO_ITEM, stays=False)
-        # The reasoning of each group, and the groups that led to anything.
+        # The reasoning items of each group, and the groups that have other items.
         self._reasons: dict[int, list[int]] = dict(past._reasons) if past else {}
         self._led: set[int] = set(past._led) if past else set()
-        # The first call of each message that a provider signed, by message.
+        # The number and signature of the first signed call of each message.
         self._signed: dict[int, tuple[int, Any]] = dict(past._signed) if past else {}
-        for index, item in enumerate(self._fresh, self._known):
+        for index, item in enumerate(self._new_items, self._read_count):
             part = self._read(item, index)
             self._parts.append(part)
             self._read_item(index, stays=part.kind == "other")
@@ -86,56 +90,59 @@ class ResponsesTranscript(Transcript):
                 self._led.add(part.group)
         self._parts += [_Part("other")] * (len(self._items) - self._end)
         if self._run is not None:
-            # The model's message may go on with the next item.
-            self.settled = 0
+            # The next item may belong to the model's last message.
+            self.stable_count = 0
 
     def apply(self, plan: MessagePlan) -> Json:
-        """The body with only the items that the plan shows."""
+        """Return the body with the items that the plan shows, and the reasoning of their groups."""
         if not self._items:
             return dict(self._body)
-        written: set[int] = set()
-        kept: dict[int, Any] = {}
+        replaced: set[int] = set()
+        shown_items: dict[int, Any] = {}
         groups = self._reasons.keys() - self._led
-        for index in self._staying(plan):
+        for index in self._remaining_items(plan):
             item, part = self._items[index], self._parts[index]
-            left = GONE if part.kind == "reasoning" else _applied(item, part, plan, written)
-            if left is not GONE:
-                kept[index] = left
-                groups.add(part.group)
-        for index in (one for group in groups for one in self._reasons.get(group, ())):
-            kept[index] = self._items[index]
-        self._sign(kept)
-        return {**self._body, "input": [kept[index] for index in sorted(kept)]}
-
-    def _sign(self, kept: dict[int, Any]) -> None:
-        """Give the first call that stays of each message the signature that the first one had."""
-        seen: set[int] = set()
-        for index in sorted(kept) if self._signed else ():
-            part = self._parts[index]
-            if part.kind != "call" or part.message in seen:
+            if part.kind == "reasoning":
                 continue
-            seen.add(part.message)
-            number, found = self._signed.get(part.message, (part.call, None))
-            if number < part.call and not signature_of(kept[index]):
-                kept[index] = with_signature(kept[index], *found)
+            shown_item = _shown_item(item, part, plan, replaced)
+            if shown_item is not OMITTED:
+                shown_items[index] = shown_item
+                groups.add(part.group)
+        for group in groups:
+            for index in self._reasons.get(group, ()):
+                shown_items[index] = self._items[index]
+        self._sign(shown_items)
+        return {**self._body, "input": [shown_items[index] for index in sorted(shown_items)]}
+
+    def _sign(self, shown_items: dict[int, Any]) -> None:
+        """Give the first shown call of each message the signature of an omitted one before it."""
+        signed_messages: set[int] = set()
+        for index in sorted(shown_items) if self._signed else ():
+            part = self._parts[index]
+            if part.kind != "call" or part.message in signed_messages:
+                continue
+            signed_messages.add(part.message)
+            number, signature = self._signed.get(part.message, (part.call, None))
+            if number < part.call and not signature_of(shown_items[index]):
+                shown_items[index] = with_signature(shown_items[index], *signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
         """Return whether a message comes from the same run of the model's items as the next one."""
-        said = self.messages[message]
-        if said["role"] == "tool":
+        role = self.messages[message]["role"]
+        if role == "tool":
             return self._results[message]["type"] in _SERVED
-        return bool(said["role"] == "assistant")
+        return bool(role == "assistant")
 
     def result(self, message: int) -> Any:
-        """The `output` of the item; of a tool that the provider ran, as text."""
+        """Return the `output` of the item; for a tool that the provider ran, it is a text."""
         item = self._results[message]
         if item["type"] in _SERVED:
-            return whole_text(item.get(_SERVED[item["type"]]))
+            return full_text(item.get(_SERVED[item["type"]]))
         output = item.get("output")
-        return whole_text(output) if item["type"] == "shell_call_output" else output
+        return full_text(output) if item["type"] == "shell_call_output" else output
 
     def _read(self, item: Any, index: int) -> _Part:
-        # It stays behind the user's latest message while calls and outputs follow.
+        # A volatile message may stay before the calls and outputs that follow.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
             return _Part("other", group=self._group)
@@ -143,48 +150,48 @@ class ResponsesTranscript(Transcript):
             self._group += 1 if not self._parts or self._parts[-1].kind != "reasoning" else 0
             return _Part("reasoning", group=self._group)
         if kind == "spoken":
-            place = self._place()
+            place = self._answer_position()
             assert self._run is not None
             content = canonical_content(item.get("content"))
             self._run += content if isinstance(content, list) else [content or ""]
             self.messages[place]["content"] = canonical_content(self._run)
             return _Part(kind, place, group=self._group)
         if kind == "call":
-            calls = self.messages[self._place()].setdefault("tool_calls", [])
-            calls.append(_call(item, made_id(self._place(), len(calls))))
-            if found := signature_of(item):
-                self._signed.setdefault(self._place(), (len(calls) - 1, found))
-            return _Part(kind, self._place(), len(calls) - 1, self._group)
+            calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
+            calls.append(_call(item, made_id(self._answer_position(), len(calls))))
+            if signature := signature_of(item):
+                self._signed.setdefault(self._answer_position(), (len(calls) - 1, signature))
+            return _Part(kind, self._answer_position(), len(calls) - 1, self._group)
         if kind == "served":
             return self._read_served(item)
-        answered: str | None = ""
+        call_id: str | None = ""
         if kind == "result":
             later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
-            answered = answered_id(self.messages, _call_id(item), item.get("name"), later)
-            if not answered:
+            call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
+            if not call_id:
                 return _Part("other", group=self._group)
         self._run = None
         self._group += 1
-        if answered:
-            return _Part(kind, self._add_result(item, answered, item.get("output")))
+        if call_id:
+            return _Part(kind, self._add_result(item, call_id, item.get("output")))
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
         return _Part(kind, len(self.messages) - 1)
 
     def _read_served(self, item: Any) -> _Part:
-        """A call and its result in one: what the model says next is another message."""
-        calls = self.messages[self._place()].setdefault("tool_calls", [])
-        asked = {key: item[key] for key in item if key not in (*_SERVED.values(), "type", "id")}
+        """Read a call and its result from one item; the model's next text is another message."""
+        calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
+        arguments = {key: item[key] for key in item if key not in (*_SERVED.values(), "type", "id")}
         name = item["name"] if isinstance(item.get("name"), str) else item["type"]
-        body = {"name": clean_text(name), "arguments": clean_text(json.dumps(asked))}
+        body = {"name": clean_text(name), "arguments": clean_text(json.dumps(arguments))}
         call_id = clean_text(item["id"])
         calls.append({"id": call_id, "type": "function", "function": body})
         self._run = None
         result = self._add_result(item, call_id, item.get(_SERVED[item["type"]]))
         return _Part("served", result, group=self._group)
 
-    def _place(self) -> int:
-        """The position of the assistant message that the current run of model items is."""
+    def _answer_position(self) -> int:
+        """Return the position of the current run's assistant message; append it if it is new."""
         if self._run is None:
             self._run = []
             self.messages.append({"role": "assistant", "content": None})
@@ -194,20 +201,24 @@ class ResponsesTranscript(Transcript):
 RESPONSES = Dialect("input", ResponsesTranscript)
 
 
-def _applied(item: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
-    """The item, shortened if the plan says so, or GONE. `written`: messages whose text is there."""
+def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
+    """Return the item as the plan shows it, or OMITTED.
+
+    The first text item of a message gets its substitute text, and adds the message to `replaced`.
+    The message's other text items are omitted.
+    """
     if part.kind == "other":
         return item
     if part.kind == "call":
         if not plan.shows_call(part.message, part.call):
-            return GONE
+            return OMITTED
         arguments = plan.arguments(part.message, part.call)
         key = "arguments" if "arguments" in item else "input"
         if arguments is None or item["type"] in _SHELLS:
-            return item  # What a shell was asked, the provider takes back only as it was.
+            return item  # The provider accepts calls of its shell tools only unchanged.
         return {**item, key: arguments}
     if not plan.shows(part.message):
-        return GONE
+        return OMITTED
     text = plan.text(part.message)
     if text is None:
         return item
@@ -215,9 +226,9 @@ def _applied(item: Any, part: _Part, plan: MessagePlan, written: set[int]) -> An
         return {**item, "output": text} if item["type"] == "mcp_call" else item
     if part.kind == "result":
         return {**item, "output": _output_with(item, text)}
-    if not text or part.message in written:
-        return GONE
-    written.add(part.message)
+    if not text or part.message in replaced:
+        return OMITTED
+    replaced.add(part.message)
     kind = "output_text" if part.kind == "spoken" else "input_text"
     return {**item, "content": with_text(item.get("content"), text, kind)}
 
@@ -243,12 +254,12 @@ def _kind(item: Any) -> str:
         return "result"
     if kind in _SHELLS:
         return "call" if isinstance(item.get(_SHELLS[kind]), Mapping) else "other"
-    known = kind in _CALLS and isinstance(item.get("name"), str)
-    return "call" if known and isinstance(item.get(_CALLS[kind][1]), str) else "other"
+    has_name = kind in _CALLS and isinstance(item.get("name"), str)
+    return "call" if has_name and isinstance(item.get(_CALLS[kind][1]), str) else "other"
 
 
 def _call_id(item: Mapping[str, Any]) -> Any:
-    """Outputs of local shells name their call by `id`."""
+    """Return an item's call id, which an output of a local shell has in `id`."""
     is_shells = item.get("type") == "local_shell_call_output"
     return item.get("call_id") or (item.get("id") if is_shells else None)
 
@@ -258,7 +269,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _output_with(item: Mapping[str, Any], text: str) -> Any:
-    """An output whose text is replaced."""
+    """Return an item's output with another text."""
     output = item.get("output")
     if item["type"] != "shell_call_output" or not isinstance(output, list):
         return with_text(output, text, "input_text")
@@ -266,12 +277,12 @@ def _output_with(item: Mapping[str, Any], text: str) -> Any:
     return [{**first, "stdout": text, "stderr": ""}]
 
 
-def _call(item: Mapping[str, Any], made: str) -> Json:
-    name = clean_text(_call_id(item) or made)
+def _call(item: Mapping[str, Any], default_id: str) -> Json:
+    id = clean_text(_call_id(item) or default_id)
     if item["type"] in _SHELLS:
-        asked = clean_text(json.dumps(item[_SHELLS[item["type"]]]))
-        body = {"name": item["type"].removesuffix("_call"), "arguments": asked}
-        return {"id": name, "type": "function", "function": body}
+        arguments = clean_text(json.dumps(item[_SHELLS[item["type"]]]))
+        body = {"name": item["type"].removesuffix("_call"), "arguments": arguments}
+        return {"id": id, "type": "function", "function": body}
     kind, argument = _CALLS[item["type"]]
     body = {"name": clean_text(item["name"]), argument: clean_text(item[argument])}
-    return {"id": name, "type": kind, kind: body}
+    return {"id": id, "type": kind, kind: body}

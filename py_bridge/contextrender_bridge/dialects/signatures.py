@@ -1,7 +1,7 @@
-"""Signatures that a provider attaches to one tool call of a step and checks for all of the step.
+"""Signatures that a provider attaches to the first tool call of a step, and checks there.
 
 Gemini signs only the first of the calls that a model makes side by side, and refuses a step whose
-first call has no signature. So if that call is omitted, the first call that stays takes its
+first call has no signature. So if that call is omitted, the first remaining call gets its
 signature.
 """
 
@@ -28,7 +28,7 @@ PATHS: tuple[Path, ...] = (
     ("function", "thought_signature"),
 )
 IN_ID = "__thought__"
-"""LiteLLM also writes the signature behind this mark at the end of a call's id."""
+"""LiteLLM also appends this mark and the signature to a call's id."""
 
 
 def signature_of(call: Any) -> tuple[Path, Any] | None:
@@ -57,31 +57,29 @@ def with_signature(call: Json, path: Path, signature: Any) -> Json:
     return {**call, name: with_signature(below, tuple(inner), signature)}
 
 
-def sign_first(calls: Sequence[Any], staying: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the calls that stay, by number; the first one is signed if an omitted one before it
-    was.
+def sign_first(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
+    """Return the remaining calls, by number, the first with the signature of an omitted one.
 
-    `calls` are all calls of one step, `staying` those of them that stay, as they are sent.
+    `calls` are all calls of one step, `remaining` those that are sent, as they are sent.
     """
-    left = dict(staying)
-    if not left or len(left) == len(calls):
-        return left
-    first = min(left)
-    if not isinstance(left[first], dict) or signature_of(left[first]):
-        return left
+    signed_calls = dict(remaining)
+    if not signed_calls or len(signed_calls) == len(calls):
+        return signed_calls
+    first = min(signed_calls)
+    if not isinstance(signed_calls[first], dict) or signature_of(signed_calls[first]):
+        return signed_calls
     for call in calls[:first]:
-        if found := signature_of(call):
-            left[first] = with_signature(left[first], *found)
+        if signature := signature_of(call):
+            signed_calls[first] = with_signature(signed_calls[first], *signature)
             break
-    return left
+    return signed_calls
 
 
 def point_reasoning(item: Json, omitted: Sequence[Any], first: Any) -> Json:
-    """Return a chat message whose signed reasoning names a call that stays.
+    """Return a chat message whose signed reasoning names no omitted call.
 
-    OpenRouter's `reasoning_details` name the call that they belong to by its id. A detail of an
-    omitted call belongs to the `first` call that stays, unless that one has its own; without any it
-    goes.
+    OpenRouter's `reasoning_details` name their call by its id. The first detail of an omitted call
+    moves to the `first` remaining call, if that has none of its own. The others are removed.
     """
     details = item.get("reasoning_details")
     if not isinstance(details, list):
@@ -89,12 +87,12 @@ def point_reasoning(item: Json, omitted: Sequence[Any], first: Any) -> Json:
     ids = [detail.get("id") if isinstance(detail, Mapping) else None for detail in details]
     if not any(name in omitted for name in ids if name):
         return item
-    takes = first is not None and first not in ids
-    left: list[Any] = []
+    needs_detail = first is not None and first not in ids
+    remaining: list[Any] = []
     for detail, name in zip(details, ids, strict=True):
         if not name or name not in omitted:
-            left.append(detail)
-        elif takes:
-            left.append({**detail, "id": first})
-            takes = False
-    return {**item, "reasoning_details": left}
+            remaining.append(detail)
+        elif needs_detail:
+            remaining.append({**detail, "id": first})
+            needs_detail = False
+    return {**item, "reasoning_details": remaining}

@@ -47,7 +47,7 @@ class Body:
 
     def read(self, reader: Dialect) -> Transcript:
         """The request's transcript."""
-        before = [one for one in self.transcripts if 0 < one.settled <= self.old]
+        before = [one for one in self.transcripts if 0 < one.stable_count <= self.old]
         made = reader.read(self.fields, before[-1] if before else None)
         self.transcripts = [*self.transcripts, made][-TRANSCRIPTS:]
         return made

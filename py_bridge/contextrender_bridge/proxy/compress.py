@@ -125,7 +125,7 @@ class Compression:
             return {**_report(messages, 0, 0, [], call.session), **told}, call
         self._remember(asked.token, call.session)
         texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
-        rows = MessagePlan.everything(transcript.messages)
+        rows = MessagePlan.full_history(transcript.messages)
         for position, (_, text) in texts.items():
             rows.replace(position, text)
         left = [

@@ -33,9 +33,9 @@ def texts_for(
     excerpts = {
         item["position"]: item["text"]
         for item in reply["substitutes"]
-        if not plan.shows_whole(item["position"])
+        if not plan.shows_complete(item["position"])
     }
-    for position in sorted([*plan.hidden(), *excerpts]):
+    for position in sorted([*plan.omitted_results(), *excerpts]):
         id = identify(session, reply["branch"], position)
         excerpt = excerpts.get(position)
         text = (

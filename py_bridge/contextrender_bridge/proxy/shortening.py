@@ -60,7 +60,7 @@ class Measured:
 
     def _plan(self, room: int) -> MessagePlan:
         messages = self.transcript.messages
-        calls_of = self.transcript.pairs.answered
+        calls_of = self.transcript.pairs.call_of_result
         weights = [
             size + int(MEDIA_TOKENS * self.ratio) * media
             for size, media in zip(self._sizes, self._media, strict=True)

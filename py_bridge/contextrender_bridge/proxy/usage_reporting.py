@@ -66,7 +66,7 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
     if call.asked.whole_for:
         found.append(own_header("full-history", call.asked.whole_for))
     if fit.reply is not None:
-        found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
+        found.append(own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0))
         if kept := Counter(pinned["display"] for pinned in fit.reply.get("pinned", ())):
             found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.results_beyond_budget:
@@ -100,10 +100,10 @@ def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict
     return {
         **report,
         "model": usage.model,
-        "uncached": usage.fresh,
-        "cache_read": usage.read,
-        "cache_write": usage.written,
-        "cache_write_1h": usage.written_long,
+        "uncached": usage.uncached,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "cache_write_1h": usage.cache_write_1h,
         "output": usage.output,
         "added_tokens": added_by(declared),
     }

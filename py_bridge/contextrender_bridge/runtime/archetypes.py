@@ -1,7 +1,7 @@
-"""Types by their stored names, nodes and edges from rows, and rows from them.
+"""Conversion between stored rows and jaclang's nodes and edges; types by their stored names.
 
-jaclang 0.16.7 keeps a list of edges at every node. It is appended to by whoever joins the node to
-another, which must not cost reading the thousands of edges it may have.
+jaclang 0.16.7 keeps a list of edges at every node. Connecting two nodes appends to both lists,
+which must not read the thousands of edges that a node may have.
 Long because a node, its edges and their rows are read together.
 """
 
@@ -23,69 +23,69 @@ from contextrender_bridge.store.writes import End
 
 _TYPES: Final[dict[Name, type]] = {}
 
-NEW: Final = 0
-STORED: Final = 1
-"""The runtime takes a hash of 0 for "not stored yet"; other values are not looked at here."""
+HASH_NEW: Final = 0
+HASH_STORED: Final = 1
+"""The runtime takes a hash of 0 for "not stored yet"; it does not read other values."""
 
 
 def name_of(kind: type) -> Name:
-    """Module and name of a type, as they are stored."""
+    """Return the module and name of a type, as they are stored."""
     return kind.__module__, kind.__name__
 
 
 def type_of(name: Name) -> type | None:
-    """The type of that stored name, or None where the program has no such type."""
+    """Return the type of a stored name, None if the program has no such type."""
     if name not in _TYPES:
-        found = Serializer._get_class(*name)
-        if found is None:
+        kind = Serializer._get_class(*name)
+        if kind is None:
             return None
-        _TYPES[name] = found
+        _TYPES[name] = kind
     return _TYPES[name]
 
 
 @lru_cache(1024)
 def type_at(kinds: TypeNumbers, number: int) -> type:
-    """The type of that number in a database. Raises TypeError where the program has none."""
-    if (found := type_of(kinds.name(number))) is None:
+    """Return the type that a database numbers so; raise TypeError if the program lacks it."""
+    if (kind := type_of(kinds.name(number))) is None:
         raise TypeError("there is no such type")
-    return found
+    return kind
 
 
 @lru_cache(1024)
 def number_of(kinds: TypeNumbers, kind: type) -> int:
-    """The number that a database has for a type."""
+    """Return the number that a database has for a type."""
     return kinds.number(*name_of(kind))
 
 
 @lru_cache(1024)
 def edge_name(kind: type) -> bytes:
-    """What tells the edges of a type between two nodes from others."""
+    """Return the bytes by which an edge id depends on the edge's type."""
     return ".".join(name_of(kind)).encode()
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """The rows of nodes: their fields and, where it is not the usual one, who may see them."""
-    told = []
+    """Return the rows of nodes: their fields and, unless it is the usual one, their access."""
+    fields_and_notes = []
     for anchor in anchors:
         access = anchor.access
         notes: dict[str, Any] = {}
         if access.all.value >= 0 or access.roots.anchors:
             granted = {str(root): level.value for root, level in access.roots.anchors.items()}
             notes["access"] = {"all": access.all.value, "roots": granted}
-        told.append((_plain_fields(anchor.archetype), notes))
-    return rows.encode_all(told)
+        fields_and_notes.append((_plain_fields(anchor.archetype), notes))
+    return rows.encode_all(fields_and_notes)
 
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
-    """The rows of edges; None for each where there is nothing to say."""
-    told = [
-        (_plain_fields(one.archetype), {"undirected": True} if one.is_undirected else {})
-        for one in anchors
+    """Return the rows of edges, None for each edge without fields and notes."""
+    pairs = [
+        (_plain_fields(edge.archetype), {"undirected": True} if edge.is_undirected else {})
+        for edge in anchors
     ]
-    if not (telling := [one for one in told if any(one)]):
-        return [None] * len(told)
-    encoded = iter(rows.encode_all(telling))
-    return [next(encoded) if any(one) else None for one in told]
+    if not (nonempty := [pair for pair in pairs if any(pair)]):
+        return [None] * len(pairs)
+    encoded = iter(rows.encode_all(nonempty))
+    return [next(encoded) if any(pair) else None for pair in pairs]
 
 
 def _plain_fields(archetype: object) -> dict[str, Any]:
@@ -93,63 +93,65 @@ def _plain_fields(archetype: object) -> dict[str, Any]:
 
 
 def nodes_from(
-    kinds: TypeNumbers, stored: Iterable[NodeRow], owner: UUID, read: Callable[[], None]
+    kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID, read: Callable[[], None]
 ) -> list[tuple[Any, bytes] | Exception]:
-    """An owner's nodes, whose edges `read` fills in, with their rows as they would be written; for
-    each that is none to this program, why."""
-    stored = list(stored)
-    found: list[tuple[Any, bytes] | Exception] = []
-    read_rows = rows.read_all([data for *_, data in stored])
-    for (id, _, kind, _), told in zip(stored, read_rows, strict=True):
+    """Return an owner's nodes, each with its row as it would be written, or its read error.
+
+    The first use of a node's edges calls `read`, which fills them in.
+    """
+    node_rows = list(node_rows)
+    nodes: list[tuple[Any, bytes] | Exception] = []
+    read_rows = rows.read_all([data for *_, data in node_rows])
+    for (id, _, kind, _), read_row in zip(node_rows, read_rows, strict=True):
         try:
-            row, held, notes = _told(told)
-            archetype, complete = build(type_at(kinds, kind), held)
+            row, values, notes = _row_or_raise(read_row)
+            archetype, complete = build(type_at(kinds, kind), values)
         except (ValueError, TypeError) as problem:
-            found.append(problem)
+            nodes.append(problem)
             continue
         anchor = NodeAnchor.__new__(NodeAnchor)
         vars(anchor).update(_state(id, owner, archetype, notes), edges=StoredEdges(read), version=0)
         vars(anchor)["topology_index_data"] = None
         archetype.__jac__ = anchor
-        found.append((anchor, row if complete else encode([anchor])[0]))
-    return found
+        nodes.append((anchor, row if complete else encode([anchor])[0]))
+    return nodes
 
 
 StoredEnds = tuple[End, type, tuple[Any, Any], bytes | None]
 """An edge with its type, its two nodes and its data."""
 
 
-def edges_from(stored: Mapping[UUID, StoredEnds]) -> list[tuple[Any, bytes | None]]:
-    """Edges by their ids, with their rows as they would be written."""
-    found: list[tuple[Any, bytes | None]] = []
-    read_rows = rows.read_all([data for *_, data in stored.values()])
-    for (id, (end, kind, ends, _)), told in zip(stored.items(), read_rows, strict=True):
+def edges_from(edge_rows: Mapping[UUID, StoredEnds]) -> list[tuple[Any, bytes | None]]:
+    """Return edges by their ids, each with its row as it would be written."""
+    edges: list[tuple[Any, bytes | None]] = []
+    read_rows = rows.read_all([data for *_, data in edge_rows.values()])
+    for (id, (end, kind, ends, _)), read_row in zip(edge_rows.items(), read_rows, strict=True):
         anchor = EdgeAnchor.__new__(EdgeAnchor)
         vars(anchor).update(source=ends[0], target=ends[1], is_undirected=False)
         try:
-            row, held, notes = _told(told)
-            archetype, _ = build(kind, held)
-        except (ValueError, TypeError):  # that it is there tells more than what it says
+            row, values, notes = _row_or_raise(read_row)
+            archetype, _ = build(kind, values)
+        except (ValueError, TypeError):  # An edge is useful even without its fields.
             (archetype, _), notes = build(kind, {}), {}
             anchor.archetype = archetype
-            row = encode_edges([anchor])[0] or b""  # as if stored so: nothing is written over it
+            row = encode_edges([anchor])[0] or b""  # As if stored so: the row is not overwritten.
         vars(anchor).update(_state(id, end[0], archetype, notes))
         anchor.is_undirected = bool(notes.get("undirected"))
         archetype.__jac__ = anchor
-        found.append((anchor, row or None))
-    return found
+        edges.append((anchor, row or None))
+    return edges
 
 
-def build(cls: type | None, held: Mapping[str, Any]) -> tuple[Any, bool]:
-    """An archetype of these fields, and whether they are all there are now.
+def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Return an archetype with these fields, and whether they are all the fields of its type.
 
-    Raises TypeError or ValueError where it cannot be made.
+    Missing fields get their defaults. Raise TypeError or ValueError if it cannot be built.
     """
     if cls is None:
         raise TypeError("there is no such type")
     archetype: Any = object.__new__(cls)
     state = vars(archetype)
-    state.update(held)
+    state.update(values)
     complete = True
     for declared in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
         if declared.name not in state and declared.name[0] != "_":
@@ -158,8 +160,8 @@ def build(cls: type | None, held: Mapping[str, Any]) -> tuple[Any, bool]:
     return archetype, complete
 
 
-def unreadable(name: Name, data: bytes) -> str:
-    """Why a stored row is none of that type to this program; empty where it is."""
+def read_problem(name: Name, data: bytes) -> str:
+    """Return why a stored row cannot be read as that type, empty if it can."""
     try:
         build(type_of(name), rows.read(data)[1])
     except (ValueError, TypeError) as problem:
@@ -167,10 +169,10 @@ def unreadable(name: Name, data: bytes) -> str:
     return ""
 
 
-def _told(told: rows.Read | ValueError) -> rows.Read:
-    if isinstance(told, ValueError):
-        raise told
-    return told
+def _row_or_raise(row: rows.Read | ValueError) -> rows.Read:
+    if isinstance(row, ValueError):
+        raise row
+    return row
 
 
 def _default(cls: type, declared: Any) -> Any:
@@ -182,7 +184,7 @@ def _default(cls: type, declared: Any) -> Any:
 
 
 def _state(id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """What every anchor holds."""
+    """Return the attributes that anchors of nodes and of edges have in common."""
     access = Permission()
     if granted := notes.get("access"):
         access.all = access_level_cast(granted["all"])
@@ -195,7 +197,7 @@ def _state(id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]) -
         "archetype": archetype,
         "access": access,
         "persistent": True,
-        "hash": STORED,
+        "hash": HASH_STORED,
     }
 
 
@@ -203,50 +205,53 @@ Edge = Any
 
 
 def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
-    """The edges of these nodes are to be read again, by `read`."""
+    """Forget the edges of these nodes; `read` reads them again when they are needed."""
     for anchor in anchors:
         anchor.edges = StoredEdges(read)
 
 
 class StoredEdges(UserList[Edge]):
-    """Edges that are in the database, and those joined since, which come last.
+    """A node's edges: those in the database, read at their first use, then those added since.
 
-    Whatever is asked of it reads them first, but for `append`.
+    Only `append` works without reading them.
     """
 
     def __init__(self, read: Callable[[], None]) -> None:
-        """`read` calls `fill`, of this node and perhaps of others that were loaded with it;
-        `waiting` tells that it was not called yet."""
+        """Remember how to read the edges.
+
+        `read` calls `fill` for this node, and perhaps for others that were loaded with it. Until
+        then, the list `is_unread`.
+        """
         self._read = read
-        self.waiting = True
-        self._known: list[Edge] = []
+        self.is_unread = True
+        self._edges: list[Edge] = []
 
     def fill(self, edges: list[Edge]) -> None:
-        """Takes what the database has, once."""
-        self.waiting = False
-        known = {edge.id for edge in edges}
-        self._known = [*edges, *(edge for edge in self._known if edge.id not in known)]
+        """Put the edges of the database before those that were added."""
+        self.is_unread = False
+        ids = {edge.id for edge in edges}
+        self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]
 
     @property
     def data(self) -> list[Edge]:
-        """Every edge: a plain list."""
-        if self.waiting:
+        """Every edge, as a plain list."""
+        if self.is_unread:
             self._read()
-        return self._known
+        return self._edges
 
     @data.setter
     def data(self, edges: list[Edge]) -> None:
-        self._known = edges
+        self._edges = edges
 
     @override
     def append(self, item: Edge) -> None:
-        self._known.append(item)
+        self._edges.append(item)
 
     @override
     def __iter__(self) -> Iterator[Edge]:
         return iter(self.data)
 
-    # What is made of it is a plain list.
+    # Copies and slices are plain lists.
 
     @override
     def __getitem__(self, i: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a Jac developer does with the stored graph: own walkers, and a picture of a session."""
+"""Tools for Jac developers on the stored graph: their own walkers, and a picture of a session."""
 
 import traceback
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def naming_lines(file: Path) -> Iterator[None]:
 
 
 def walkers_of(file: Path) -> dict[str, type[Any]]:
-    """Return the walkers that a file of Jac declares, by name; it is imported."""
+    """Import a file of Jac and return the walkers that it declares, by name."""
     check_source(file)
     JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
     module = JacRuntime.loaded_modules[file.stem]
@@ -67,12 +67,12 @@ def walkers_of(file: Path) -> dict[str, type[Any]]:
 
 
 def spawn_at_root(walker: Any) -> None:
-    """Runs it from the root of the user whose unit of work this is."""
+    """Run a walker from the root of the user whose unit of work this is."""
     Jac.spawn(walker, Jac.get_context().get_root())
 
 
-def drawn(key: str) -> str | None:
-    """The user's session of that key for Graphviz, if there is one."""
+def draw_session(key: str) -> str | None:
+    """Return the user's session of that key as text for Graphviz, None if there is none."""
     session = owned_node(session_id(key))
     if session is None:
         return None

@@ -1,5 +1,7 @@
-"""jac-scale 0.2.31's accounts, in the tables of our store. It reads and writes them by SQLAlchemy,
-which nothing else here imports."""
+"""The accounts of jac-scale 0.2.31, in the tables of our store.
+
+jac-scale reads and writes them by SQLAlchemy, which no other module imports.
+"""
 
 from typing import Any, Final
 
@@ -15,31 +17,34 @@ DIALECTS: Final = {"sqlite": "sqlite://", "postgresql": "postgresql+psycopg://"}
 
 
 class NameTaken(Exception):
-    """Somebody else was given that name a moment before."""
+    """Another request has just given the name to somebody else."""
 
 
 class Identities(SqliteIdentityStorage):
-    """As it comes, over a store of either kind. Raises StoreUnavailable as the store does."""
+    """The accounts of jac-scale in a store of either kind; raises StoreUnavailable if it fails."""
 
     def __init__(self, store: Store) -> None:
-        """Opens nothing before it is asked."""
+        """Open no connection yet."""
         super().__init__(db_path=":memory:")
         address = DIALECTS[store.system]
         self._engine = create_engine(address, creator=store.connect, poolclass=NullPool)
 
-        def tell(failed: ExceptionContext) -> None:
+        def raise_store_error(failed: ExceptionContext) -> None:
             if isinstance(failed.sqlalchemy_exception, IntegrityError):
                 raise NameTaken from failed.original_exception
             if isinstance(failed.original_exception, Exception):
                 raise store.told(failed.original_exception) from failed.original_exception
 
-        event.listen(self._engine, "handle_error", tell)
+        event.listen(self._engine, "handle_error", raise_store_error)
 
     def ensure_indexes(self) -> None:
-        """The store has made its tables."""
+        """Do nothing: the store has created the tables."""
 
     def _store_user(self, user_doc: dict[str, Any]) -> None:
-        """The original's `INSERT OR IGNORE` is SQLite's alone, and hides that a name is taken."""
+        """Insert a user; raise NameTaken if one of the names exists.
+
+        The original's `INSERT OR IGNORE` exists in SQLite only, and hides that a name is taken.
+        """
         names = [
             {"value_normalized": each["value_normalized"], "user_id": user_doc["user_id"]}
             for each in user_doc["identities"]

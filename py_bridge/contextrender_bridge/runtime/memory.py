@@ -1,7 +1,7 @@
-"""What one request sees and writes: its own user's graph, committed once or not at all.
+"""The graph as one request reads and changes it: its user's alone, committed once or not at all.
 
-jaclang 0.16.7's memory of a request, over our store. Long because jaclang's interface reads,
-changes and commits in one class.
+It implements the request memory of jaclang 0.16.7 on our store. Long because jaclang's interface
+reads, changes and commits in one class.
 """
 
 import logging
@@ -24,8 +24,8 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.memory import TieredMemory
 
 from contextrender_bridge.runtime.archetypes import (
-    NEW,
-    STORED,
+    HASH_NEW,
+    HASH_STORED,
     StoredEdges,
     StoredEnds,
     edge_name,
@@ -36,7 +36,7 @@ from contextrender_bridge.runtime.archetypes import (
     number_of,
     type_at,
 )
-from contextrender_bridge.runtime.unit_of_work import Changes, Forbidden, StoredNode
+from contextrender_bridge.runtime.unit_of_work import Forbidden, PendingChanges, StoredNode
 from contextrender_bridge.sessions.ids import CALLER
 from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.base import EdgeRow, NodeRow, Store
@@ -47,110 +47,114 @@ SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
 NO_ROWS: Final = -1
 """The number of a type that was never stored."""
 
-
-Kept = dict[UUID, tuple[Any, StoredNode] | None]
-"""Anchors of nodes with their rows; None for a node that is not there."""
+NodesById = dict[UUID, tuple[Any, StoredNode] | None]
+"""Anchors of nodes with their rows, by id; None for a node that does not exist."""
 
 
 class RequestMemory(TieredMemory):
     """The anchors of one request.
 
-    The runtime commits when a walk ends and swallows what goes wrong, so `commit` does nothing
-    here: `flush` writes, once the reply is known to be a success. A failed flush stays failed.
+    The runtime commits when a walk ends, and hides errors. Therefore `commit` does nothing here,
+    and the server calls `flush` once the reply is a success. After a failed flush, each one fails.
     """
 
     def __init__(
         self, store: Store, owner: UUID | None = None, locks: SessionLocks | None = None
     ) -> None:
-        """Sees the nodes of `owner`; without one, roots alone."""
+        """Open the graph of `owner`, or roots alone if it is None."""
         super().__init__()
         self.store = store
         self.locks = locks or SessionLocks()
         self.owner = owner
-        # Left when the request ends, with its failure if it has one.
-        self.held = ExitStack()
+        # Closed when the request ends, with the request's error if it fails.
+        self.on_end = ExitStack()
         self.wrote = False
         self.read_only = False
-        self.settled = False
-        """Whether all that is loaded is as it is stored."""
-        self._changes = Changes(owner, store.kinds)
+        self.all_stored = False
+        """True if the store has every loaded node and edge as it is here."""
+        self._changes = PendingChanges(owner, store.kinds)
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
         self._absent: set[UUID] = set()
         self.root: Any = None
-        """The owner's, if there is one."""
+        """The anchor of the owner's root; None without an owner."""
         if owner is not None:
             self._enter_root(owner)
 
     # Reading.
 
     def get(self, id: UUID) -> Any:
-        """The anchor, if it is the owner's: the runtime itself lets anyone read any node by id."""
-        found = self.__mem__.get(id)
-        return found if found is not None else self.batch_get([id]).get(id)
+        """Return the anchor if it is the owner's: jaclang itself reads any user's node by id."""
+        anchor = self.__mem__.get(id)
+        return anchor if anchor is not None else self.batch_get([id]).get(id)
 
     def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
-        """As `get`, for many, in one read."""
-        found = {id: self.__mem__[id] for id in ids if id in self.__mem__}
-        gone = self._changes.removed.keys() | self._absent
-        missing = [id for id in ids if id not in found and id not in gone]
-        if missing:
-            owner = self.owner or missing[0]
-            for id in self._take(self.store.nodes(owner, missing), owner):
-                found[id] = self.__mem__[id]
-        return found
+        """Return the owner's anchors of these ids, by id, with one read."""
+        anchors = {id: self.__mem__[id] for id in ids if id in self.__mem__}
+        absent = self._changes.removed.keys() | self._absent
+        unread = [id for id in ids if id not in anchors and id not in absent]
+        if unread:
+            owner = self.owner or unread[0]
+            for id in self._take(self.store.nodes(owner, unread), owner):
+                anchors[id] = self.__mem__[id]
+        return anchors
 
     def nodes(self, ids: Iterable[UUID]) -> list[Any]:
-        """Those of some nodes that are there, in one read. Those that are not are not asked for
-        again."""
-        wanted = list(ids)
-        found = self.batch_get(wanted)
-        self._absent.update(id for id in wanted if id not in found)
-        return [found[id].archetype for id in wanted if id in found]
+        """Return the nodes of the ids that exist, with one read.
+
+        The request does not read the other ids again.
+        """
+        requested = list(ids)
+        anchors = self.batch_get(requested)
+        self._absent.update(id for id in requested if id not in anchors)
+        return [anchors[id].archetype for id in requested if id in anchors]
 
     def load(self, hubs: Sequence[UUID]) -> None:
-        """In one read, some nodes with their edges."""
+        """Load nodes with their edges, with one read."""
         assert self.owner is not None
         nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
-        gone = self._changes.removed
-        fresh = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in gone]
-        group = self._take(fresh, self.owner)
+        removed = self._changes.removed
+        new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
+        group = self._take(new, self.owner)
         self._absent.update(hubs)
         self._spread(group, edges)
 
-    def give(self, ids: Iterable[UUID]) -> Kept:
-        """Takes nodes out, as they were written or read, for another request to `adopt`."""
-        kept: Kept = {}
+    def give(self, ids: Iterable[UUID]) -> NodesById:
+        """Take nodes out, as they are stored, for another request to `adopt`."""
+        nodes: NodesById = {}
         for id in ids:
-            stored = self._changes.nodes.get(id)
-            if stored is not None and id in self.__mem__:
+            row = self._changes.nodes.get(id)
+            if row is not None and id in self.__mem__:
                 anchor = self.__mem__.pop(id)
                 anchor.edges = []
-                kept[id] = anchor, stored
+                nodes[id] = anchor, row
             elif id in self._absent:
-                kept[id] = None
-        return kept
+                nodes[id] = None
+        return nodes
 
-    def adopt(self, kept: Kept, session: UUID) -> bool:
-        """Takes in what another request gave, if nobody wrote to the session since: whoever does
-        writes its node, too."""
-        anchor, stored = kept.get(session) or (None, None)
-        if anchor is None or stored is None or self.owner is None:
+    def adopt(self, nodes: NodesById, session: UUID) -> bool:
+        """Take over the nodes that another request gave, and return True.
+
+        Return False if another request has written to the session since: each of them also writes
+        the session's node, so that its revision changes.
+        """
+        anchor, row = nodes.get(session) or (None, None)
+        if anchor is None or row is None or self.owner is None:
             return False
-        if self.store.stamp(self.owner, session) != (stored.rev, anchor.archetype.created_at):
+        if self.store.stamp(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
-        there = {id: held for id, held in kept.items() if held is not None}
-        self._absent.update(kept.keys() - there.keys())
-        self.__mem__ |= {id: anchor for id, (anchor, _) in there.items()}
-        self._changes.nodes |= {id: row for id, (_, row) in there.items()}
-        anchors = [anchor for anchor, _ in there.values()]
-        forget_edges(anchors, partial(self._fill, [*there]))
+        existing = {id: node for id, node in nodes.items() if node is not None}
+        self._absent.update(nodes.keys() - existing.keys())
+        self.__mem__ |= {id: anchor for id, (anchor, _) in existing.items()}
+        self._changes.nodes |= {id: row for id, (_, row) in existing.items()}
+        anchors = [anchor for anchor, _ in existing.values()]
+        forget_edges(anchors, partial(self._fill, [*existing]))
         return True
 
     def row(self, id: UUID) -> bytes | None:
-        """A node's committed row, not compressed, where this request has read it."""
-        known = self._changes.nodes.get(id)
-        return known.row if known is not None and known.row else None
+        """Return a node's committed row, not compressed, if this request has read it."""
+        node = self._changes.nodes.get(id)
+        return node.row if node is not None and node.row else None
 
     def number(self, kind: type) -> int:
         """Return the number that a type is stored under.
@@ -164,39 +168,42 @@ class RequestMemory(TieredMemory):
         return number_of(self.store.kinds, kind)
 
     def has(self, id: UUID) -> bool:
-        """Whether `get` finds it."""
+        """Return whether `get` finds the id."""
         return self.get(id) is not None
 
     def find(self, ids: Any, filter: Any = None) -> Generator[Any, None, None]:
-        """Those of some ids that are there."""
+        """Yield the owner's anchors of these ids."""
         for anchor in self.batch_get([ids] if isinstance(ids, UUID) else list(ids)).values():
             if filter is None or filter(anchor):
                 yield anchor
 
     def find_one(self, ids: Any, filter: Any = None) -> Any:
-        """The first of them."""
+        """Return the first anchor that `find` yields, or None."""
         return next(self.find(ids, filter), None)
 
     def get_roots(self) -> Generator[Any, None, None]:
-        """The owner's own: nobody is to walk from another user's."""
+        """Yield the owner's root alone, so that no walk starts at another user's."""
         yield from (a.archetype for a in self.__mem__.values() if isinstance(a.archetype, Root))
 
     # Changing.
 
     def put(self, anchor: Any) -> None:
-        """Keep an anchor. An edge's id follows from its ends: made twice, it is there once."""
-        if isinstance(anchor, EdgeAnchor) and anchor.hash == NEW and anchor.is_populated():
+        """Keep an anchor.
+
+        A new edge's id follows from its ends, so that an edge that is made twice exists once.
+        """
+        if isinstance(anchor, EdgeAnchor) and anchor.hash == HASH_NEW and anchor.is_populated():
             anchor.id = edge_id(anchor.source.id, type(anchor.archetype), anchor.target.id)
             self._note_ends(anchor)
         self.__mem__[anchor.id] = anchor
 
     def put_all(self, anchors: Iterable[Any]) -> None:
-        """As `put`, for many."""
+        """Keep several anchors."""
         for anchor in anchors:
             self.put(anchor)
 
     def delete(self, id: UUID) -> None:
-        """Forget an anchor; its row goes with the next flush, and a node's edges with it."""
+        """Forget an anchor; the next flush deletes its row and, of a node, its edges."""
         anchor = self.get(id)
         self.__mem__.pop(id, None)
         self._changes.take_away(id)
@@ -205,32 +212,35 @@ class RequestMemory(TieredMemory):
         self._forget_edges_at(id)
 
     def part(self, source: UUID, kind: type, target: UUID) -> None:
-        """Take an edge away, read or not."""
+        """Delete an edge, which need not be loaded."""
         if (id := edge_id(source, kind, target)) in self.__mem__:
             self.delete(id)
         elif self.owner is not None:
             self._changes.parted[id] = (self.owner, source, self.number(kind), target)
 
     def fence(self, id: UUID) -> None:
-        """What is written must find this node as it was read, if it was read."""
+        """Let each flush fail if another request has changed this node since it was read."""
         self._changes.fences.add(id)
 
     def cut(self, ids: Iterable[UUID]) -> None:
-        """Stored nodes whose edges go with the next flush, unseen."""
+        """Delete the edges of stored nodes with the next flush, without loading them."""
         self._changes.cut += ids
 
     def wipe(self, ids: Iterable[UUID]) -> None:
-        """Stored nodes that go with the next flush, unseen; `cut` their edges before."""
+        """Delete stored nodes with the next flush, without loading them.
+
+        Their edges must be `cut` before.
+        """
         self._changes.wiped += ids
 
     def commit(self, anchor: object = None) -> None:
-        """Wait for `flush`."""
+        """Do nothing: `flush` writes."""
 
     def abort(self) -> None:
-        """Nothing was written, so nothing is to be undone."""
+        """Do nothing: before `flush`, nothing is written."""
 
     def flush(self) -> None:
-        """Write everything changed so far. Raises Raced, Forbidden or StoreUnavailable."""
+        """Write all changes so far; raise WriteConflict, Forbidden or StoreUnavailable."""
         if self.read_only:
             return
         if self._failure is not None:
@@ -238,12 +248,12 @@ class RequestMemory(TieredMemory):
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
         collected = self._changes.collect(list(self.__mem__.values()))
-        self.settled = True
+        self.all_stored = True
         if collected is None:
             return
-        unit, written = collected
+        batch, committed = collected
         try:
-            self.store.write(unit)
+            self.store.write(batch)
         except BaseException as failure:
             self._failure = failure
             raise
@@ -251,47 +261,50 @@ class RequestMemory(TieredMemory):
             self._forget_edges_at(id)
         for id in self._changes.wiped:
             self.__mem__.pop(id, None)
-        self._changes.done(written)
-        for id in (*written.nodes, *written.edges):
-            self.__mem__[id].hash = STORED
+        self._changes.mark_written(committed)
+        for id in (*committed.nodes, *committed.edges):
+            self.__mem__[id].hash = HASH_STORED
         self.wrote = True
 
     def close(self) -> None:
         """Drop what was not flushed."""
         loaded = [anchor for id, anchor in self.__mem__.items() if id != SYSTEM_ROOT]
         self.__mem__.clear()
-        # Nodes, edges and their anchors refer to each other in circles: left so, the garbage of a
-        # large request stops the process later, for a quarter of a second.
+        # Break the reference cycles of nodes, edges and anchors. Collecting the garbage of a large
+        # request would stop the process for a quarter of a second.
         for anchor in loaded:
             vars(anchor).clear()
 
     def quarantine_ref(self, referrer: object, stub: object) -> None:
-        """An edge whose end does not load stays as it is: `contextrender check` tells of it."""
+        """Do nothing for an edge to a missing node: `contextrender check` finds it."""
 
     def is_recoverable_quarantine(self, id: UUID) -> bool:
-        """Whether an end that does not load is to be left alone: always."""
+        """Return True, so that jaclang keeps an edge to a node that cannot be loaded."""
         return True
 
     # Rows and anchors.
 
     def _enter_root(self, owner: UUID) -> None:
-        """The caller's root, which has no fields to read."""
+        """Create the anchor of the owner's root, which has no fields to read."""
         root = Root()
         anchor = root.__jac__
-        anchor.id, anchor.persistent, anchor.hash = owner, True, STORED
+        anchor.id, anchor.persistent, anchor.hash = owner, True, HASH_STORED
         anchor.edges = StoredEdges(partial(self._fill, [owner]))
         self.root = self.__mem__[owner] = anchor
         self._changes.nodes[owner] = StoredNode(0, b"")
 
-    def _take(self, stored: Sequence[NodeRow], owner: UUID) -> list[UUID]:
-        """Those that this program can read: when one's edges are asked for, all are read."""
+    def _take(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
+        """Keep the nodes that this program can read, and return their ids.
+
+        The first use of one node's edges reads the edges of all of them.
+        """
         group: list[UUID] = []
-        made = nodes_from(self.store.kinds, stored, owner, partial(self._fill, group))
-        for (id, rev, kind, _), node in zip(stored, made, strict=True):
+        nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._fill, group))
+        for (id, rev, kind, _), node in zip(node_rows, nodes, strict=True):
             if isinstance(node, Exception):
-                # It may be a later version's: it stays where it is, and nothing is written over it.
+                # A later version may have written it, so it is not overwritten.
                 self._changes.unreadable[id] = rev
-                _tell(id, ".".join(self.store.kinds.name(kind)), str(node))
+                _warn_unreadable(id, ".".join(self.store.kinds.name(kind)), str(node))
                 continue
             self.__mem__[id], row = node
             self._changes.nodes[id] = StoredNode(rev, row)
@@ -299,31 +312,31 @@ class RequestMemory(TieredMemory):
         return group
 
     def _fill(self, group: list[UUID]) -> None:
-        """Reads the edges of every node of a group that waits for them."""
-        waiting = [id for id in group if self._waits(id) is not None]
-        self._spread(waiting, self.store.edges(self.owner or group[0], waiting))
+        """Read the edges of each node of a group whose edges are unread."""
+        unread = [id for id in group if self._unread_edges(id) is not None]
+        self._spread(unread, self.store.edges(self.owner or group[0], unread))
 
-    def _spread(self, waiting: Iterable[UUID], stored: Iterable[EdgeRow]) -> None:
-        """Gives each of these nodes those of the stored edges that are its own."""
-        lists: dict[UUID, dict[UUID, Any]] = {id: {} for id in waiting}
-        for anchor in self._take_edges(stored):
+    def _spread(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
+        """Fill the edge list of each of these nodes with its own edges."""
+        lists: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
+        for anchor in self._take_edges(edge_rows):
             for end in (anchor.source.id, anchor.target.id):
                 if end in lists:
                     lists[end][anchor.id] = anchor
         for id, edges in lists.items():
-            if (list_ := self._waits(id)) is not None:
-                list_.fill(list(edges.values()))
+            if (edge_list := self._unread_edges(id)) is not None:
+                edge_list.fill(list(edges.values()))
 
-    def _waits(self, id: UUID) -> StoredEdges | None:
-        """A node's edges, where they are yet to be read."""
+    def _unread_edges(self, id: UUID) -> StoredEdges | None:
+        """Return a node's edges if they are unread, None otherwise."""
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
-        return edges if isinstance(edges, StoredEdges) and edges.waiting else None
+        return edges if isinstance(edges, StoredEdges) and edges.is_unread else None
 
-    def _take_edges(self, stored: Iterable[EdgeRow]) -> list[Any]:
-        """Those that are not taken away, and whose type the program has."""
-        changes, known = self._changes, dict[UUID, Any]()
-        fresh: dict[UUID, StoredEnds] = {}
-        for source, number, target, data in stored:
+    def _take_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
+        """Keep the edges of known types that are not deleted, and return their anchors."""
+        changes, anchors = self._changes, dict[UUID, Any]()
+        unloaded: dict[UUID, StoredEnds] = {}
+        for source, number, target, data in edge_rows:
             try:
                 kind = type_at(self.store.kinds, number)
             except TypeError:
@@ -332,22 +345,23 @@ class RequestMemory(TieredMemory):
             if source in changes.removed or target in changes.removed or id in changes.parted:
                 continue
             if id in self.__mem__:
-                known[id] = self.__mem__[id]
+                anchors[id] = self.__mem__[id]
             else:
                 end = (self.owner or source, source, number, target)
-                fresh[id] = (end, kind, (self._end(source), self._end(target)), data)
-        for (id, (end, *_)), (anchor, row) in zip(fresh.items(), edges_from(fresh), strict=True):
-            self.__mem__[id] = known[id] = anchor
+                unloaded[id] = (end, kind, (self._end(source), self._end(target)), data)
+        loaded = edges_from(unloaded)
+        for (id, (end, *_)), (anchor, row) in zip(unloaded.items(), loaded, strict=True):
+            self.__mem__[id] = anchors[id] = anchor
             changes.edges[id] = (end, row)
             self._note_ends(anchor)
-        return list(known.values())
+        return list(anchors.values())
 
     def _note_ends(self, edge: Any) -> None:
         for end in (edge.source.id, edge.target.id):
             self._at[end].append(edge)
 
     def _end(self, id: UUID) -> Any:
-        """A node's anchor, or what stands for it until it is looked at."""
+        """Return a node's anchor, or a stub that jaclang replaces when it is used."""
         if (anchor := self.__mem__.get(id)) is not None:
             return anchor
         stub = NodeAnchor.__new__(NodeAnchor)
@@ -361,52 +375,53 @@ class RequestMemory(TieredMemory):
             self._unlist(edge)
 
     def _unlist(self, edge: Any) -> None:
-        """Takes an edge off its ends' lists."""
+        """Remove an edge from the lists of its ends."""
         for end in (edge.source.id, edge.target.id):
             anchor = self.__mem__.get(end)
             edges = [] if anchor is None else vars(anchor).get("edges", [])
             if isinstance(edges, StoredEdges):
-                # Those that are yet to be read are left out then.
-                edges = [] if edges.waiting else edges.data
+                # `_take_edges` leaves a deleted edge out of a list that is read later.
+                edges = [] if edges.is_unread else edges.data
             if edge in edges:
                 edges.remove(edge)
 
 
 def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
-    """The id of the edge of a type between two nodes."""
-    told = source.bytes + target.bytes + edge_name(kind)
-    return UUID(bytes=blake2b(told, digest_size=16).digest())
+    """Return the id of the edge of a type between two nodes."""
+    key = source.bytes + target.bytes + edge_name(kind)
+    return UUID(bytes=blake2b(key, digest_size=16).digest())
 
 
 CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
-"""The current request's. The runtime's own way to it asks its plugins first, at each of 40 uses."""
+"""The current request's memory. A request uses it 40 times; jaclang's own way to it is slower,
+because it asks the plugins each time."""
 
 
 def owned_node(id: UUID) -> object | None:
-    """The node of that id, if there is one and it belongs to the caller."""
-    found: list[object] = CURRENT.get().nodes([id])
-    return found[0] if found else None
+    """Return the caller's node of that id, None if there is none."""
+    nodes: list[object] = CURRENT.get().nodes([id])
+    return nodes[0] if nodes else None
 
 
 def nodes_at(ids: Iterable[UUID]) -> list[object]:
-    """Those of these nodes of the caller's that are there, loaded in one read."""
+    """Return the caller's nodes of the ids that exist, with one read."""
     return CURRENT.get().nodes(ids)
 
 
 def load_ahead(hubs: Sequence[UUID]) -> None:
-    """Loads nodes with their edges in one read."""
+    """Load nodes with their edges, with one read."""
     CURRENT.get().load(hubs)
 
 
 @lru_cache(1_000)
-def _tell(id: UUID, kind: str, why: str) -> None:
-    """Once a process, not once a read."""
-    log.warning("%s %s cannot be read: %s (see `contextrender check`)", kind, id, why)
+def _warn_unreadable(id: UUID, kind: str, reason: str) -> None:
+    """Log a node that cannot be read, once per process."""
+    log.warning("%s %s cannot be read: %s (see `contextrender check`)", kind, id, reason)
 
 
 @contextmanager
-def at_work(memory: RequestMemory) -> Iterator[None]:
-    """It is the current one for the block, and closed then."""
+def as_current(memory: RequestMemory) -> Iterator[None]:
+    """Make a memory the current request's for the block, and close it afterwards."""
     current = CURRENT.set(memory)
     caller = CALLER.set(memory.owner or SYSTEM_ROOT)
     try:

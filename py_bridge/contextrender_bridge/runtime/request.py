@@ -1,7 +1,7 @@
-"""What a request is to its walker: the session it holds, its commits, its server.
+"""What walkers use of the request that runs them: its session's lock, its commits, early answers.
 
-And hooks for jaclang 0.16.7's own `commit`, `del` and `report`: left alone they lose a failure,
-read what they need not, print contents.
+It also replaces `commit`, `del` and `report` of jaclang 0.16.7, which hide a failed write, load
+edges without need and print contents.
 """
 
 import time
@@ -31,46 +31,50 @@ from contextrender_bridge.store.writes import WIPED_AT_ONCE
 Tell = Callable[[object], None]
 
 REST_SECONDS = 0.002
-"""Threads share one interpreter: meanwhile the answer is passed on, which somebody waits for."""
+"""The pause in which another thread sends an early answer: threads share one interpreter."""
 
 TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
 
 
 class SessionLease:
-    """The lock of the caller's session of that id; what of it was `known` in this process, and its
-    `state`, which is kept in process afterwards. `ahead` are a branch and how many messages of it:
-    what a call needs that comes after them is loaded.
+    """The lock of one session of the caller, with the session's state in this process.
 
-    A walk goes through many abilities, so no block can hold the lock: the request does, and gives
-    it back once it has written, or failed. A state that is ahead of the database is forgotten.
+    `cached` is the state that earlier requests left, `state` the one that this request leaves.
+    `ahead` is a branch and a number of its messages; the nodes that a call after them needs are
+    loaded ahead.
+
+    A walk goes through many abilities, so no block can hold the lock. The request holds it until it
+    has written or failed. A state that is ahead of the database is dropped.
     """
 
     def __init__(self, key: str) -> None:
-        """Waits for the session of that key."""
+        """Wait for the lock of the caller's session of that key."""
         root = CALLER.get()
         self.place: Key = (str(root), key)
         self.id = session_id_of(root, key)
-        self.known: SessionState | None = None
+        self.cached: SessionState | None = None
         self.state: SessionState | None = None
         self.ahead = (-1, 0)
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
-        self._memory.held.enter_context(self)
-        # Whatever the request writes, it writes to the session that it read.
+        self._memory.on_end.enter_context(self)
+        # A write of the request fails if the session has changed since it was read.
         self._memory.fence(self.id)
-        self.known = WORKING_SET.get(self.place)
+        self.cached = WORKING_SET.get(self.place)
 
     def adopts(self) -> bool:
-        """Takes in the nodes that the last request left, if they are as they are stored. One that
-        fails leaves none: it may have changed them."""
-        assert self.known is not None
-        kept, self.known.nodes = self.known.nodes, {}
-        return self._memory.adopt(kept, self.id)
+        """Take over the nodes that the last request left; return False if the store has others.
+
+        A request that fails leaves none, because it may have changed them.
+        """
+        assert self.cached is not None
+        nodes, self.cached.nodes = self.cached.nodes, {}
+        return self._memory.adopt(nodes, self.id)
 
     def release(self) -> None:
-        """Give the session back already: nothing of it was changed."""
-        self._memory.settled = False
+        """Release the lock before the request ends, if it has changed nothing of the session."""
+        self._memory.all_stored = False
         self.__exit__(None, None, None)
         self._released = True
 
@@ -95,50 +99,50 @@ class SessionLease:
                 WORKING_SET.drop(self.place)
             elif failure is None:
                 self.state.changed = False
-                if self._memory.settled:
+                if self._memory.all_stored:
                     self.state.nodes = self._memory.give(ids_ahead(self.state))
                 WORKING_SET.put(self.place, self.state)
 
 
 def commit_now() -> None:
-    """Write this request's changes now, inside whatever lock the walker holds; raises on failure.
+    """Write this request's changes now, under the walker's locks; raise the error of a failure.
 
-    A walker that fails later keeps what was written here.
+    The changes stay written if the walker fails later.
     """
     CURRENT.get().flush()
 
 
 def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
-    """Deletes the caller's nodes unseen, with their edges, in slices: others write in between.
+    """Delete the caller's nodes with their edges, unread, in slices between which others can write.
 
-    Each slice finds the node `mark` as it was, so that nothing is deleted that came after it went.
-    A request that loses a race afterwards may run again: it finds what is still to go.
+    Each slice fails if the node `mark` has changed, so that no newer data is deleted. A request
+    that loses such a race may run again, and deletes the remaining nodes.
     """
-    memory, wanted = CURRENT.get(), list(ids)
+    memory, doomed = CURRENT.get(), list(ids)
     memory.fence(mark)
     wrote = memory.wrote
-    # As each table is laid out: edges by their nodes' ids, nodes as they came. A slice is then of
-    # few pages, and each page is written in few slices. What is one slice goes in one write.
-    for some in batched(sorted(wanted), WIPED_AT_ONCE):
-        memory.cut(some)
-        if len(wanted) > WIPED_AT_ONCE:
+    # The order of each table on disk: edges by their nodes' ids, nodes as they were inserted. So a
+    # slice changes few pages, and few slices change a page. A single slice is one write.
+    for slice in batched(sorted(doomed), WIPED_AT_ONCE):
+        memory.cut(slice)
+        if len(doomed) > WIPED_AT_ONCE:
             memory.flush()
-    for some in batched(wanted, WIPED_AT_ONCE):
-        memory.wipe(some)
+    for slice in batched(doomed, WIPED_AT_ONCE):
+        memory.wipe(slice)
         memory.flush()
     memory.wrote = wrote
 
 
 def hold_until_done(lock: Any) -> None:
-    """Takes a lock that the current request gives back when it ends."""
-    CURRENT.get().held.enter_context(lock)
+    """Take a lock that the current request releases when it ends."""
+    CURRENT.get().on_end.enter_context(lock)
 
 
 def answer_early(report: object) -> None:
-    """Answers the current request with this report, before its changes are on disk.
+    """Answer the current request with this report, before its changes are on disk.
 
-    For callers that keep the whole history themselves: should the write fail, or the process die,
-    their next call says so (409) and brings what is missing.
+    It is for clients that keep the whole history. If the write fails or the process dies, their
+    next call gets a 409, and they send the missing messages.
     """
     tell = TELL.get()
     if tell is not None:
@@ -148,24 +152,27 @@ def answer_early(report: object) -> None:
 
 @dataclass(frozen=True)
 class Signer:
-    """Makes links of the caller's. `sign` gives the secret of one: of a session's key, the link's
-    name and when it ends (seconds since 1970). `generation` is that of the caller's tokens."""
+    """The signer of the caller's share links.
+
+    `sign` returns a link's secret from the session's key, the link's name and the time of its end
+    in seconds since 1970. `generation` is the generation of the caller's tokens.
+    """
 
     generation: str
     sign: Callable[[str, str, int], str]
 
 
 SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
-"""The one of the current call; None where no server runs it."""
+"""The signer of the current call; None if no server runs it."""
 
 
 class Hooks:
-    """For walkers over our store; every other program keeps the runtime's own."""
+    """Jac's `report`, `commit` and `del` in walkers on our store; other programs keep jaclang's."""
 
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def log_report(expr: object, custom: bool) -> bool | None:
-        """`report` without printing the value."""
+        """Report a value without printing it."""
         if custom or _current_scope() is None:
             return None
         osp_report(expr)
@@ -174,7 +181,7 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def commit(anchor: object) -> bool | None:
-        """`commit()` in a walker really commits."""
+        """Write the request's changes."""
         memory = CURRENT.get(None)
         if memory is None:
             return None
@@ -184,7 +191,7 @@ class Hooks:
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
     def destroy(objs: Any) -> bool | None:
-        """`del` without loading every edge of a node, and every node at its other end, first."""
+        """Delete nodes and edges without loading a node's edges and neighbours first."""
         memory = CURRENT.get(None)
         if memory is None:
             return None
@@ -195,7 +202,7 @@ class Hooks:
 
 
 def register_hooks() -> None:
-    """With jaclang's plugin manager, once a process; again does nothing more."""
+    """Register the hooks with jaclang's plugin manager, once per process."""
     if plugin_manager.is_registered(Hooks):
         return
     plugin_manager.register(Hooks, name="contextrender-runtime")
@@ -205,14 +212,16 @@ def register_hooks() -> None:
 
 
 def _call_directly(name: str, hook: Any) -> None:
-    """Puts jaclang's own function in the place of the manager, which binds the arguments of each of
-    some ninety calls a render by `inspect`; until a plugin comes that implements it, too.
+    """Call jaclang's own function of a hook directly, until another plugin implements the hook.
+
+    The plugin manager binds the arguments of each call by `inspect`; a render makes some ninety
+    calls.
     """
-    (own,) = hook.get_hookimpls()
-    through_manager = getattr(JacRuntimeInterface, name)
-    expected, taken = (signature(each).parameters for each in (through_manager, own.function))
-    plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in expected.values())
-    if not plain or [*expected] != [*taken] or not isinstance(own.function, FunctionType):
+    (implementation,) = hook.get_hookimpls()
+    function, through_manager = implementation.function, getattr(JacRuntimeInterface, name)
+    expected, accepted = (signature(each).parameters for each in (through_manager, function))
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in expected.values())
+    if not is_plain or [*expected] != [*accepted] or not isinstance(function, FunctionType):
         return
 
     def add(later: Any) -> None:
@@ -220,15 +229,15 @@ def _call_directly(name: str, hook: Any) -> None:
         hook._add_hookimpl(later)
         put(through_manager)
 
-    def put(function: Any) -> None:
-        setattr(JacRuntimeInterface, name, staticmethod(function))
-        # What compiled modules import their `connect` and `visit` from.
+    def put(callee: Any) -> None:
+        setattr(JacRuntimeInterface, name, staticmethod(callee))
+        # Compiled modules import their `connect` and `visit` from these.
         for library in (jaclib, lib):
             if name in vars(library):
-                setattr(library, name, function)
+                setattr(library, name, callee)
 
     hook._add_hookimpl = add
-    code, names, closure = own.function.__code__, own.function.__globals__, own.function.__closure__
-    defaults = (each.default for each in expected.values() if each.default is not Parameter.empty)
-    direct = FunctionType(code, names, name, tuple(defaults), closure)
-    put(direct)
+    defaults = tuple(
+        each.default for each in expected.values() if each.default is not Parameter.empty
+    )
+    put(FunctionType(function.__code__, function.__globals__, name, defaults, function.__closure__))

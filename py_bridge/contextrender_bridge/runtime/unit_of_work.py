@@ -1,6 +1,7 @@
-"""What one request changes, as rows.
+"""The changes of one request, as rows.
 
-It is told by comparing rows with those that were read, byte by byte: no hash can miss a field.
+Changes are found by comparing rows with those that were read, byte by byte. A hash could miss a
+field.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +19,11 @@ from contextrender_bridge.store.kinds import TypeNumbers
 from contextrender_bridge.store.writes import End, WriteBatch
 
 LISTED_BY: Final = "created_at"
-"""A node with this field can be listed by it, as it was when the node was made."""
+"""A node that has this field when it is created can be listed by it."""
 
 
 class Forbidden(ContextRenderError):
-    """Something of another user's would be changed."""
+    """The error of a request that would change another user's data."""
 
     code = "forbidden"
     status = 403
@@ -41,22 +42,25 @@ StoredEdge = tuple[End, bytes | None]
 
 @dataclass(slots=True)
 class CommittedRows:
-    """Rows as they are once a unit is written."""
+    """The changed rows as they are after a batch is written."""
 
     nodes: dict[UUID, StoredNode] = field(default_factory=dict)
     edges: dict[UUID, StoredEdge] = field(default_factory=dict)
 
 
-class Changes:
-    """The rows that a request read, and what it takes away.
+class PendingChanges:
+    """The rows that a request read, and the rows that its next write deletes.
 
-    `removed` are nodes with the revision that was read, `parted` edges, `unreadable` nodes that
-    stay as they are, `fences` nodes that must be as they were read, `cut` nodes whose edges go
-    unseen, `wiped` nodes that go so themselves.
+    - `removed`: nodes to delete, with the revisions that were read.
+    - `parted`: edges to delete.
+    - `unreadable`: nodes that this program cannot read, and so does not overwrite.
+    - `fences`: nodes that must still be as they were read when the request writes.
+    - `cut`: nodes whose edges are deleted without reading them.
+    - `wiped`: nodes that are deleted without reading them.
     """
 
     def __init__(self, owner: UUID | None, kinds: TypeNumbers) -> None:
-        """Of one user; without one, of roots alone."""
+        """Collect the changes of one user, or of roots alone if `owner` is None."""
         self._owner = owner
         self._kinds = kinds
         self.nodes: dict[UUID, StoredNode] = {}
@@ -69,7 +73,7 @@ class Changes:
         self.wiped: list[UUID] = []
 
     def take_away(self, id: UUID) -> None:
-        """The row of a node or an edge goes with the next unit, if there is one."""
+        """Delete the row of a node or an edge with the next batch, if it has a row."""
         if id in self.nodes:
             self.removed[id] = self.nodes.pop(id).rev
         elif id in self.unreadable:
@@ -78,32 +82,29 @@ class Changes:
             self.parted[id] = self.edges.pop(id)[0]
 
     def collect(self, anchors: Iterable[Any]) -> tuple[WriteBatch, CommittedRows] | None:
-        """What to write, and the rows as they will be then; None where there is nothing. Raises
-        Forbidden and Damaged."""
-        unit, written = WriteBatch(), CommittedRows()
-        kept = [one for one in anchors if vars(one).get("persistent") and one.is_populated()]
-        self._collect_nodes(unit, [one for one in kept if isinstance(one, NodeAnchor)], written)
-        self._collect_edges(unit, [one for one in kept if isinstance(one, EdgeAnchor)], written)
-        taken_away = self.removed or self.parted or self.cut or self.wiped
-        if not (taken_away or written.nodes or written.edges):
-            return None
-        owner = self._owner
-        unit.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
-        unit.part += self.parted.values()
-        for some, taken in ((self.cut, unit.cut), (self.wiped, unit.wipe)):
-            if some and owner is not None:
-                taken.append((owner, tuple(some)))
-        for id in self.fences & self.nodes.keys() - written.nodes.keys():
-            assert owner is not None
-            held = self.nodes[id]
-            unit.fence.append((owner, id, held.rev))
-            written.nodes[id] = StoredNode(held.rev + 1, held.row)
-        return unit, written
+        """Return the batch to write and the rows after it, or None if nothing has changed.
 
-    def done(self, written: CommittedRows) -> None:
-        """The unit is written."""
-        self.nodes |= written.nodes
-        self.edges |= written.edges
+        Raise Forbidden for another user's data, Damaged for a node that cannot be read.
+        """
+        batch, committed = WriteBatch(), CommittedRows()
+        persistent = [
+            each for each in anchors if vars(each).get("persistent") and each.is_populated()
+        ]
+        nodes = [each for each in persistent if isinstance(each, NodeAnchor)]
+        edges = [each for each in persistent if isinstance(each, EdgeAnchor)]
+        self._collect_nodes(batch, nodes, committed)
+        self._collect_edges(batch, edges, committed)
+        has_deletions = self.removed or self.parted or self.cut or self.wiped
+        if not (has_deletions or committed.nodes or committed.edges):
+            return None
+        self._collect_deletions(batch)
+        self._collect_fences(batch, committed)
+        return batch, committed
+
+    def mark_written(self, committed: CommittedRows) -> None:
+        """Take over the rows of a batch that is written, and forget the deletions."""
+        self.nodes |= committed.nodes
+        self.edges |= committed.edges
         for id in self.wiped:
             self.nodes.pop(id, None)
         self.removed.clear()
@@ -111,34 +112,50 @@ class Changes:
         self.cut.clear()
         self.wiped.clear()
 
+    def _collect_deletions(self, batch: WriteBatch) -> None:
+        owner = self._owner
+        batch.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
+        batch.part += self.parted.values()
+        if owner is not None and self.cut:
+            batch.cut.append((owner, tuple(self.cut)))
+        if owner is not None and self.wiped:
+            batch.wipe.append((owner, tuple(self.wiped)))
+
+    def _collect_fences(self, batch: WriteBatch, committed: CommittedRows) -> None:
+        for id in self.fences & self.nodes.keys() - committed.nodes.keys():
+            assert self._owner is not None
+            node = self.nodes[id]
+            batch.fence.append((self._owner, id, node.rev))
+            committed.nodes[id] = StoredNode(node.rev + 1, node.row)
+
     def _collect_nodes(
-        self, unit: WriteBatch, anchors: Iterable[Any], written: CommittedRows
+        self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
-        nodes = [anchor for anchor in anchors if self._is_kept(anchor)]
-        fresh: list[tuple[Any, bytes]] = []
+        nodes = [anchor for anchor in anchors if self._needs_row(anchor)]
+        changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
             if anchor.id not in self.nodes or self.nodes[anchor.id].row != row:
-                fresh.append((anchor, row))
-        packed = rows.pack_all([row for _, row in fresh])
-        for (anchor, row), data in zip(fresh, packed, strict=True):
+                changed.append((anchor, row))
+        packed = rows.pack_all([row for _, row in changed])
+        for (anchor, row), data in zip(changed, packed, strict=True):
             id, archetype = anchor.id, anchor.archetype
             owner = id if isinstance(archetype, Root) else anchor.root
             self._check(owner)
-            if (known := self.nodes.get(id)) is None:
+            if (stored_node := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
                 listed = vars(archetype).get(LISTED_BY)
-                unit.insert.append((owner, id, number_of(self._kinds, cls), listed, data))
+                batch.insert.append((owner, id, number_of(self._kinds, cls), listed, data))
             else:
-                unit.update.append((data, owner, id, known.rev))
-            written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
+                batch.update.append((data, owner, id, stored_node.rev))
+            committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
-    def _is_kept(self, anchor: Any) -> bool:
-        """Whether it may have a row of its own to write. Raises Damaged."""
-        known = anchor.id in self.nodes
+    def _needs_row(self, anchor: Any) -> bool:
+        """Return whether a node is to have a row; raise Damaged if its row cannot be read."""
+        is_stored = anchor.id in self.nodes
         if isinstance(anchor.archetype, Root):
-            return not known
-        if not known and not anchor.edges:
-            return False  # what nothing leads to is garbage, not data
+            return not is_stored
+        if not is_stored and not anchor.edges:
+            return False  # A node without edges is garbage.
         if anchor.id in self.unreadable:
             raise Damaged(
                 "a part of this session cannot be read, and is not written over: "
@@ -147,20 +164,20 @@ class Changes:
         return True
 
     def _collect_edges(
-        self, unit: WriteBatch, anchors: Sequence[Any], written: CommittedRows
+        self, batch: WriteBatch, anchors: Sequence[Any], committed: CommittedRows
     ) -> None:
-        fresh: list[tuple[Any, bytes | None]] = []
+        changed: list[tuple[Any, bytes | None]] = []
         for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
             if anchor.id not in self.edges or self.edges[anchor.id][1] != row:
-                fresh.append((anchor, row))
-        packed = iter(rows.pack_all([row for _, row in fresh if row is not None]))
-        for anchor, row in fresh:
+                changed.append((anchor, row))
+        packed = iter(rows.pack_all([row for _, row in changed if row is not None]))
+        for anchor, row in changed:
             self._check(anchor.root)
             cls: type = type(anchor.archetype)
             kind = number_of(self._kinds, cls)
             end = (anchor.root, anchor.source.id, kind, anchor.target.id)
-            unit.join.append((*end, None if row is None else next(packed)))
-            written.edges[anchor.id] = (end, row)
+            batch.join.append((*end, None if row is None else next(packed)))
+            committed.edges[anchor.id] = (end, row)
 
     def _check(self, owner: UUID) -> None:
         if self._owner is not None and owner != self._owner:

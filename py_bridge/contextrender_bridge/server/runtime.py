@@ -30,7 +30,7 @@ from contextrender_bridge.engine.models.providers import (
     PendingProviderCall,
     ProviderAnswers,
 )
-from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
+from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, as_current
 from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
 from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
 from contextrender_bridge.server.http.bodies import Reply
@@ -154,13 +154,13 @@ class Runtime:
             for attempt_number in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
                     return attempt(walk.fields())
-                # The other one may be in another process, where the turnstile is not seen.
+                # The other request may be in another process, which has another turnstile.
                 time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**attempt_number)))
         raise _lost_race()
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
-        """Make Jac's calls work on one user's graph, or as the system; only `flush` keeps any."""
+        """Let Jac's calls work on one user's graph or as the system. Only `flush` writes."""
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         start = memory.root or self._system_root
         context = ExecutionContext(
@@ -175,7 +175,7 @@ class Runtime:
         )
         token = JacRuntime.push_request_context(context)
         try:
-            with at_work(memory), memory.held:
+            with as_current(memory), memory.on_end:
                 yield memory
         finally:
             JacRuntime.reset_request_context(token)
@@ -186,9 +186,10 @@ class Runtime:
         self._locks.unshare()
 
     def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> Any:
-        """Run a walker once.
+        """Run a walker once; raise PendingProviderCall if a provider's answer is missing.
 
-        Raises PendingProviderCall, with nothing written, where a provider's answer is missing.
+        Before the request's first answer, it returns the PendingProviderCall instead, because the
+        new messages are stored. Raise _RunAgain after a lost race, Conflict if it cannot run again.
         """
         name, answers, walker_class = walk.name, walk.answers, self.walkers[walk.name]
 
@@ -205,12 +206,12 @@ class Runtime:
             memory.read_only = not walk.keep or not getattr(walker_class, "stores", True)
             try:
                 walker = walker_class(**fields)
-                # It and its anchor are a circle: left so, what it held outlives the request.
-                memory.held.callback(vars(walker).clear)
+                # Break its reference cycle with its anchor: it would outlive the request.
+                memory.on_end.callback(vars(walker).clear)
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
                 except PendingProviderCall as waiting:
-                    # Before the first answer it has only recorded what is new: that is known then.
+                    # Before the first answer the walker has only recorded new messages: keep them.
                     if answers.has_taken:
                         raise
                     memory.flush()

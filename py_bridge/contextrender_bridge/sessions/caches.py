@@ -1,4 +1,4 @@
-"""What a process keeps of sessions beyond its requests, all of it inside one limit."""
+"""The caches of sessions that a process keeps between requests, within one limit of memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -9,26 +9,26 @@ from contextrender_bridge.engine.replay.recall_measures import linkable_tokens
 from contextrender_bridge.engine.replay.replay_cache import ReplayCache
 
 
-class Cache(Protocol):
-    """What it holds and may hold, in bytes."""
+class SizedCache(Protocol):
+    """A cache with its size and its limit in bytes."""
 
     limit: int
 
     @property
     def nbytes(self) -> int:
-        """What it holds."""
+        """The size in bytes."""
         ...
 
 
 FOR_AGENTS: Final = 0.75
-"""The share of the sessions that are rendered; the rest is for what looks back, and for texts."""
+"""The share of the sessions that agents render; replays and texts have the rest."""
 FOR_TEXTS: Final = 0.05
-"""Of each cache of what texts hold."""
+"""The share of each cache in `TEXTS`."""
 TEXTS: Final = (linkable_tokens,)
 
 WORKING_SET: Final[SessionCache] = SessionCache(0)
 PASTS: Final[ReplayCache] = ReplayCache(0)
-CACHES: Final[Mapping[str, Sequence[Cache]]] = {
+CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
     "sessions": [WORKING_SET],
     "pasts": [PASTS],
     "texts": TEXTS,
@@ -36,7 +36,7 @@ CACHES: Final[Mapping[str, Sequence[Cache]]] = {
 
 
 def limit_caches(size: int) -> None:
-    """So many bytes for all of them."""
+    """Divide `size` bytes among the caches."""
     WORKING_SET.limit = int(size * FOR_AGENTS)
     for texts in TEXTS:
         texts.limit = int(size * FOR_TEXTS)

@@ -1,69 +1,78 @@
-"""Compares a store with what it should hold: lost and unreadable rows, loose edges, orphans.
+"""The check of a store: missing, unreadable and corrupted rows, dangling edges, orphans.
 
-Rows alone are looked at, no nodes are built: it works where walking does not.
+It reads rows and builds no nodes, so that it works on a graph that no walker can read.
 """
 
 from collections.abc import Iterator
 from uuid import UUID
 
 from contextrender_bridge.sessions.check_edges import check_edges
-from contextrender_bridge.sessions.check_nodes import NodeCheck, Unreadable
-from contextrender_bridge.sessions.findings import Edge, Finding
+from contextrender_bridge.sessions.check_nodes import NodeCheck, ReadProblem
+from contextrender_bridge.sessions.findings import Edge, StoreFinding
 from contextrender_bridge.sessions.ids import removal_id
-from contextrender_bridge.sessions.session_nodes import known, left_by, nodes_of
+from contextrender_bridge.sessions.session_nodes import existing_ids, nodes_of, undeleted_nodes
 from contextrender_bridge.store.base import Store
 
 
-def check_store(store: Store, unreadable: Unreadable) -> Iterator[Finding]:
-    """Everything that is wrong, one user's graph after another. `unreadable` tells why
-    the program cannot read a row."""
+def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFinding]:
+    """Yield the findings in each user's graph.
+
+    `read_problem` returns why the program cannot read a row.
+    """
     owners = store.read("SELECT owner FROM nodes UNION SELECT owner FROM edges")
     for (owner,) in owners:
-        yield from check_owner(store, store.uuid(owner), unreadable)
+        yield from check_owner(store, store.uuid(owner), read_problem)
 
 
-def check_owner(store: Store, owner: UUID, unreadable: Unreadable) -> Iterator[Finding]:
-    """Everything that is wrong with one user's graph."""
+def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterator[StoreFinding]:
+    """Yield the findings in one user's graph: by session, then dangling edges and orphans."""
     kinds = {
         store.uuid(id): store.kinds.name(kind)[1]
         for id, kind in store.read("SELECT id, kind FROM nodes WHERE owner = ?", (owner,))
     }
     sessions = {id for id, kind in kinds.items() if kind == "Session"}
-    loose: list[tuple[Edge, str]] = []
-    aside = {
-        UUID(id) for (id,) in store.read("SELECT id FROM quarantine WHERE owner = ?", (owner,))
-    }
-    there = {owner, *kinds, *aside}
+    quarantine = store.read("SELECT id FROM quarantine WHERE owner = ?", (owner,))
+    existing = {owner, *kinds, *(UUID(id) for (id,) in quarantine)}
+    dangling: list[tuple[Edge, str]] = []
     query = "SELECT source, kind, target FROM edges WHERE owner = ?"
     for source, number, target in store.read(query, (owner,)):
         ends = store.uuid(source), store.uuid(target)
         name = store.kinds.name(number)[1]
         if name == "HasBranch":
             sessions.add(ends[0])
-        if not there.issuperset(ends):
-            loose.append(((ends[0], number, ends[1]), name))
-    removals = {id for id, kind in kinds.items() if kind == "PendingDeletion"}
-    theirs = {owner, *removals}.union(*(left_by(store, owner, one) for one in removals))
+        if not existing.issuperset(ends):
+            dangling.append(((ends[0], number, ends[1]), name))
+    deletions = {id for id, kind in kinds.items() if kind == "PendingDeletion"}
+    members = {owner, *deletions}.union(*(undeleted_nodes(store, owner, id) for id in deletions))
     for session in sorted(sessions):
-        theirs |= nodes_of(store, owner, session)
-        if found := list(check_session(store, owner, session, unreadable)):
-            # It may be written to meanwhile: what is wrong is so when it is looked at again.
-            again = set(check_session(store, owner, session, unreadable))
-            yield from (one for one in found if one in again)
-    there |= known(store, owner, {end for edge, _ in loose for end in (edge[0], edge[2])})
-    for edge, name in loose:
-        if not there.issuperset((edge[0], edge[2])):
-            yield Finding("dangling", f"an edge {name} lacks an end", owner, edge=edge)
-    for id in kinds.keys() - theirs:
-        yield Finding("orphan", f"{kinds[id]} {id} belongs to no session", owner, node=id)
+        members |= nodes_of(store, owner, session)
+        yield from _confirmed_findings(store, owner, session, read_problem)
+    # A node may have been written since the nodes were read.
+    existing |= existing_ids(
+        store, owner, {end for edge, _ in dangling for end in (edge[0], edge[2])}
+    )
+    for edge, name in dangling:
+        if not existing.issuperset((edge[0], edge[2])):
+            yield StoreFinding("dangling", f"an edge {name} lacks an end", owner, edge=edge)
+    for id in kinds.keys() - members:
+        yield StoreFinding("orphan", f"{kinds[id]} {id} belongs to no session", owner, node=id)
+
+
+def _confirmed_findings(
+    store: Store, owner: UUID, session: UUID, read_problem: ReadProblem
+) -> Iterator[StoreFinding]:
+    """Yield the findings that a second check repeats: a request may write during the first."""
+    if findings := list(check_session(store, owner, session, read_problem)):
+        repeated = set(check_session(store, owner, session, read_problem))
+        yield from (finding for finding in findings if finding in repeated)
 
 
 def check_session(
-    store: Store, owner: UUID, session: UUID, unreadable: Unreadable
-) -> Iterator[Finding]:
-    """What is wrong with it; its nodes come first."""
-    if known(store, owner, [removal_id(session)]):
-        return  # it is being deleted: whoever comes next goes on (graph.removal)
-    nodes = NodeCheck(store, owner, session, unreadable, nodes_of(store, owner, session))
+    store: Store, owner: UUID, session: UUID, read_problem: ReadProblem
+) -> Iterator[StoreFinding]:
+    """Yield the findings in a session: in its nodes, then in its edges."""
+    if existing_ids(store, owner, [removal_id(session)]):
+        return  # A later request finishes its deletion (graph.session_deletion).
+    nodes = NodeCheck(store, owner, session, read_problem, nodes_of(store, owner, session))
     yield from nodes.findings()
     yield from check_edges(nodes)

@@ -1,4 +1,4 @@
-"""A session's edges against what its nodes' numbers and texts say must be there, and its calls."""
+"""The check of a session's edges, which follow from its nodes, and of its model calls."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +12,9 @@ from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.history.session_cache import BranchInfo
 from contextrender_bridge.engine.plan.selection_edges import KINDS
 from contextrender_bridge.sessions.check_nodes import NodeCheck
-from contextrender_bridge.sessions.findings import FOLLOW, Edge, Finding, Kind
+from contextrender_bridge.sessions.findings import DERIVED, Edge, Kind, StoreFinding
 from contextrender_bridge.sessions.ids import (
-    JOINS,
+    CALL_EDGES,
     branch_id,
     call_id,
     earlier_call_ids,
@@ -22,174 +22,188 @@ from contextrender_bridge.sessions.ids import (
 from contextrender_bridge.store import rows
 
 INTO_CALLS: Final = ("AwaitsAnswer", "NextCall")
-"""The types of edges that what their target tells gives."""
+"""The types of edges that follow from the node they lead to."""
 
 
-def check_edges(nodes: NodeCheck) -> Iterator[Finding]:
-    """Edges that are lost, unreadable or tell otherwise; then model calls that are lost."""
+def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
+    """Yield the missing, corrupted and unreadable edges, then the missing model calls."""
     check = _EdgeCheck(nodes)
-    told_of: set[Edge | None] = set()
-    for finding in check.compared():
-        told_of.add(finding.edge)
+    reported: set[Edge | None] = set()
+    for finding in check.edge_findings():
+        reported.add(finding.edge)
         yield finding
-    for edge, data in check.there.items():
-        if edge not in told_of and (damage := _damage(data)):
-            told = f"an edge {check.name(edge)}: {damage}"
-            yield nodes.finding("unreadable", told, edge=edge)
-    yield from check.lost_calls()
+    for edge, data in check.edges.items():
+        if edge not in reported and (damage := _damage(data)):
+            yield nodes.finding("unreadable", f"an edge {check.name(edge)}: {damage}", edge=edge)
+    yield from check.missing_calls()
 
 
 class _EdgeCheck:
     def __init__(self, nodes: NodeCheck) -> None:
         self._nodes = nodes
-        self.there: dict[Edge, bytes | None] = {
+        self.edges: dict[Edge, bytes | None] = {
             (source, kind, target): data
-            for source, kind, target, data in nodes.store.edges(nodes.owner, nodes.belong)
+            for source, kind, target, data in nodes.store.edges(nodes.owner, nodes.node_ids)
         }
         self._from: defaultdict[UUID, set[Edge]] = defaultdict(set)
         self._into: defaultdict[UUID, set[Edge]] = defaultdict(set)
-        for edge in self.there:
+        for edge in self.edges:
             self._from[edge[0]].add(edge)
             self._into[edge[2]].add(edge)
-        joins = {nodes.store.kinds.number("nodes.edges", name): name for name in JOINS}
-        named = {
-            target if joins[kind] == "AwaitsAnswer" else source
-            for source, kind, target in self.there
-            if kind in joins
+        call_edges = {nodes.store.kinds.number("nodes.edges", name): name for name in CALL_EDGES}
+        calls = {
+            target if call_edges[kind] == "AwaitsAnswer" else source
+            for source, kind, target in self.edges
+            if kind in call_edges
         }
-        self._lost = named - nodes.found.keys() - nodes.unread
-        """Calls that edges name and that are not there."""
-        self._calls: dict[UUID, str] = {}
-        """What may be told of each call that there may be."""
-        self._judged: dict[UUID, str] = {}
-        """Calls and operations, all of whose edges are in `_wanted`."""
-        self._wanted: set[Edge] = set()
+        self._missing_calls = calls - nodes.readable.keys() - nodes.unread_calls
+        """Calls at the ends of edges that have no node."""
+        self._call_names: dict[UUID, str] = {}
+        """The possible calls, named for findings."""
+        self._checked: dict[UUID, str] = {}
+        """Calls and operations all of whose edges are in `_expected`, named for findings."""
+        self._expected: set[Edge] = set()
 
     def name(self, edge: Edge) -> str:
-        """The type's."""
+        """Return the name of an edge's type."""
         return self._nodes.store.kinds.name(edge[1])[1]
 
-    def compared(self) -> Iterator[Finding]:
-        """What is there, branch by branch, against what must be."""
+    def edge_findings(self) -> Iterator[StoreFinding]:
+        """Yield each edge that is missing, or that does not follow from the nodes."""
         nodes = self._nodes
-        yield from self._lacking([self._edge(nodes.owner, "Owns", nodes.session)], "the session")
+        owns = self._edge(nodes.owner, "Owns", nodes.session)
+        yield from self._missing_edges([owns], "the session")
         for number, info in enumerate(nodes.branches):
-            branch, told = branch_id(nodes.session, number), f"branch {number}"
-            yield from self._lacking([self._edge(nodes.session, "HasBranch", branch)], told)
-            if info is None or (ids := nodes.line(info)) is None:
+            branch, place = branch_id(nodes.session, number), f"branch {number}"
+            has_branch = self._edge(nodes.session, "HasBranch", branch)
+            yield from self._missing_edges([has_branch], place)
+            if info is None or (ids := nodes.event_ids_of(info)) is None:
                 continue
             history = self._history(info, ids)
-            yield from self._lacking(self._order(info, ids, history), told)
-            yield from self._view(info, ids, history)
-            yield from self._uses(info, ids, history)
-        for edge in self.there.keys() - self._wanted:
+            yield from self._missing_edges(self._event_edges(info, ids, history), place)
+            yield from self._call_findings(info, ids, history)
+            yield from self._reuse_findings(info, ids, history)
+        for edge in self.edges.keys() - self._expected:
             name = self.name(edge)
-            tells = self._judged.get(edge[2] if name in INTO_CALLS else edge[0])
-            if tells and name in FOLLOW:
-                yield nodes.finding("corrupted", f"an edge {name} unlike {tells}", edge=edge)
+            origin = self._checked.get(edge[2] if name in INTO_CALLS else edge[0])
+            if origin and name in DERIVED:
+                yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
 
-    def lost_calls(self) -> Iterator[Finding]:
-        """Calls that edges or what others go on from tell of, then those only counted."""
+    def missing_calls(self) -> Iterator[StoreFinding]:
+        """Yield the calls that only edges name, then calls that only the session's totals count."""
         nodes = self._nodes
-        for told in sorted(self._calls.get(call, "a model call") for call in self._lost):
-            yield nodes.finding("missing", told)
-        if nodes.session not in nodes.found:
+        for name in sorted(self._call_names.get(id, "a model call") for id in self._missing_calls):
+            yield nodes.finding("missing", name)
+        if nodes.session not in nodes.readable:
             return
         try:
-            counted = total_of(nodes.found[nodes.session].get("usage_totals", ())).calls
+            in_totals = total_of(nodes.readable[nodes.session].get("usage_totals", ())).calls
         except (ValueError, TypeError):
             return
-        at_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.found.values())
-        # A call that is lost or unreadable may have been counted any number of times.
-        if counted != at_nodes and not self._lost and not nodes.unread:
-            told = f"the session's sums count {counted} model calls, its nodes {at_nodes}"
-            yield nodes.finding("missing" if counted > at_nodes else "corrupted", told)
+        at_nodes = sum(int(fields.get("times_counted", 0)) for fields in nodes.readable.values())
+        # A missing or unreadable call may have been counted any number of times.
+        if in_totals != at_nodes and not self._missing_calls and not nodes.unread_calls:
+            message = f"the session's sums count {in_totals} model calls, its nodes {at_nodes}"
+            yield nodes.finding("missing" if in_totals > at_nodes else "corrupted", message)
 
-    def _lacking(self, edges: Sequence[Edge], where: str) -> Iterator[Finding]:
-        """Those that are not there, though their ends are."""
+    def _missing_edges(self, edges: Sequence[Edge], place: str) -> Iterator[StoreFinding]:
+        """Yield each of the edges that is not stored though its ends are."""
         for edge in edges:
             ends = {edge[0], edge[2]} - {self._nodes.owner}
-            if edge not in self.there and ends <= self._nodes.found.keys():
-                fields = self._nodes.found[edge[2]]
+            if edge not in self.edges and ends <= self._nodes.readable.keys():
+                fields = self._nodes.readable[edge[2]]
                 to = f"event {fields.get('number')} of " if "position" in fields else ""
-                told = f"the edge {self.name(edge)} to {to}{where}"
-                yield self._nodes.finding("missing", told, edge=edge)
+                message = f"the edge {self.name(edge)} to {to}{place}"
+                yield self._nodes.finding("missing", message, edge=edge)
 
-    def _order(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
-        """What joins a branch's own events, and what its next call goes on from."""
+    def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
+        """Return the edges to a branch's own events: in their order, and from call to result."""
         branch = branch_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
-        found = [self._edge(branch, "HasFirstEvent", id) for id in ids[first : first + 1]]
+        edges = [self._edge(branch, "HasFirstEvent", id) for id in ids[first : first + 1]]
         later = range(max(first, 1), info.events)
-        found += [self._edge(ids[event - 1], "Next", ids[event]) for event in later]
+        edges += [self._edge(ids[event - 1], "Next", ids[event]) for event in later]
         for event, call in zip(results.event, results.call_event, strict=True):
             if event >= first and call != NO_CALL:
-                found.append(self._edge(ids[call], "HasResult", ids[event]))
-        return found
+                edges.append(self._edge(ids[call], "HasResult", ids[event]))
+        return edges
 
-    def _view(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> Iterator[Finding]:
-        """The edges of a branch's calls."""
-        nodes = self._nodes
-        session, found = nodes.session, nodes.found
-        wanted: list[Edge] = []
-        for id, messages, again in _call_places(session, info, history):
-            self._calls[id] = f"the model call with {messages} messages of branch {info.number}"
-            answered = not again and history.roles[messages : messages + 1] == ["assistant"]
-            fact = _fact_in(found.get(id))
-            if fact is None or messages == len(history) < info.messages:
+    def _call_findings(
+        self, info: BranchInfo, ids: Sequence[UUID], history: History
+    ) -> Iterator[StoreFinding]:
+        """Yield the missing edges of a branch's calls."""
+        nodes, expected = self._nodes, list[Edge]()
+        for id, messages, is_second in _possible_calls(nodes.session, info, history):
+            name = f"the model call with {messages} messages of branch {info.number}"
+            self._call_names[id] = name
+            if not _is_call(nodes.readable.get(id)) or messages == len(history) < info.messages:
                 continue
-            self._judged[id] = f"what {self._calls[id]} tells"
-            if answered:
-                answer = ids[history.events_before(messages)]
-                wanted.append(self._edge(id, "AnsweredBy", answer))
+            self._checked[id] = f"the record of {name}"
+            if not is_second and history.roles[messages : messages + 1] == ["assistant"]:
+                expected.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
             else:
-                branch = branch_id(session, info.number)
-                wanted.append(self._edge(branch, "AwaitsAnswer", id))
-            earlier = earlier_call_ids(
-                session, nodes.known_branches, info.number, history, messages
-            )
-            absent = self._lost | nodes.unread
-            last = next((one for one in earlier if one in absent or _fact_in(found.get(one))), None)
-            follows_lost = last in absent
-            if follows_lost:
-                self._wanted |= self._into[id]
-            elif last is not None:
-                wanted.append(self._edge(last, "NextCall", id))
-            for kinds, count, what in (
-                (KINDS, found[id].get("edges", -1), "showed"),
-                (("Misses",), found[id].get("missing", 0), "lacked"),
-            ):
-                edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
-                self._wanted |= edges
-                if 0 <= count != len(edges):
-                    lost = f"{count - len(edges)} edges of what {self._calls[id]} {what}"
-                    yield nodes.finding("missing", lost, node=id)
-        self._wanted |= set(wanted)
-        yield from self._lacking(wanted, f"branch {info.number}")
+                branch = branch_id(nodes.session, info.number)
+                expected.append(self._edge(branch, "AwaitsAnswer", id))
+            self._expect_previous_call(id, info, history, messages, expected)
+            yield from self._edge_counts(id)
+        self._expected |= set(expected)
+        yield from self._missing_edges(expected, f"branch {info.number}")
 
-    def _uses(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> Iterator[Finding]:
-        """What a branch's operations drew on, by its texts, against the edges that say so."""
-        drawn = {
+    def _expect_previous_call(
+        self, id: UUID, info: BranchInfo, history: History, messages: int, expected: list[Edge]
+    ) -> None:
+        """Expect an edge from the previous call, or any edge if that call may be unreadable."""
+        nodes = self._nodes
+        absent = self._missing_calls | nodes.unread_calls
+        earlier = earlier_call_ids(
+            nodes.session, nodes.known_branches, info.number, history, messages
+        )
+        for previous in earlier:
+            if previous in absent:
+                self._expected |= self._into[id]
+                return
+            if _is_call(nodes.readable.get(previous)):
+                expected.append(self._edge(previous, "NextCall", id))
+                return
+
+    def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
+        """Compare the numbers of a call's edges with those in its node."""
+        fields = self._nodes.readable[id]
+        for kinds, count, verb in (
+            (KINDS, fields.get("edges", -1), "showed"),
+            (("Misses",), fields.get("missing", 0), "lacked"),
+        ):
+            edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
+            self._expected |= edges
+            if 0 <= count != len(edges):
+                message = f"{count - len(edges)} edges of what {self._call_names[id]} {verb}"
+                yield self._nodes.finding("missing", message, node=id)
+
+    def _reuse_findings(
+        self, info: BranchInfo, ids: Sequence[UUID], history: History
+    ) -> Iterator[StoreFinding]:
+        """Compare the reuse edges of a branch with the uses in its texts."""
+        uses = {
             self._edge(ids[use.operation], "Reuse", ids[history.results.event[use.result]]): use
             for use in history.reuse.uses
             if use.operation >= info.fork_events
         }
-        for edge, use in drawn.items():
-            if edge in self.there and _values(self.there[edge]) == set(use.values):
+        for edge, use in uses.items():
+            if edge in self.edges and _values(self.edges[edge]) == set(use.values):
                 continue
-            told = f"an edge Reuse from event {use.operation} of branch {info.number}"
+            message = f"an edge Reuse from event {use.operation} of branch {info.number}"
             row = rows.pack(rows.encode({"values": list(use.values)}))
-            kind: Kind = "corrupted" if edge in self.there else "missing"
-            yield self._nodes.finding(kind, told, edge=edge, row=row)
-        self._wanted |= drawn.keys()
-        for id in ids[info.fork_events : self._nodes.sound[info.number]]:
-            self._judged[id] = f"the texts of branch {info.number}"
+            kind: Kind = "corrupted" if edge in self.edges else "missing"
+            yield self._nodes.finding(kind, message, edge=edge, row=row)
+        self._expected |= uses.keys()
+        for id in ids[info.fork_events : self._nodes.intact[info.number]]:
+            self._checked[id] = f"the texts of branch {info.number}"
 
     def _history(self, info: BranchInfo, ids: Sequence[UUID]) -> History:
-        """A branch's line as far as it is whole, traced anew."""
+        """Return the history of a branch up to its first corrupted or missing event."""
         history = History()
-        sound = self._nodes.sound[info.number]
-        append_stored(history, (self._nodes.found[id] for id in ids[:sound]), "")
+        intact = ids[: self._nodes.intact[info.number]]
+        append_stored(history, (self._nodes.readable[id] for id in intact), "")
         return history
 
     def _edge(self, source: UUID, name: str, target: UUID) -> Edge:
@@ -197,7 +211,7 @@ class _EdgeCheck:
 
 
 def _damage(data: bytes | None) -> str:
-    """Why an edge's row cannot be read."""
+    """Return why an edge's row cannot be read, empty if it can."""
     try:
         if data is not None:
             rows.read(data)[1:]
@@ -213,20 +227,21 @@ def _values(data: bytes | None) -> set[str] | None:
         return None
 
 
-def _call_places(
+def _possible_calls(
     session: UUID, info: BranchInfo, history: History
 ) -> Iterator[tuple[UUID, int, bool]]:
-    """The ids that calls of a branch may have, how many messages each had, and whether the branch
-    had gone on already."""
+    """Yield each id that a call of a branch can have, its number of messages, and `is_second`."""
     for messages in range(info.fork_messages, len(history) + 1):
         events = history.events_before(messages)
-        for again in (False, True):
-            yield call_id(session, info.number, events, again), messages, again
+        for is_second in (False, True):
+            yield call_id(session, info.number, events, is_second), messages, is_second
 
 
-def _fact_in(fields: Mapping[str, Any] | None) -> CallRecord | None:
-    """What a call's node tells; None where it does not."""
+def _is_call(fields: Mapping[str, Any] | None) -> bool:
+    """Return whether fields of a node can be read as a model call."""
     try:
-        return CallRecord.from_json(fields) if fields else None
+        if fields:
+            CallRecord.from_json(fields)
     except (KeyError, TypeError, ValueError):
-        return None
+        return False
+    return bool(fields)

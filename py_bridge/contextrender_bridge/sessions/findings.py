@@ -1,25 +1,25 @@
-"""What can be wrong with a store, and what of it `check --repair` puts right."""
+"""The findings of `contextrender check`, and their repair."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from contextrender_bridge.sessions.ids import JOINS
+from contextrender_bridge.sessions.ids import CALL_EDGES
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import WriteBatch
 
 Kind = Literal["unreadable", "missing", "corrupted", "dangling", "orphan", "set aside"]
 Edge = tuple[UUID, int, UUID]
-"""Source, the number of its type, and target."""
-FOLLOW: Final = frozenset({"Reuse", *JOINS})
-"""Edges that texts and numbers give: another one goes."""
-HOLD: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
-"""Edges that hold something, so that they cannot be written again without it."""
-LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
-"""Edges by which what is lost at one end is rebuilt when it is next used."""
+"""An edge: its source, the number of its type, and its target."""
+DERIVED: Final = frozenset({"Reuse", *CALL_EDGES})
+"""Types of edges that follow from texts and numbers. Any other edge of these types is deleted."""
+WITH_FIELDS: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
+"""Types of edges with fields. They cannot be written again without these."""
+REBUILDING: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
+"""Types of edges by which a missing end is rebuilt when it is next used."""
 
-ASIDE: Final = (
+QUARANTINE: Final = (
     "INSERT INTO quarantine (id, owner, rev, kind, listed, data, error, quarantined_at) "
     "SELECT ?, owner, rev, kind, listed, data, ?, ? FROM nodes WHERE owner = ? AND id = ? "
     "ON CONFLICT (id) DO UPDATE SET data = excluded.data, error = excluded.error"
@@ -27,12 +27,14 @@ ASIDE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. `session` is the key of the session that it is of, where that is
-    known, and `row` is what the edge should hold."""
+class StoreFinding:
+    """A fault in a store.
+
+    `session` is the session's key if it is known, `row` the row that the edge should have.
+    """
 
     kind: Kind
-    told: str
+    message: str
     owner: UUID
     session: str = ""
     node: UUID | None = None
@@ -40,34 +42,34 @@ class Finding:
     row: bytes | None = None
 
 
-def repair(store: Store, finding: Finding) -> bool:
-    """Puts aside what cannot be read or belongs to nothing, removes edges that lead nowhere, and
-    writes edges anew that follow from texts and from what nodes tell.
+def repair(store: Store, finding: StoreFinding) -> bool:
+    """Repair a finding, and return whether that was possible.
 
-    Whether that was possible: what is lost stays lost, and the session goes on without it.
+    Unreadable nodes and orphans go into quarantine. Dangling edges are deleted, and edges that
+    follow from texts and nodes are written again. Missing nodes stay missing.
     """
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
-        put_aside(store, finding.owner, finding.node, finding.told)
+        put_aside(store, finding.owner, finding.node, finding.message)
         return True
     if finding.edge is None:
         return False
     source, kind, target = finding.edge
     name = store.kinds.name(kind)[1]
-    unread = finding.kind == "unreadable" and name not in HOLD
-    if finding.kind == "missing" or finding.row is not None or unread:
+    needs_no_row = finding.kind == "unreadable" and name not in WITH_FIELDS
+    if finding.kind == "missing" or finding.row is not None or needs_no_row:
         store.write(WriteBatch(join=[(finding.owner, source, kind, target, finding.row)]))
         return True
-    follows = finding.kind == "corrupted" and name in FOLLOW
-    is_dangling = finding.kind == "dangling" and name not in LEAD_BACK
-    if is_dangling or follows:
+    is_false = finding.kind == "corrupted" and name in DERIVED
+    is_dangling = finding.kind == "dangling" and name not in REBUILDING
+    if is_dangling or is_false:
         store.write(WriteBatch(part=[(finding.owner, source, kind, target)]))
-    return is_dangling or follows
+    return is_dangling or is_false
 
 
 def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:
-    """Moves a node's row into quarantine; its edges stay."""
+    """Move a node's row into quarantine; its edges stay."""
     now = datetime.now(UTC).isoformat()
+    delete = "DELETE FROM nodes WHERE owner = ? AND id = ?"
     with store.transaction() as cursor:
-        gone = "DELETE FROM nodes WHERE owner = ? AND id = ?"
-        aside = (ASIDE, [(str(id), error, now, owner, id)])
-        store.run(cursor, aside, (gone, [(owner, id)]))
+        quarantine = (QUARANTINE, [(str(id), error, now, owner, id)])
+        store.run(cursor, quarantine, (delete, [(owner, id)]))

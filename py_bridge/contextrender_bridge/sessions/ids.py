@@ -1,4 +1,4 @@
-"""Ids that follow from what they name: a node is found without a search, under its owner's root."""
+"""Ids that follow from the owner, the session key and numbers, so that nodes need no search."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -15,48 +15,48 @@ from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo, 
 FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
-LOOKED_BACK: Final = 3
+MAX_EARLIER_CALLS: Final = 3
 PLACE_BYTES: Final = 7
-"""The last bytes of the id of a session's branch, event or call: they name it. The bytes before
+"""The number of last bytes that name a branch, event or call in its session's ids. The bytes before
 them are the session's own."""
-JOINS: Final = (
+CALL_EDGES: Final = (
     *("AwaitsAnswer", "AnsweredBy", "NextCall", "Misses"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
 )
-"""The types of a call's edges; only the first leads from its branch."""
+"""The types of a call's edges. Only the first type leads from the branch to the call."""
 
 
 class IdKind(IntEnum):
-    """What of a branch an id names."""
+    """The kind of node that an id in a session names."""
 
-    BRANCH, EVENT, CALL, CALL_AGAIN = range(4)
+    BRANCH, EVENT, CALL, SECOND_CALL = range(4)
 
 
 def caller_root() -> UUID:
-    """The id of the caller's root."""
+    """Return the id of the caller's root."""
     return CALLER.get()
 
 
 def session_id(key: str) -> UUID:
-    """The id of the caller's session of that key."""
+    """Return the id of the caller's session of that key."""
     return session_id_of(caller_root(), key)
 
 
 @lru_cache(4096)
 def session_id_of(owner: UUID, key: str) -> UUID:
-    """The id of a user's session of that key."""
+    """Return the id of a user's session of that key."""
     return uuid5(owner, f"session/{key}")
 
 
 @lru_cache(8192)
 def _part_of(session: UUID, branch: int, number: int, part: IdKind) -> UUID:
-    """The id of a part of a branch: a call asks for the same few again and again.
+    """Return the id of a branch or of one of its parts.
 
-    Ids of what is written together stand together in the store's indexes, on few pages.
+    Nodes that are written together have neighbouring ids, and so share pages of the indexes.
     """
     try:
         place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((part,))
-    except OverflowError:  # a damaged row may tell any number
+    except OverflowError:  # A damaged row may have any number.
         return uuid5(session, f"{part}/{branch}/{number}")
     return UUID(bytes=session.bytes[:-PLACE_BYTES] + place)
 
@@ -79,12 +79,12 @@ def place_of_id(id: UUID) -> tuple[int, int, int]:
 
 
 def branch_id(session: UUID, number: int) -> UUID:
-    """The id of a session's branch."""
+    """Return the id of a session's branch."""
     return _part_of(session, number, 0, IdKind.BRANCH)
 
 
 def event_id(session: UUID, branch: int, number: int) -> UUID:
-    """The id of a branch's own event."""
+    """Return the id of a branch's own event."""
     return _part_of(session, branch, number, IdKind.EVENT)
 
 
@@ -94,7 +94,7 @@ def event_number(id: UUID) -> int:
 
 
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
-    """The branch that each of these events of a branch's whole line belongs to."""
+    """Return, for each of these events of a branch's history, the branch that has its node."""
     line: list[tuple[int, int]] = []
     while branch != ROOT:
         info = branches[branch]
@@ -108,18 +108,18 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
 def event_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]
 ) -> list[UUID]:
-    """The ids of these events of a branch's whole line."""
+    """Return the ids of these events of a branch's history."""
     line = zip(owners(branches, branch, numbers), numbers, strict=True)
     return [event_id(session, owner, number) for owner, number in line]
 
 
 def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
-    """Return the first and the last id that parts of a branch may have."""
+    """Return the first and the last id that events of a branch may have."""
     return event_id(session, branch, 0), event_id(session, branch, 256**3 - 1)
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
-    """The ids of each branch's own events: of branch 0 those of the first range, and so on."""
+    """Return the ids of each branch's own events: of branch 0 by the first range, and so on."""
     return [
         event_id(session, owner, number)
         for owner, (start, stop) in enumerate(ranges)
@@ -128,25 +128,27 @@ def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
 
 
 def link_id(session: UUID, name: str) -> UUID:
-    """The id of a session's read-only link of that name."""
+    """Return the id of a session's share link of that name."""
     return uuid5(session, f"link/{name}")
 
 
 def removal_id(session: UUID) -> UUID:
-    """The id of what a session leaves while it is deleted."""
+    """Return the id of the node that a session has while it is deleted."""
     return uuid5(session, "removal")
 
 
-def call_id(session: UUID, branch: int, events: int, again: bool = False) -> UUID:
-    """The id of the model call that had the first `events` events of a branch; `again`: of one made
-    when the branch had gone on already."""
-    return _part_of(session, branch, events, IdKind.CALL_AGAIN if again else IdKind.CALL)
+def call_id(session: UUID, branch: int, events: int, is_second: bool = False) -> UUID:
+    """Return the id of the model call that had the first `events` events of a branch.
+
+    A second call with these events was made when the branch already had later ones.
+    """
+    return _part_of(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
 
 
 def call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
 ) -> list[UUID]:
-    """The ids of the calls that had so many events of a branch's whole line."""
+    """Return the ids of the calls that had these numbers of events of a branch's history."""
     line = zip(owners(branches, branch, events), events, strict=True)
     return [call_id(session, owner, number) for owner, number in line]
 
@@ -154,27 +156,29 @@ def call_ids(
 def earlier_call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, history: History, messages: int
 ) -> list[UUID]:
-    """The ids of a line's last calls with fewer messages, the newest first: those before each
-    answer, and before what a user said instead; and of a rewritten past that goes on from a call
-    which its parent's own answer followed, too, that call's."""
+    """Return the ids that a branch's last calls with fewer messages can have, the newest first.
+
+    A call was made before each answer, and before a user message that followed without an answer.
+    At the fork of a branch, the parent may have made the call.
+    """
     roles, first_events = history.roles, history.first_events
     events: list[int] = []
     position = min(messages, len(roles)) - 1
-    while position > 0 and len(events) < LOOKED_BACK:
+    while position > 0 and len(events) < MAX_EARLIER_CALLS:
         if roles[position] in ("assistant", "user"):
             events.append(first_events[position])
         position -= 1
-    found = []
+    ids = []
     for owner, number in zip(owners(branches, branch, events), events, strict=True):
-        found.append(call_id(session, owner, number))
+        ids.append(call_id(session, owner, number))
         info = branches[owner]
         if info.parent != ROOT and info.fork_events == number:
-            found.append(call_id(session, info.parent, number))
-    return found
+            ids.append(call_id(session, info.parent, number))
+    return ids
 
 
 def ids_ahead(state: SessionState) -> list[UUID]:
-    """What the next call needs that goes on from the branch written last."""
+    """Return the ids of the nodes that the next call needs if it continues the newest branch."""
     ids = [state.id, branch_id(state.id, state.head)]
     if (history := state.histories.get(state.head)) is not None:
         ids += newest_ids(state, state.head, history, len(history.roles))
@@ -182,8 +186,10 @@ def ids_ahead(state: SessionState) -> list[UUID]:
 
 
 def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
-    """What the next call goes on from after so many messages of a line: the ids of the last
-    message's events and of the last calls."""
+    """Return the ids of the nodes that a call needs after so many messages of a branch's history.
+
+    They are those of the last message's events and of the last calls.
+    """
     if not messages:
         return []
     session, branches = state.id, state.branches
@@ -197,15 +203,15 @@ def newest_ids(state: SessionState, branch: int, history: History, messages: int
 
 
 def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:
-    """The id of a result's stand-in of at most `limit` tokens by that model."""
+    """Return the id of a model's summary of a result, of at most `limit` tokens."""
     return uuid5(session, f"compaction/{event}/{limit}/{model}")
 
 
 def summary_shelf_id(session: UUID, way: str) -> UUID:
-    """The id of the shelf of summaries made one way."""
+    """Return the id of the index of a session's history summaries by one method."""
     return uuid5(session, f"summaries/{way}")
 
 
 def summary_id(session: UUID, way: str, digest: str) -> UUID:
-    """The id of one way's summary of a transcript with that digest."""
+    """Return the id of the history summary of a transcript with that digest, by one method."""
     return uuid5(session, f"summary/{way}/{digest}")

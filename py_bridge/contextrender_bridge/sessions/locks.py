@@ -1,4 +1,7 @@
-"""One writer a session: between threads, and between processes that share a data folder."""
+"""Locks that let one request at a time write a session, in threads and in processes.
+
+The processes that share a data folder share its locks.
+"""
 
 import hashlib
 import threading
@@ -12,7 +15,7 @@ from contextrender_bridge.base.errors import Busy
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where one process serves a data folder
+except ImportError:  # Windows has no fcntl; there, one process serves a data folder.
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE: Final = 30.0
@@ -22,24 +25,25 @@ _POLL: Final = 0.002
 class SessionLocks:
     """Locks by owner and session key.
 
-    Between processes each session is one byte of a single lock file, to which a process has one
-    handle: POSIX drops its locks on a file as soon as it closes any, and never refuses its own.
+    Between processes, each session locks one byte of a single lock file. A process has one handle
+    of the file, because POSIX drops all of a process's locks on a file when it closes any handle,
+    and never refuses a process its own locks.
     """
 
     _of_folders: ClassVar[dict[Path, Self]] = {}
     _guard_of_folders: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
-        """Locks between threads alone."""
+        """Create locks between the threads of this process alone."""
         self._guard = threading.Lock()
-        self._held: dict[str, tuple[threading.Lock, int]] = {}
+        self._by_name: dict[str, tuple[threading.Lock, int]] = {}
         self._folder: Path | None = None
         self._sharers = 0
         self._file: IO[bytes] | None = None
 
     @classmethod
     def shared(cls, folder: Path) -> Self:
-        """Those of a folder, which also lock out other processes until as many `unshare`."""
+        """Return the locks of a folder, which lock out other processes until each user unshares."""
         folder = folder.resolve()
         with cls._guard_of_folders:
             locks = cls._of_folders.setdefault(folder, cls())
@@ -50,7 +54,7 @@ class SessionLocks:
             return locks
 
     def unshare(self) -> None:
-        """The last of those who share a folder's locks closes its file."""
+        """Stop using a folder's locks; the last user closes the lock file."""
         with self._guard_of_folders:
             self._sharers -= 1
             if self._folder is not None and not self._sharers:
@@ -61,7 +65,7 @@ class SessionLocks:
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
-        """Holds one session for the block. Raises Busy after `patience` seconds."""
+        """Lock one session for the block; raise Busy after `patience` seconds."""
         name = f"{owner}/{key}"
         deadline = time.monotonic() + patience
         lock = self._borrow(name)
@@ -81,17 +85,17 @@ class SessionLocks:
 
     def _borrow(self, name: str) -> threading.Lock:
         with self._guard:
-            lock, users = self._held.get(name, (threading.Lock(), 0))
-            self._held[name] = (lock, users + 1)
+            lock, users = self._by_name.get(name, (threading.Lock(), 0))
+            self._by_name[name] = (lock, users + 1)
             return lock
 
     def _give_back(self, name: str) -> None:
         with self._guard:
-            lock, users = self._held[name]
+            lock, users = self._by_name[name]
             if users == 1:
-                del self._held[name]
+                del self._by_name[name]
             else:
-                self._held[name] = (lock, users - 1)
+                self._by_name[name] = (lock, users - 1)
 
     def _lock_file(self, name: str, deadline: float) -> None:
         if self._file is None:

@@ -1,6 +1,6 @@
-"""Every row of one session, found whether or not some of its rows are lost or damaged.
+"""The ids of all nodes of one session, even if some of its rows are missing or unreadable.
 
-A session's branches, events and calls share the beginning of their ids; edges lead to the rest.
+A session's branches, events and calls share the beginning of their ids; edges lead to the others.
 """
 
 from collections.abc import Iterable
@@ -17,41 +17,43 @@ from contextrender_bridge.store.base import Store
 
 
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
-    """Return the ids of a session's nodes. Some of those that edges name may be missing."""
-    found = {session, *store.ids_between(owner, *ids_of_session(session))}
-    fresh = found
-    while fresh:
+    """Return the ids of a session's nodes. Nodes that only edges name may be missing."""
+    ids = {session, *store.ids_between(owner, *ids_of_session(session))}
+    new = ids
+    while new:
         ends: set[UUID] = set()
-        for source, _, target, _ in store.edges(owner, fresh):
+        for source, _, target, _ in store.edges(owner, new):
             ends |= {source, target}
-        fresh = ends - found - {owner}
-        found |= fresh
-    return found
+        new = ends - ids - {owner}
+        ids |= new
+    return ids
 
 
-def left_by(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
-    """Return the ids of what a session that is being deleted may have left; none if its removal
-    cannot be read."""
+def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
+    """Return the ids of the nodes that may be left of a session whose deletion is not finished.
+
+    Return none if the node of its deletion, with the id `removal`, cannot be read.
+    """
     for _, _, _, data in store.nodes(owner, [removal]):
         try:
             fields = rows.read(data)[1]
-            others = {UUID(id) for id in fields["other_ids"]}
+            other_ids = {UUID(id) for id in fields["other_ids"]}
             session = session_id_of(owner, fields["key"])
         except (ValueError, KeyError, TypeError, AttributeError):
             break
         parts = store.ids_between(owner, *ids_of_session(session))
         stands_for = store.kinds.number("nodes.edges", "StandsFor")
-        return {*parts, *others, *store.sources(owner, parts, stands_for)}
+        return {*parts, *other_ids, *store.sources(owner, parts, stands_for)}
     return set()
 
 
 def count_branches(ids: Iterable[UUID]) -> int:
-    """Return how many branches a session with nodes of these ids has at least."""
+    """Return the smallest number of branches that a session with nodes of these ids can have."""
     places = [place_of_id(id) for id in ids]
     branches = (branch for branch, _, kind in places if kind in (IdKind.BRANCH, IdKind.EVENT))
     return max(branches, default=-1) + 1
 
 
-def known(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
-    """Those that have a row."""
+def existing_ids(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
+    """Return the ids that have a row."""
     return {id for id, _ in store.sizes(owner, ids)}

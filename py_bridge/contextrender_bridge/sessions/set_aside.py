@@ -1,7 +1,7 @@
-"""Moves a damaged session under another name, so that its history can be recorded anew.
+"""Move a damaged session to another name, so that its history can be recorded again.
 
 Rows move as they are stored, readable or not: nothing is repaired, and nothing is lost. Share links
-stay with the name, because they open whatever session has it.
+stay with the name, because they open the session that has it.
 """
 
 import time
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from contextrender_bridge.sessions.findings import ASIDE
+from contextrender_bridge.sessions.findings import QUARANTINE
 from contextrender_bridge.sessions.ids import ids_of_session, moved_id, session_id_of
 from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
@@ -27,8 +27,8 @@ MOVE_IN: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? AND t
 def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     """Move a damaged session and return its new name. `damage` says in a sentence what is wrong.
 
-    The session's node keeps that sentence; one that cannot be read goes into quarantine, and
-    another takes its place. Raise WriteConflict if somebody else moves or writes it meanwhile.
+    The session's node keeps that sentence. If the node cannot be read, it goes into quarantine, and
+    a new one replaces it. Raise WriteConflict if another request moves or writes the session.
     """
     now = datetime.now(UTC)
     name = f"{key[:LONGEST_BEGINNING]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
@@ -39,20 +39,20 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     )
     parts = store.ids_between(owner, *ids_of_session(old))
     guard = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, parts[:1])]
-    own = _fields_of(store, owner, old, session)
-    fields = _completed(own, count_branches(id for id in parts if id != old))
+    stored_fields = _fields_of(store, owner, old, session)
+    fields = _complete_fields(stored_fields, count_branches(id for id in parts if id != old))
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
     moves = [(moved_id(id, new), owner, id) for id in parts if id != old]
     ids = {*parts, *_ends_between(store, owner, *ids_of_session(old))} - {old}
     ends = [*((moved_id(id, new), owner, id) for id in ids), (new, owner, old)]
     with store.transaction() as cursor:
-        # Whoever finds the first row as it was read moves them all.
+        # Of two requests, the one that finds the first row unchanged moves all rows.
         if not guard or store.run(cursor, (GUARD, guard)) != [1]:
             raise WriteConflict
-        if own is None:
+        if stored_fields is None:
             quarantined = (str(old), damage, now.isoformat(), owner, old)
-            store.run(cursor, (ASIDE, [quarantined]))
+            store.run(cursor, (QUARANTINE, [quarantined]))
         store.run(
             cursor,
             (REMOVE, [(owner, old)]),
@@ -80,22 +80,25 @@ def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUI
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:
     """Return the fields of a session's own node; None if it is missing or cannot be read."""
-    for _, _, found, data in store.nodes(owner, [session]):
+    for _, _, number, data in store.nodes(owner, [session]):
         try:
             fields = rows.read(data)[1]
         except ValueError:
             return None
-        return fields if found == kind and isinstance(fields.get("created_at"), float) else None
+        return fields if number == kind and isinstance(fields.get("created_at"), float) else None
     return None
 
 
-def _completed(own: dict[str, Any] | None, branches: int) -> dict[str, Any]:
-    """Return the fields of a session's node, made up where they are missing or of no use."""
+def _complete_fields(stored_fields: dict[str, Any] | None, branches: int) -> dict[str, Any]:
+    """Return the fields of a session's node, with defaults for missing and invalid ones.
+
+    The session has at least `branches` branches.
+    """
     now = time.time()
-    fields = {"created_at": now, "updated_at": now, "revision": 1, "settings": {}, **(own or {})}
-    counted, head = fields.get("branches"), fields.get("head")
-    most = counted if isinstance(counted, int) else 0
-    fields["branches"] = max(branches, most, 1)
+    fields: dict[str, Any] = {"created_at": now, "updated_at": now, "revision": 1, "settings": {}}
+    fields |= stored_fields or {}
+    count, head = fields.get("branches"), fields.get("head")
+    fields["branches"] = max(branches, count if isinstance(count, int) else 0, 1)
     is_branch = isinstance(head, int) and 0 <= head < fields["branches"]
     fields["head"] = head if is_branch else fields["branches"] - 1
     return fields

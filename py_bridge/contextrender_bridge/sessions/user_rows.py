@@ -1,4 +1,4 @@
-"""All rows of one user: their size, what is old, and deleting them."""
+"""The rows of one user: their size, the stored sessions and their totals, and their deletion."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,11 +16,11 @@ SESSIONS_AT_ONCE: Final = 1_000
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
-    """Deletes everything of one user, in slices. Raises StoreUnavailable; it can be run again."""
+    """Delete all rows of one user, in slices; raise StoreUnavailable. It can be run again."""
     query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
-    while found := store.read(query, (owner,)):
-        some = [(owner, tuple(store.uuid(id) for (id,) in found))]
-        store.write(WriteBatch(cut=some, wipe=some))
+    while id_rows := store.read(query, (owner,)):
+        slice = [(owner, tuple(store.uuid(id) for (id,) in id_rows))]
+        store.write(WriteBatch(cut=slice, wipe=slice))
     with store.transaction() as cursor:
         for table in ("edges", "quarantine"):
             store.run(cursor, (f"DELETE FROM {table} WHERE owner = ?", [(owner,)]))
@@ -28,74 +28,75 @@ def remove_owner(store: Store, owner: UUID) -> None:
 
 
 def stored_bytes(store: Store, owner: UUID) -> int:
-    """What the owner's rows hold, without the database's own share."""
+    """Return the bytes in the owner's rows, without the database's own overhead."""
     query = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {} WHERE owner = ?"
     return sum(int(store.read(query.format(table), (owner,))[0][0]) for table in ("nodes", "edges"))
 
 
 def count_sessions(store: Store, owner: UUID) -> int:
-    """How many sessions the owner has."""
+    """Return the number of the owner's sessions."""
     kind = store.kinds.number("nodes.session", "Session")
     query = "SELECT COUNT(*) FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL"
     return int(store.read(query, (owner, kind))[0][0])
 
 
 def has_session(store: Store, owner: UUID, key: str) -> bool:
-    """Whether there is one of that key."""
+    """Return whether the owner has a session of that key."""
     return any(store.nodes(owner, [session_id_of(owner, key)]))
 
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A session as it is stored: when it was last written, and its branches' number."""
+    """A stored session: its key, the time of its last write, and its number of branches."""
 
     key: str
     updated_at: float
     branches: int
 
 
-def kept_sessions(store: Store, owner: UUID) -> list[StoredSession]:
-    """The owner's sessions, those longest unused first."""
-    found = [
-        StoredSession(held["key"], held["updated_at"], held["branches"])
-        for held in listed_fields(store, owner)
+def stored_sessions(store: Store, owner: UUID) -> list[StoredSession]:
+    """Return the owner's sessions, the longest unused first."""
+    sessions = [
+        StoredSession(fields["key"], fields["updated_at"], fields["branches"])
+        for fields in listed_fields(store, owner)
     ]
-    return sorted(found, key=lambda one: one.updated_at)
+    return sorted(sessions, key=lambda session: session.updated_at)
 
 
 def unfinished_removals(store: Store, owner: UUID) -> list[str]:
-    """The names of the owner's sessions whose delete did not come to its end."""
-    return [held["key"] for held in listed_fields(store, owner, "nodes.removal", "PendingDeletion")]
+    """Return the keys of the owner's sessions whose deletion is not finished."""
+    deletions = listed_fields(store, owner, "nodes.removal", "PendingDeletion")
+    return [fields["key"] for fields in deletions]
 
 
-def session_bytes(store: Store, owner: UUID, kept: StoredSession) -> int:
-    """What the rows of a session's events and the edges from them hold."""
-    session = session_id_of(owner, kept.key)
-    branches = [branch_id(session, number) for number in range(kept.branches)]
-    held = {id: rows.read(data)[1] for id, _, _, data in store.nodes(owner, branches)}
-    ranges = [(held[id]["fork_events"], held[id]["events"]) for id in branches if id in held]
-    return store.bytes_of(owner, own_event_ids(session, ranges))
+def session_bytes(store: Store, owner: UUID, session: StoredSession) -> int:
+    """Return the bytes in the rows of a session's events and of the edges from them."""
+    id = session_id_of(owner, session.key)
+    branches = [branch_id(id, number) for number in range(session.branches)]
+    infos = {branch: rows.read(data)[1] for branch, _, _, data in store.nodes(owner, branches)}
+    ranges = [(infos[b]["fork_events"], infos[b]["events"]) for b in branches if b in infos]
+    return store.bytes_of(owner, own_event_ids(id, ranges))
 
 
 def listed_fields(
     store: Store, owner: UUID, module: str = "nodes.session", name: str = "Session"
 ) -> Iterator[Mapping[str, Any]]:
-    """The fields of every node of a kind that is listed; damaged rows are left out."""
+    """Yield the fields of each listed node of a type, without those of unreadable rows."""
     kind = store.kinds.number(module, name)
     query = (
         "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
         "AND id > ? ORDER BY id LIMIT ?"
     )
     last = UUID(int=0)
-    while found := store.read(query, (owner, kind, last, SESSIONS_AT_ONCE)):
-        for id, data in found:
+    while node_rows := store.read(query, (owner, kind, last, SESSIONS_AT_ONCE)):
+        for id, data in node_rows:
             last = store.uuid(id)
             with suppress(ValueError):
                 yield rows.read(bytes(data))[1]
 
 
-def all_spent(store: Store) -> Iterator[list[Row]]:
-    """The totals of every session of every user: for the operator's figures alone."""
+def all_usage_totals(store: Store) -> Iterator[list[Row]]:
+    """Yield the totals of every session of every user, for the operator's metrics."""
     kind = store.kinds.number("nodes.session", "Session")
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):

@@ -26,7 +26,7 @@ from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import LOOPBACK, Credentials
-from contextrender_bridge.leases import held
+from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
@@ -54,7 +54,7 @@ def run_with_proxy(
     """Run the agent and return its exit code. Raise CommandError if it cannot be started."""
     data = make_data_private(data_dir())
     collector = TotalsCollector()
-    with held(data, os.getpid()) as folder:
+    with hold_lease(data, os.getpid()) as folder:
         service = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
             routes = ProviderRoutes(address(listener), has_recall=_can_recall())

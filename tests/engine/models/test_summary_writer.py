@@ -54,7 +54,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
         "Unresolved questions:",
         "- Which port is meant?",
     ]
-    assert used == Usage(fresh=1, output=1)
+    assert used == Usage(uncached=1, output=1)
     (request,) = double.requests
     (asked,) = double.prompts
     for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
@@ -96,7 +96,7 @@ def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: Provi
     count = len(double.requests)
     assert count > 1
     assert text == f"Decisions:\n- Piece {count} read."
-    assert used == Usage(fresh=count, output=count, calls=count)
+    assert used == Usage(uncached=count, output=count, calls=count)
     prompts = double.prompts
     assert "row_0 value" in prompts[0]
     assert "- Begin." in prompts[0]

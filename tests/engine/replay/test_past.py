@@ -58,7 +58,7 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
         assert list(numbers_in(step.replaced)) == sorted(rendered.selection.excerpts)
         assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
         assert step.messages == position and step.results == len(history.results)
-        assert step.usage.read <= step.usage.prompt == step.after + step.outside
+        assert step.usage.cache_read <= step.usage.prompt == step.after + step.outside
     assert found[-1].before > SETTINGS.budget
 
 
@@ -70,8 +70,8 @@ def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
     cheap, dear = (
         reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
     )
-    fresh = dear.prompt - dear.read
-    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.read + 8 * dear.output) / 1e6
+    fresh = dear.prompt - dear.cache_read
+    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
     assert spent.cost[-1] == pytest.approx(expected)
     assert list(spent.cost) == sorted(spent.cost) and spent.unpriced == 0
     without = spend(mixed, prices)

@@ -91,8 +91,8 @@ def test_joining_reads_nothing_and_is_kept() -> None:
     edges = unread()
     edges.append(Edge(2))
     edges.append(Edge(3))
-    assert edges.waiting
-    assert list(edges) == [Edge(1), Edge(2), Edge(3)] and not edges.waiting
+    assert edges.is_unread
+    assert list(edges) == [Edge(1), Edge(2), Edge(3)] and not edges.is_unread
 
 
 def test_what_is_changed_first_changes_what_is_stored() -> None:

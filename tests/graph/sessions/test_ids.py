@@ -13,7 +13,7 @@ def parts(session: UUID, branch: int) -> list[UUID]:
     written = [branch_id(session, branch)]
     for number in (0, 1, 255, 256, LARGEST):
         written += [event_id(session, branch, number), call_id(session, branch, number)]
-        written.append(call_id(session, branch, number, again=True))
+        written.append(call_id(session, branch, number, is_second=True))
     return written
 
 

@@ -191,10 +191,10 @@ def bill_sums(
         written=written,
         written_long=long,
         billed_output=output,
-        whole_fresh=whole.fresh,
-        whole_read=whole.read,
-        whole_written=whole.written,
-        whole_written_long=whole.written_long,
+        whole_fresh=whole.uncached,
+        whole_read=whole.cache_read,
+        whole_written=whole.cache_write,
+        whole_written_long=whole.cache_write_1h,
     )
     return made, replace(before, known=known)
 

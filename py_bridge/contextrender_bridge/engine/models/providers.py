@@ -73,7 +73,7 @@ def usage_of(response: Any) -> Usage:
     """Return the tokens that a chat completion reports, 0 if it reports none."""
     usage = response.get("usage") or {}
     return Usage(
-        fresh=int(usage.get("prompt_tokens") or 0),
+        uncached=int(usage.get("prompt_tokens") or 0),
         output=int(usage.get("completion_tokens") or 0),
     )
 

@@ -57,7 +57,7 @@ def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> Cos
         price = known[name]
         for usage, made in ((step.usage, costs), (full, full_costs)):
             made.append(
-                price.cost_of_counts(usage.prompt, usage.read, usage.output) if price else 0.0
+                price.cost_of_counts(usage.prompt, usage.cache_read, usage.output) if price else 0.0
             )
     return CostCurve(
         steps,
@@ -78,7 +78,7 @@ def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> Cos
 
 def _within(full: Usage, window: int | None) -> Usage:
     prompt = min(full.prompt, window or full.prompt)
-    return Usage.of_prompt(prompt, min(full.read, prompt), full.output)
+    return Usage.of_prompt(prompt, min(full.cache_read, prompt), full.output)
 
 
 FEWEST: Final = 20

@@ -60,4 +60,4 @@ def tool_costs(
 
 def _held(tokens: int, calls: int, price: Price) -> float:
     """Return what tokens cost that are in the prompts of so many calls, one after the other."""
-    return tokens * (price.written + price.read * (calls - 1)) if calls > 0 else 0.0
+    return tokens * (price.cache_write + price.cache_read * (calls - 1)) if calls > 0 else 0.0

@@ -52,9 +52,9 @@ class Claims:
 
     @property
     def is_due(self) -> bool:
-        """Whether half its time is over, or its time has not begun, after the clock was set back.
+        """True once half of the token's time is over, so that a client renews it before it ends.
 
-        Who renews it now never holds one that has ended.
+        True also before its time begins: the clock was set back.
         """
         return not self.made_at - LEEWAY_SECONDS <= time.time() <= (self.made_at + self.expires) / 2
 

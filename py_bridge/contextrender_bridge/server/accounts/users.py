@@ -17,7 +17,7 @@ from contextrender_bridge.server.accounts.callers import (
     Callers,
 )
 from contextrender_bridge.server.runtime import Runtime
-from contextrender_bridge.sessions.user_rows import kept_sessions, remove_owner
+from contextrender_bridge.sessions.user_rows import remove_owner, stored_sessions
 
 LOCAL_USER = "local"
 # bcrypt ignores what comes after.
@@ -102,7 +102,7 @@ class Accounts(Callers):
             raise CommandError("the local user cannot be removed.")
         self.lock_out(user)
         owner = UUID(user.root)
-        keys = [session.key for session in kept_sessions(self._store, owner)]
+        keys = [session.key for session in stored_sessions(self._store, owner)]
         remove_owner(self._store, owner)
         for key in keys:
             self.audit.note("session_deleted", user.name, session=key)

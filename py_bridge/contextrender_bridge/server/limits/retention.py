@@ -18,9 +18,9 @@ from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.logs import log, log_failure
 from contextrender_bridge.sessions.user_rows import (
     StoredSession,
-    kept_sessions,
     session_bytes,
     stored_bytes,
+    stored_sessions,
     unfinished_removals,
 )
 
@@ -91,7 +91,7 @@ class Retention:
             None,
         ):
             return
-        sessions = kept_sessions(store, owner)
+        sessions = stored_sessions(store, owner)
         room = None if settings.retention_mb is None else settings.retention_mb * 2**20
         stored_size = 0 if room is None else stored_bytes(store, owner)
         oldest = 0.0 if settings.retention_days is None else now - settings.retention_days * DAY

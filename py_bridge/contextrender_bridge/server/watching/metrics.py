@@ -14,7 +14,7 @@ from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.engine.call.usage_totals import CallTotals, add_rows
 from contextrender_bridge.server.watching.requests import Requests
 from contextrender_bridge.sessions.caches import CACHES
-from contextrender_bridge.sessions.user_rows import all_spent
+from contextrender_bridge.sessions.user_rows import all_usage_totals
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import StoreUnavailable
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -64,7 +64,7 @@ class StoredCalls(Collector):
 
     def _read(self) -> dict[tuple[str, str, str], CallTotals]:
         sums_by_key = defaultdict[tuple[str, str, str], CallTotals](CallTotals)
-        for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
+        for (_, _, *key), sums in add_rows(all_usage_totals(self._store)).items():
             model, policy, delivery = key
             labels = (model if model_row(model) else OTHER, policy, delivery)
             sums_by_key[labels] = sums_by_key[labels].plus(sums)
