@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.base import wire
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy.bodies import Bodies
+from contextrender_bridge.proxy.bodies import RecentBodies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ WRITERS: list[Callable[[Any], str]] = [
 def test_what_is_read_is_what_the_whole_says(
     items: list[Any], before: Any, behind: Any, write: Callable[[Any], str], data: st.DataObject
 ) -> None:
-    read = Bodies()
+    read = RecentBodies()
     for count in data.draw(st.lists(st.integers(0, len(items)), min_size=1, max_size=4)):
         changed = [*items[:count], *data.draw(st.lists(VALUES, max_size=2))]
         text = write({**before, "messages": changed, **behind})
@@ -50,7 +50,7 @@ def test_what_is_read_is_what_the_whole_says(
 @modest
 def test_a_transcript_read_on_is_that_of_the_whole(dialect: str, data: st.DataObject) -> None:
     body, key = data.draw(bodies(dialect)), MAKERS[dialect][1]
-    read, reader = Bodies(), DIALECTS[dialect]
+    read, reader = RecentBodies(), DIALECTS[dialect]
     for end in data.draw(st.lists(st.integers(0, len(body[key])), min_size=1, max_size=5)):
         now = {**body, key: body[key][:end]}
         made = read.read(wire.dumps(now), reader.key)
@@ -68,14 +68,14 @@ def test_a_transcript_read_on_is_that_of_the_whole(dialect: str, data: st.DataOb
     ],
 )
 def test_odd_bodies_are_read_as_they_are(text: str) -> None:
-    read = Bodies()
+    read = RecentBodies()
     for _ in range(2):
         assert read.read(text.encode(), "messages").fields == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ['{"messages":[1,]}', '{"messages":[1]} x', '{"messages":[1', ""])
 def test_what_is_no_json_is_refused_behind_a_known_beginning_too(text: str) -> None:
-    read = Bodies()
+    read = RecentBodies()
     read.read(b'{"messages":[1]}', "messages")
     with pytest.raises(ValueError):
         read.read(text.encode(), "messages")

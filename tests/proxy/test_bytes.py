@@ -8,8 +8,8 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy.bodies import Bodies
-from contextrender_bridge.proxy.splicing import spliced
+from contextrender_bridge.proxy.bodies import RecentBodies
+from contextrender_bridge.proxy.splicing import splice
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,14 +56,14 @@ def test_items_that_stay_keep_their_bytes(dialect: str, data: st.DataObject, bud
         raw.decode()
     except UnicodeDecodeError:
         return
-    known = Bodies()
+    known = RecentBodies()
     # Once as the first request, and once behind an earlier one.
     for read in (known.read(raw, key), known.read(raw, key)):
         transcript = dialect_of(dialect, read.fields).read(read.fields)
         if not transcript.messages:
             return
         left = transcript.apply(plan_of(transcript.messages, budget))
-        sent = spliced(raw, read, key, left).decode()
+        sent = splice(raw, read, key, left).decode()
         places = {id(item): n for n, item in enumerate(read.items)}
         same = [items[places[id(item)]] for item in left[key] if id(item) in places]
         at = 0
@@ -99,6 +99,6 @@ def test_a_shortened_request_keeps_the_bytes_of_all_else(setup: Setup, dialect: 
 
 def test_a_body_that_repeats_its_messages_is_written_as_it_was_read() -> None:
     raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
-    read = Bodies().read(raw, "messages")
+    read = RecentBodies().read(raw, "messages")
     left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}
-    assert json.loads(spliced(raw, read, "messages", left)) == left
+    assert json.loads(splice(raw, read, "messages", left)) == left

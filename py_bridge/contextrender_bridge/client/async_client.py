@@ -11,7 +11,7 @@ import httpx
 
 from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.client import connection
-from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
+from contextrender_bridge.client.connection import Exchange, Flow, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
 
@@ -98,15 +98,17 @@ class AsyncContextRender:
                 while True:
                     outcome = await self._take(step)
                     step = (
-                        flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+                        flow.send(outcome)
+                        if isinstance(outcome, ServiceReply)
+                        else flow.throw(outcome)
                     )
             except StopIteration as end:
                 result: T = end.value
                 return result
 
-    async def _take(self, step: Step) -> Answer | ContextRenderError:
+    async def _take(self, step: Step) -> ServiceReply | ContextRenderError:
         if not isinstance(step, Exchange):
-            return await asyncio.sleep(step, Answer())
+            return await asyncio.sleep(step, ServiceReply())
         try:
             return await asyncio.wait_for(self._post(step), step.seconds)
         except (TimeoutError, httpx.TransportError) as error:
@@ -114,8 +116,8 @@ class AsyncContextRender:
         except InvalidRequest as error:
             return error
 
-    async def _post(self, step: Exchange) -> Answer:
+    async def _post(self, step: Exchange) -> ServiceReply:
         response = await self._http.post(
             f"{self.url}{step.path}", content=step.body, headers=step.headers
         )
-        return Answer.read(response.status_code, response.content)
+        return ServiceReply.read(response.status_code, response.content)

@@ -80,22 +80,22 @@ Step = Exchange | float
 """The next step of a flow; a number is a pause in seconds."""
 
 
-class Answer(NamedTuple):
+class ServiceReply(NamedTuple):
     """The outcome of an exchange: its status and the JSON value of its body, or None."""
 
     status: int = 0
     value: Any = None
 
     @classmethod
-    def read(cls, status: int, body: bytes) -> Answer:
-        """Return the answer of a response."""
+    def read(cls, status: int, body: bytes) -> ServiceReply:
+        """Return the reply in an HTTP response."""
         try:
             return cls(status, wire.loads(body))
         except ValueError:
             return cls(status)
 
 
-Flow = Generator[Step, Answer, T]
+Flow = Generator[Step, ServiceReply, T]
 
 
 def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:

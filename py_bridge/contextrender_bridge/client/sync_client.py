@@ -12,7 +12,7 @@ from httpx import USE_CLIENT_DEFAULT
 
 from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.client import connection
-from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
+from contextrender_bridge.client.connection import Exchange, Flow, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
 
@@ -101,16 +101,18 @@ class ContextRender:
                 while True:
                     outcome = self._take(step)
                     step = (
-                        flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+                        flow.send(outcome)
+                        if isinstance(outcome, ServiceReply)
+                        else flow.throw(outcome)
                     )
             except StopIteration as end:
                 result: T = end.value
                 return result
 
-    def _take(self, step: Step) -> Answer | ContextRenderError:
+    def _take(self, step: Step) -> ServiceReply | ContextRenderError:
         if not isinstance(step, Exchange):
             time.sleep(step)
-            return Answer()
+            return ServiceReply()
         limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
         try:
             response = self._http.post(
@@ -120,4 +122,4 @@ class ContextRender:
             return connection.to_unreachable(self.url, step, error)
         except InvalidRequest as error:
             return error
-        return Answer.read(response.status_code, response.content)
+        return ServiceReply.read(response.status_code, response.content)

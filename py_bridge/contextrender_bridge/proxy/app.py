@@ -62,8 +62,8 @@ class Proxy:
     ) -> None:
         """Reach the service through `client`.
 
-        `bodies` limits what the proxy holds; what it passes on as it comes has no limit. `recalls`:
-        the agent has the recall tool, though its requests need not show it.
+        `bodies` limits the bodies in memory; a body that is only forwarded has no limit. `recalls`
+        is true if the agent has the recall tool, even if its requests do not declare it.
         """
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
@@ -115,12 +115,12 @@ class Proxy:
     async def _compress(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
         target, headers = request.target, request.headers
         try:
-            asked = Controls.of(headers, self.settings, trusted=trusted)
+            controls = Controls.of(headers, self.settings, trusted=trusted)
         except InvalidControl as invalid:
             name = f"x-contextrender-{invalid.args[0]}"
             raise InvalidRequest(f"The header {name} has no such value.") from None
-        if not asked.identified:
-            asked = replace(asked, token=bearer(headers))
+        if not controls.identified:
+            controls = replace(controls, token=bearer(headers))
         if target.path in (COMPRESS, COMPACT):
             if request.method != "POST":
                 raise InvalidRequest("Use POST here.", code="wrong_method", status=405)
@@ -129,16 +129,16 @@ class Proxy:
                 sentence = "The body must be a JSON object."
                 raise InvalidRequest(sentence, code="invalid_json", status=400)
             if target.path == COMPACT:
-                reply = await compact(self.histories.client, target.session, body, asked)
+                reply = await compact(self.histories.client, target.session, body, controls)
             else:
-                reply = await self._compression.compress(target.session, headers, body, asked)
+                reply = await self._compression.compress(target.session, headers, body, controls)
         else:
-            reply = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked)
+            reply = await self._compression.retrieve(target.path[len(RETRIEVE) :], controls)
         await send_json(send, wire.dumps(reply))
 
     async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
-        """Passes on what is no model call, its body as it comes."""
-        sent = asyncio.Event()
+        """Forward a request that is no model call, its body in pieces."""
+        body_sent = asyncio.Event()
 
         async def body() -> AsyncIterator[bytes]:
             while True:
@@ -147,11 +147,11 @@ class Proxy:
                     raise ClientDisconnected
                 yield message.get("body", b"")
                 if not message.get("more_body"):
-                    sent.set()
+                    body_sent.set()
                     return
 
-        async def left() -> Any:
-            await sent.wait()
+        async def receive_after_body() -> Any:
+            await body_sent.wait()
             return await receive()
 
         method, url, onward = request.method, request.url, [*request.onward]
@@ -161,7 +161,7 @@ class Proxy:
         has_body = length not in ("", "0") or first(request.headers, b"transfer-encoding")
         if has_body:
             work = pass_on(self.http, method, url, onward, body(), send, [])
-            await while_connected(left, work)
+            await while_connected(receive_after_body, work)
         else:
             await read_body(receive)
             await while_connected(receive, pass_on(self.http, method, url, onward, b"", send, []))

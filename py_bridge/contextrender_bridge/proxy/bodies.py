@@ -1,7 +1,7 @@
-"""Bodies of requests, of which only what is new is parsed: an agent sends its history every time.
+"""Request bodies, of which only the new part is parsed.
 
-JSON is read from left to right. Where a body begins with the same text as an earlier one, up to the
-end of an item of its history, what was read up to there is the same, too.
+An agent sends its whole history with each request. If a body begins with the same text as an
+earlier one, up to the end of an item, the items up to there are those of the earlier body.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextrender_bridge.dialects import Dialect, Transcript
 
 REMEMBERED = 64
 MOST_CHARACTERS = 64 * 2**20
-BACK = 6
-"""Items at the end of a history that may come otherwise the next time: marks of a cache move."""
+CHANGEABLE_ITEMS = 6
+"""The items at the end of a history that may change in the next request: cache marks move."""
 TRANSCRIPTS = 3
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -28,15 +28,18 @@ _value = json.JSONDecoder().raw_decode
 
 @dataclass
 class Body:
-    """A request, and the text up to the end of its last item, by which a later one is known.
+    """A request body.
 
-    The first `old` items are an earlier one's. `starts` and `ends` are the items' places in the
-    text; `open` and `close` are where the list of items begins and ends, without its brackets.
+    - `head`: the text up to the end of its last item, by which a later body is recognised.
+    - `fields_before`: the fields before the items.
+    - `old`: the number of first items that were taken from an earlier body.
+    - `starts`, `ends`: the places of the items in the text.
+    - `open`, `close`: where the list of items begins and ends in the text, without its brackets.
     """
 
     fields: Json
     head: str = field(default="", repr=False)
-    begun: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    fields_before: Mapping[str, Any] = field(default_factory=dict, repr=False)
     items: list[Any] = field(default_factory=list, repr=False)
     starts: list[int] = field(default_factory=list, repr=False)
     ends: list[int] = field(default_factory=list, repr=False)
@@ -46,96 +49,99 @@ class Body:
     transcripts: list[Transcript] = field(default_factory=list, repr=False)
 
     def read(self, reader: Dialect) -> Transcript:
-        """The request's transcript."""
-        before = [one for one in self.transcripts if 0 < one.stable_count <= self.old]
-        made = reader.read(self.fields, before[-1] if before else None)
-        self.transcripts = [*self.transcripts, made][-TRANSCRIPTS:]
-        return made
+        """Return the request's transcript, continued from an earlier one if possible."""
+        usable = [each for each in self.transcripts if 0 < each.stable_count <= self.old]
+        transcript = reader.read(self.fields, usable[-1] if usable else None)
+        self.transcripts = [*self.transcripts, transcript][-TRANSCRIPTS:]
+        return transcript
 
 
-class Bodies:
-    """Those of the histories that were sent last."""
+class RecentBodies:
+    """The last request bodies of the histories that were sent most recently."""
 
     def __init__(self) -> None:
-        """None yet."""
-        self._read: list[Body] = []
+        """Remember no body yet."""
+        self._bodies: list[Body] = []
 
     def read(self, raw: bytes, key: str) -> Body:
-        """The body whose items are in its field `key`. Raises ValueError where it is no JSON."""
+        """Return the body with its items in the field `key`; raise ValueError if it is no JSON."""
         try:
             text = raw.decode()
-            before = self._beginning(text)
-            made = _parsed(text, key, *(before or (None, 0)))
+            before = self._same_beginning(text)
+            body = _parse(text, key, *(before or (None, 0)))
         except (ValueError, IndexError, RecursionError):
             return Body(wire.loads(raw))
         if before:
-            self._read.remove(before[0])
-            made.transcripts = before[0].transcripts
-        if made.head:
-            self._read.append(made)
-            self._forget()
-        return made
+            self._bodies.remove(before[0])
+            body.transcripts = before[0].transcripts
+        if body.head:
+            self._bodies.append(body)
+            self._evict()
+        return body
 
-    def _beginning(self, text: str) -> tuple[Body, int] | None:
-        """The body that begins so, and with how many of its items."""
-        for back in range(BACK):
-            for one in reversed(self._read):
-                count = len(one.ends) - back
-                if count > 0 and text.startswith(one.head[: one.ends[count - 1]]):
-                    return one, count
+    def _same_beginning(self, text: str) -> tuple[Body, int] | None:
+        """Return the body with the longest beginning in common, and its number of equal items."""
+        for changed_items in range(CHANGEABLE_ITEMS):
+            for body in reversed(self._bodies):
+                count = len(body.ends) - changed_items
+                if count > 0 and text.startswith(body.head[: body.ends[count - 1]]):
+                    return body, count
         return None
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         characters = 0
-        for at in range(len(self._read) - 1, -1, -1):
-            characters += len(self._read[at].head)
-            if characters > MOST_CHARACTERS or len(self._read) - at > REMEMBERED:
-                del self._read[: at + 1]
+        for number in range(len(self._bodies) - 1, -1, -1):
+            characters += len(self._bodies[number].head)
+            if characters > MOST_CHARACTERS or len(self._bodies) - number > REMEMBERED:
+                del self._bodies[: number + 1]
                 return
 
 
-def _parsed(text: str, key: str, before: Body | None = None, count: int = 0) -> Body:
-    """The body, read from behind the first items of an earlier one.
+# The functions below take and return `at`, a position in the text.
 
-    Raises ValueError for what is no JSON object, IndexError where it ends too early.
+
+def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> Body:
+    """Parse a body that begins with the first `count` items of an earlier one.
+
+    Raise ValueError if it is no JSON object, IndexError if it ends too early.
     """
-    made = Body({})
+    body = Body({})
     if before is None:
-        at = _past(text, 0, "{")
+        at = _skip(text, 0, "{")
         more = text[at] != "}"
     else:
-        made.fields, made.begun, made.old = dict(before.begun), before.begun, count
-        made.open = before.open
-        at, more = _next(text, _read_items(text, before.ends[count - 1], key, made, before))
+        body.fields, body.fields_before = dict(before.fields_before), before.fields_before
+        body.old, body.open = count, before.open
+        at, more = _next(text, _read_items(text, before.ends[count - 1], key, body, before))
     while more:
         name, at = _value(text, at)
-        at = _past(text, at, ":")
-        if name == key and text[at] == "[" and not made.head:
-            made.begun = dict(made.fields)
-            at = _read_items(text, at, key, made, None)
+        at = _skip(text, at, ":")
+        if name == key and text[at] == "[" and not body.head:
+            body.fields_before = dict(body.fields)
+            at = _read_items(text, at, key, body, None)
         else:
             if name == key:
-                made.head, made.close = "", 0
-            made.fields[name], at = _value(text, at)
+                body.head, body.close = "", 0
+            body.fields[name], at = _value(text, at)
         at, more = _next(text, at)
-    if text[at] != "}" or _on(text, at + 1) != len(text):
+    if text[at] != "}" or _skip_space(text, at + 1) != len(text):
         raise ValueError("not one object")
-    return made
+    return body
 
 
-def _read_items(text: str, at: int, key: str, made: Body, before: Body | None) -> int:
-    """Reads on in the items; gives where the text goes on behind them.
+def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -> int:
+    """Read the items into `body`, and return the position after them.
 
-    `at` is where they begin, or where the first ones end that are those of `before`.
+    `at` is the position of their list, or the end of the last item that `before` has as well.
     """
     if before is None:
         items, starts, ends = [], [], []
-        at = _past(text, at, "[")
-        made.open = at
+        at = _skip(text, at, "[")
+        body.open = at
         more = text[at] != "]"
     else:
-        items, ends = before.items[: made.old], before.ends[: made.old]
-        starts = before.starts[: made.old]
+        items, ends = before.items[: body.old], before.ends[: body.old]
+        starts = before.starts[: body.old]
         at, more = _next(text, at)
     while more:
         starts.append(at)
@@ -145,27 +151,27 @@ def _read_items(text: str, at: int, key: str, made: Body, before: Body | None) -
         at, more = _next(text, at)
     if text[at] != "]":
         raise ValueError("not a list")
-    made.fields[key], made.items, made.starts, made.ends = items, items, starts, ends
-    made.close = at
-    made.head = text[: ends[-1]] if ends else ""
+    body.fields[key], body.items, body.starts, body.ends = items, items, starts, ends
+    body.close = at
+    body.head = text[: ends[-1]] if ends else ""
     return at + 1
 
 
 def _next(text: str, at: int) -> tuple[int, bool]:
-    """Where the text goes on behind a value, and whether another one is there."""
-    at = _on(text, at)
-    return (_on(text, at + 1), True) if text[at] == "," else (at, False)
+    """Return the position of what follows a value, and whether that is another value."""
+    at = _skip_space(text, at)
+    return (_skip_space(text, at + 1), True) if text[at] == "," else (at, False)
 
 
-def _past(text: str, at: int, mark: str) -> int:
-    """Where the text goes on behind `mark`, which is next but for white space."""
-    at = _on(text, at)
+def _skip(text: str, at: int, mark: str) -> int:
+    """Return the position after `mark` and white space; raise ValueError if `mark` is not next."""
+    at = _skip_space(text, at)
     if text[at] != mark:
         raise ValueError(f"no {mark}")
-    return _on(text, at + 1)
+    return _skip_space(text, at + 1)
 
 
-def _on(text: str, at: int) -> int:
-    """Where the text goes on behind white space."""
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+def _skip_space(text: str, at: int) -> int:
+    """Return the position after white space."""
+    match = _SPACE.match(text, at)
+    return match.end() if match else at

@@ -1,4 +1,4 @@
-"""Run the proxy: agents use it as their provider's address, and it shortens their histories."""
+"""Run the proxy, which agents use as their provider's address and which renders their histories."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LOOK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender proxy`."""
+    """Add the options of `contextrender proxy`."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8700, help="port to listen on (%(default)s)")
     parser.add_argument(
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until it is interrupted."""
+    """Serve until the process is interrupted."""
     try:
         import uvicorn  # noqa: F401
     except ImportError:
@@ -84,21 +84,21 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.proxy.peers import link_secret
     from contextrender_bridge.workers.supervisor import Supervisor
 
-    given = {
+    options = {
         **history_options(args),
         "mode": args.mode,
         "workers": args.workers and checked(as_whole, args.workers, "--workers"),
         "upstream": _base("--upstream", args.upstream),
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    settings = replace(current_settings(), **given)
-    own = args.host in LOOPBACK
-    secret = link_secret(data_dir()) if own else ""
+    options = {name: value for name, value in options.items() if value is not None}
+    settings = replace(current_settings(), **options)
+    is_local = args.host in LOOPBACK
+    secret = link_secret(data_dir()) if is_local else ""
     listener = listen(args.host, args.port)
 
     def app() -> App:
-        return standalone_app(settings, trust_own_programs(secret) if own else trust_nobody)
+        return standalone_app(settings, trust_own_programs(secret) if is_local else trust_nobody)
 
     once_started(app)
     place = address(listener)
@@ -108,15 +108,15 @@ def run(args: argparse.Namespace) -> int:
         flush=True,
     )
     if sys.stdout.isatty() and secret:
-        # Not for a log: it stands for this user.
+        # The secret acts for this user, so it is written to a terminal only, never to a log.
         print(f"For programs it cannot tell apart: {place}/k/{secret}/v1", flush=True)
     return Supervisor(settings.workers, partial(_work, app, listener)).run()
 
 
 def standalone_app(settings: Settings, trust: Trust) -> App:
-    """Return the proxy over the service that the environment or the local file names.
+    """Return the proxy over the service that the environment or the credentials file names.
 
-    Raise NoCredentials.
+    Raise NoCredentials if neither does.
     """
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.proxy.app import Proxy
@@ -127,7 +127,7 @@ def standalone_app(settings: Settings, trust: Trust) -> App:
 
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
-    """What one worker does."""
+    """Serve in one worker process."""
     from contextrender_bridge.request_guards import guarded
     from contextrender_bridge.workers.serving import WorkerServer
 
@@ -142,7 +142,7 @@ def _base(option: str, text: str | None) -> str | None:
 
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """What `proxy` and `wrap` take of how histories are shortened, by their settings' names."""
+    """Add the options of `proxy` and `wrap` for rendering, which are named like their settings."""
     parser.add_argument(
         "--budget", metavar="N", help=f"tokens of history (the session's, else {LIVE_BUDGET})"
     )
@@ -165,7 +165,7 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 
 
 def history_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Those that were given, by their settings. Raises CommandError."""
+    """Return the values of the options that are set, by setting; raise CommandError."""
     return {
         name: checked(read, text, f"--{name.replace('_', '-')}")
         for name, read in _READ.items()
@@ -174,22 +174,21 @@ def history_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def once_started(make: Callable[[], App]) -> App:
-    """The app, once there are credentials. Raises CommandError where none will come.
+    """Return the app once there are credentials; raise CommandError if they are not created.
 
-    A proxy that was started before the service ever was waits for that one's first start, which
-    makes the token. Later it needs no service to start: while none answers, histories go through
-    whole.
+    The first start of the service creates the local credentials, and the proxy waits for it. Later
+    the proxy starts without the service, and fails open until the service answers.
     """
-    may_come = not current_settings().url and not (data_dir() / FILE_NAME).exists()
+    may_be_created = not current_settings().url and not (data_dir() / FILE_NAME).exists()
     try:
         return make()
-    except NoCredentials as missing:
-        reason = str(missing)
-    if not may_come:
+    except NoCredentials as error:
+        reason = str(error)
+    if not may_be_created:
         raise CommandError(reason)
     print(f"contextrender: {reason} Waiting for it ...", file=sys.stderr, flush=True)
-    until = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < until:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
         with suppress(NoCredentials):
             return make()

@@ -1,8 +1,8 @@
-"""`POST /v1/compress` and `GET /v1/retrieve/{id}`: what gateways' compression guardrails call.
+"""`POST /v1/compress` and `GET /v1/retrieve/{id}`, which compression guardrails of gateways call.
 
-A gateway sends messages and gets back as many: where a result was taken out, a line with its id is
-in its place. An id tells the session and the position, so it stays valid as long as the session
-is recorded.
+A gateway sends messages and gets the same number back; a line with an id replaces each omitted
+result. The id is made from the session and the position, so it is valid as long as the session is
+recorded.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts
 _ID = re.compile(r"[0-9a-f]{24}")
 REMEMBERED = 4096
 MARK_TOKENS = 32
-"""About what the line in place of a result costs."""
+"""About the number of tokens of the line that replaces a result."""
 
 PAGE = 100
 
 
 @dataclass(slots=True, frozen=True)
 class LastReply:
-    """A reply's messages, as hashes, and the call that it was for."""
+    """The messages of a session's last reply, as hashes, and its call."""
 
     messages: list[int]
     call: ProxiedCall
 
 
 class Compression:
-    """Both endpoints."""
+    """The endpoints `compress` and `retrieve`."""
 
     def __init__(self, histories: Histories) -> None:
-        """Asks the service through `histories`."""
+        """Call the service through `histories`."""
         self._histories = histories
         self._sessions: OrderedDict[tuple[str | None, str], str] = OrderedDict()
         self._last: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
 
     async def compress(
-        self, path: str, headers: Headers, body: Mapping[str, Any], asked: Controls
+        self, path: str, headers: Headers, body: Mapping[str, Any], controls: Controls
     ) -> Json:
-        """The reply to a request of `messages` and `model`; or of a call's `session` and `usage`.
+        """Answer a request of `messages` and `model`, or of a call's `session` and `usage`.
 
-        `unchanged`: how many leading messages are what the session's last reply had. Up to there a
-        provider's cache has the prompt, if it was sent so.
+        `unchanged` in the reply is the number of first messages that the session's last reply had
+        as well. If the gateway sent that reply, the provider's cache has the prompt up to there.
         """
         if "usage" in body and "messages" not in body:
-            return self._note(body, asked)
+            return self._note(body, controls)
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise InvalidRequest("Field 'messages' must be a list.")
@@ -71,37 +71,39 @@ class Compression:
         if budget == AUTO or (
             type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
         ):
-            asked = replace(asked, budget=budget)
+            controls = replace(controls, budget=budget)
         try:
-            reply, call = await self._compress(path, headers, body, messages, asked)
-            return {**reply, "unchanged": self._unchanged(asked.token, reply, call)}
+            reply, call = await self._compress(path, headers, body, messages, controls)
+            return {**reply, "unchanged": self._unchanged(controls.token, reply, call)}
         except (LookupError, TypeError, AttributeError, ValueError) as failure:
-            # Messages that are none: the provider says so better than we.
+            # The messages are malformed, and the provider's error will explain it best.
             self._histories.failures.add(reason_of(failure))
             return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed", "unchanged": 0}
 
     def _unchanged(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
-        """How many leading messages the last reply had as well; this one is the last from here."""
+        """Count the first messages that the last reply had as well, and remember this reply."""
         key = token, str(reply["session"])
-        now = [hash(wire.dumps(message)) for message in reply["messages"]]
+        hashes = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
         failure = call.fit.failure if call.fit.reply is None else ""
-        self._last[key] = LastReply(now, replace(call, fit=RenderedRequest({}, failure=failure)))
+        self._last[key] = LastReply(hashes, replace(call, fit=RenderedRequest({}, failure=failure)))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))
         return sum(1 for _ in same)
 
-    def _note(self, body: Mapping[str, Any], asked: Controls) -> Json:
-        """Tells the service what the provider said of the session's last call."""
-        session, told = str(body.get("session") or ""), body.get("usage")
-        usage = usage_of(str(body.get("model") or ""), told) if isinstance(told, Mapping) else None
+    def _note(self, body: Mapping[str, Any], controls: Controls) -> Json:
+        """Report the provider's usage of the session's last call to the service."""
+        session, counts = str(body.get("session") or ""), body.get("usage")
+        usage = (
+            usage_of(str(body.get("model") or ""), counts) if isinstance(counts, Mapping) else None
+        )
         if usage is None:
             raise InvalidRequest("Field 'usage' must be a provider's usage.")
-        last = self._last.get((asked.token, session))
+        last = self._last.get((controls.token, session))
         if last is None:
             raise NotFound("No messages of this session came through here.")
-        self._histories.notes.add(last.call, usage, last.call.asked.delivery)
+        self._histories.notes.add(last.call, usage, last.call.controls.delivery)
         return {"session": session, "recorded": True}
 
     async def _compress(
@@ -110,41 +112,40 @@ class Compression:
         headers: Headers,
         body: Mapping[str, Any],
         messages: list[Any],
-        asked: Controls,
+        controls: Controls,
     ) -> tuple[Json, ProxiedCall]:
         dialect = "messages" if has_blocks(messages) else "chat"
-        added, whole = (set(), messages) if dialect == "messages" else with_calls(messages)
-        request = {**body, "messages": whole}
-        call = await self._histories.fit(path, headers, Body(request), dialect, asked)
-        fit = await call.told(self._histories.deadline)
+        added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
+        request = {**body, "messages": completed}
+        call = await self._histories.fit(path, headers, Body(request), dialect, controls)
+        fit = await call.reply(self._histories.deadline)
         transcript = fit.transcript
-        if call.asked.whole_for or fit.reply is None or fit.plan is None or transcript is None:
-            told: Json = {"fail_open": fit.failure} if fit.failure else {}
-            if call.asked.whole_for:
-                told["full_history"] = call.asked.whole_for
-            return {**_report(messages, 0, 0, [], call.session), **told}, call
-        self._remember(asked.token, call.session)
+        if call.controls.full_reason or fit.reply is None or fit.plan is None or transcript is None:
+            fields: Json = {"fail_open": fit.failure} if fit.failure else {}
+            if call.controls.full_reason:
+                fields["full_history"] = call.controls.full_reason
+            return {**_report(messages, 0, 0, [], call.session), **fields}, call
+        self._remember(controls.token, call.session)
         texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
-        rows = MessagePlan.full_history(transcript.messages)
+        plan = MessagePlan.full_history(transcript.messages)
         for position, (_, text) in texts.items():
-            rows.replace(position, text)
-        left = [
-            row
-            for number, row in enumerate(transcript.apply(rows)["messages"])
+            plan.replace(position, text)
+        compressed = [
+            message
+            for number, message in enumerate(transcript.apply(plan)["messages"])
             if number not in added
         ]
-        after = fit.reply[
-            "tokens_before" if fit.results_beyond_budget else "tokens_after"
-        ] + MARK_TOKENS * len(texts)
+        before = fit.reply["tokens_before"]
+        after = before if fit.results_beyond_budget else fit.reply["tokens_after"]
+        after = min(after + MARK_TOKENS * len(texts), before)
         ids = [id for id, _ in texts.values()]
-        after = min(after, fit.reply["tokens_before"])
-        return _report(left, fit.reply["tokens_before"], after, ids, call.session), call
+        return _report(compressed, before, after, ids, call.session), call
 
-    async def retrieve(self, id: str, asked: Controls) -> Json:
-        """The complete result of that id."""
-        if not asked.identified:
+    async def retrieve(self, id: str, controls: Controls) -> Json:
+        """Return the complete result of that id."""
+        if not controls.identified:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
-        token = asked.token
+        token = controls.token
         if not _ID.fullmatch(id):
             raise NotFound("There is no such id.")
         branch, position = int(id[16:18], 16), int(id[18:], 16)
@@ -152,24 +153,24 @@ class Compression:
         reply = await self._histories.client.recall(
             session, results=[position], branch=branch, token=token
         )
-        found = reply["results"][0]
-        text = plain_text(found["message"].get("content"))
+        result = reply["results"][0]
+        text = plain_text(result["message"].get("content"))
         return {
             "hash": id,
             "session": session,
             "position": position,
-            "tool_name": found["name"],
-            "arguments": found["arguments"],
+            "tool_name": result["name"],
+            "arguments": result["arguments"],
             "original_content": text,
-            "original_tokens": found["tokens"],
-            "message": found["message"],
+            "original_tokens": result["tokens"],
+            "message": result["message"],
         }
 
     async def _session(self, digest: str, token: str | None) -> str:
-        """The caller's session of that digest."""
-        known = self._sessions.get((token, digest))
-        if known is not None:
-            return known
+        """Return the key of the caller's session with that digest; raise NotFound."""
+        key = self._sessions.get((token, digest))
+        if key is not None:
+            return key
         cursor: str | None = None
         while True:
             page = await self._histories.client.list_sessions(

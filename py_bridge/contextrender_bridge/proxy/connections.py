@@ -1,6 +1,6 @@
-"""Connections to providers: aiohttp's, a fifth of the processor time a call that httpx takes.
+"""Connections to providers by aiohttp, which takes a fifth of httpx's processor time per call.
 
-What is above them sees httpx's replies and errors.
+Callers get replies and errors of httpx.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20.0
 LONGEST_HEADER = 2**17
 LARGE_BODY = 2**20
-"""Larger ones are written in pieces, so that others' replies go on meanwhile."""
+"""A larger body, in bytes, is written in pieces, so that other replies are sent meanwhile."""
 STALE_SECONDS = 2.0
-"""A provider ends connections that rest. Where it ended one as a request was on its way there, that
-shows within so many seconds; what breaks off later may have been worked on."""
+"""A request over an idle connection that the provider has just closed fails within this time.
+
+A request that fails later may have been processed.
+"""
 
 Content = bytes | AsyncIterator[bytes]
 
@@ -39,7 +41,7 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class Unavailable(ServerError):
-    """The provider gave no answer: 504 if it was silent for too long, otherwise 502."""
+    """The error of a provider without an answer: 504 if it was silent for too long, else 502."""
 
     def __init__(self, reason: str, *, is_late: bool) -> None:
         status, code = (504, "upstream_timeout") if is_late else (502, "upstream_unavailable")
@@ -47,14 +49,14 @@ class Unavailable(ServerError):
 
 
 class EnvironmentFault(ValueError):
-    """A variable of the user's environment keeps a connection from being opened."""
+    """The error of an environment variable that prevents connections."""
 
 
 class Connections:
-    """Kept alive, and as many as there are calls, of the event loop that asks first."""
+    """Connections that are kept alive, one for each open call, in the first caller's event loop."""
 
     def __init__(self, silence: float) -> None:
-        """A provider may say nothing for `silence` seconds. Proxies are the environment's."""
+        """Let a provider be silent for `silence` seconds. Network proxies are the environment's."""
         self._silence = silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
@@ -64,13 +66,13 @@ class Connections:
     async def answer(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> AsyncIterator[httpx.Response]:
-        """The provider's reply, its body unread. Raises Unavailable."""
+        """Yield the provider's reply, its body unread; raise Unavailable."""
         try:
             with span("provider request", server__address=httpx.URL(url).host):
                 response = await self.ask(method, url, headers, content)
         except httpx.HTTPError as error:
             is_late = isinstance(error, httpx.ReadTimeout)
-            raise Unavailable(_told(error, url), is_late=is_late) from error
+            raise Unavailable(_failure_text(error, url), is_late=is_late) from error
         try:
             yield response
         finally:
@@ -79,26 +81,27 @@ class Connections:
     async def ask(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> httpx.Response:
-        """The reply, its body unread: headers and body go out as they are, and come in so.
+        """Send a request unchanged, and return the reply, its body unread.
 
-        Asked again where the provider had ended a resting connection. Raises httpx.HTTPError.
+        Send it again if the provider had closed an idle connection. Raise httpx.HTTPError.
         """
-        until = time.monotonic() + STALE_SECONDS
+        deadline = time.monotonic() + STALE_SECONDS
         while True:
             attempt = _Attempt()
             try:
                 response = await self._send(method, url, headers, content, attempt)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                again = attempt.rested and _is_cut_off(error) and isinstance(content, bytes)
-                if not again or time.monotonic() > until:
-                    raise _failure(error) from error
+                was_closed = attempt.was_idle and _is_cut_off(error)
+                can_repeat = was_closed and isinstance(content, bytes)
+                if not can_repeat or time.monotonic() > deadline:
+                    raise _httpx_error(error) from error
             else:
                 return httpx.Response(
                     response.status, headers=list(response.raw_headers), stream=_Body(response)
                 )
 
     async def close(self) -> None:
-        """Closes all."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -107,7 +110,7 @@ class Connections:
     ) -> aiohttp.ClientResponse:
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
-        self._session = self._session or self._opened()
+        self._session = self._session or self._open_session()
         if self._fault and target.scheme == "https":
             raise EnvironmentFault(self._fault)
         data: Any = content or None
@@ -124,10 +127,10 @@ class Connections:
             trace_request_ctx=attempt,
         )
 
-    def _opened(self) -> aiohttp.ClientSession:
-        found, self._fault = trusted_certificates()
-        # Without certificates no connection with TLS is opened; others work.
-        trusted = found or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    def _open_session(self) -> aiohttp.ClientSession:
+        certificates, self._fault = trusted_certificates()
+        # Without certificates, connections without TLS still work.
+        trusted = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusted.set_alpn_protocols(["http/1.1"])
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
@@ -140,22 +143,22 @@ class Connections:
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=LONGEST_HEADER,
             max_field_size=LONGEST_HEADER,
-            trace_configs=[_noting_rest()],
+            trace_configs=[_trace_idle_connections()],
         )
 
     def _proxy(self, url: URL) -> str | None:
-        """The environment's proxy for it; none reaches a provider on this machine."""
+        """Return the environment's network proxy for a URL; None for one on this machine."""
         host = url.host or ""
         if not self._proxies or host in LOOPBACK or proxy_bypass(host):
             return None
-        named = self._proxies.get(url.scheme) or self._proxies.get("all")
-        if named and (fault := proxy_fault(named)):
+        proxy = self._proxies.get(url.scheme) or self._proxies.get("all")
+        if proxy and (fault := proxy_fault(proxy)):
             raise EnvironmentFault(fault)
-        return f"http://{named}" if named and "://" not in named else named
+        return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 class _Body(httpx.AsyncByteStream):
-    """A reply's body as it comes."""
+    """A reply's body, whose bytes are not changed."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -165,23 +168,23 @@ class _Body(httpx.AsyncByteStream):
             async for piece in self._response.content.iter_any():
                 yield piece
         except (aiohttp.ClientError, OSError) as error:
-            raise _failure(error) from error
+            raise _httpx_error(error) from error
 
     async def aclose(self) -> None:
-        """Of a body that was not read to its end, the connection is given up."""
+        """Close the connection, unless the body was read to its end."""
         self._response.close()
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """A request's one try; whether its connection had `rested` since an earlier request."""
+    """One attempt of a request; its connection `was_idle` if an earlier request used it."""
 
-    rested: bool = False
+    was_idle: bool = False
 
 
-def _noting_rest() -> aiohttp.TraceConfig:
+def _trace_idle_connections() -> aiohttp.TraceConfig:
     async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.rested = True
+        context.trace_request_ctx.was_idle = True
 
     config = aiohttp.TraceConfig()
     config.on_connection_reuseconn.append(note)
@@ -189,7 +192,7 @@ def _noting_rest() -> aiohttp.TraceConfig:
 
 
 def _is_cut_off(error: Exception) -> bool:
-    """Whether the connection ended before any reply."""
+    """Return whether the connection ended before any reply."""
     return isinstance(
         error,
         (
@@ -201,32 +204,32 @@ def _is_cut_off(error: Exception) -> bool:
 
 
 def _text(value: bytes) -> str:
-    """A header's value: aiohttp writes UTF-8."""
+    """Return a header's value as text: aiohttp writes UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
 
 
-def _told(error: httpx.HTTPError, url: str) -> str:
+def _failure_text(error: httpx.HTTPError, url: str) -> str:
     """Return the kind of a failure and the provider's address, with the reason if it is known."""
     reason = f": {error}" if isinstance(error.__cause__, EnvironmentFault) else ""
     return f"{type(error).__name__} at {httpx.URL(url).netloc.decode()}{reason}"
 
 
-def _failure(error: Exception) -> httpx.HTTPError:
-    """The same in httpx's words."""
-    said = str(error) or type(error).__name__
+def _httpx_error(error: Exception) -> httpx.HTTPError:
+    """Return an error of aiohttp or the system as one of httpx."""
+    message = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return httpx.ConnectTimeout(said)
+        return httpx.ConnectTimeout(message)
     if isinstance(error, aiohttp.ServerTimeoutError):
-        return httpx.ReadTimeout(said)
+        return httpx.ReadTimeout(message)
     if isinstance(error, aiohttp.ClientConnectorError):
-        return httpx.ConnectError(said)
+        return httpx.ConnectError(message)
     if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
-        return httpx.RemoteProtocolError(said)
+        return httpx.RemoteProtocolError(message)
     if isinstance(error, EnvironmentFault):
-        return httpx.ConnectError(said)
+        return httpx.ConnectError(message)
     if isinstance(error, ValueError):
-        return httpx.UnsupportedProtocol(said)
-    return httpx.ReadError(said)
+        return httpx.UnsupportedProtocol(message)
+    return httpx.ReadError(message)

@@ -1,4 +1,4 @@
-"""What a request asks of the proxy, by header or by what it is, and whose session it belongs to."""
+"""The settings of one request to the proxy, and the session that it belongs to."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ LONGEST_NAME = 200
 
 
 class InvalidControl(ValueError):
-    """A control header has a value that it cannot have; `args` is the header's name."""
+    """The error of a control header with an invalid value; `args` has the header's name."""
 
 
 @dataclass(frozen=True)
 class Controls:
-    """One request's settings. `token` is the caller's own for the service, if one came.
+    """The settings of one request.
 
-    `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
-    is an agent's own compaction, which needs all of the history. `bypass_tools` are names and globs
-    of tools whose results are never touched; those of the tools `pinned_tools` and of the calls
-    with the ids `pinned_calls` are shown while they fit. `holdout` is the share of sessions that
-    are sent in full.
-    `delivery` is what goes to the model, as the service notes it of the call; `whole_for` is why it
-    goes whole though the proxy renders.
+    - `token`: the caller's own token for the service, if it sent one. A `trusted` caller without a
+      token uses the proxy's.
+    - `compacts`: the request is an agent's own compaction, which needs the full history.
+    - `bypass_tools`: names and globs of tools whose results are never shortened.
+    - `pinned_tools`, `pinned_calls`: tools, and ids of calls, whose results are pinned.
+    - `holdout`: the share of sessions that are sent in full, for comparison.
+    - `delivery`: the delivery to record with the call.
+    - `full_reason`: why the full history is sent although the proxy renders.
     """
 
     mode: str
@@ -48,58 +49,61 @@ class Controls:
     policy: str | None
     token: str | None = field(repr=False)
     trusted: bool = False
-    whole: bool = False
+    compacts: bool = False
     bypass_tools: frozenset[str] = frozenset()
     pinned_tools: frozenset[str] = frozenset()
     pinned_calls: frozenset[str] = frozenset()
     holdout: float = 0.0
     delivery: str = "rendered"
-    whole_for: str = ""
+    full_reason: str = ""
 
     @property
     def identified(self) -> bool:
-        """Whether it is known in whose sessions to look."""
+        """True if the request has a token or may use the proxy's."""
         return self.trusted or self.token is not None
 
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
-        """From the headers, else the proxy's own. Raises InvalidControl."""
-        given = _by_name(headers)
-        mode = given.get("x-contextrender-mode") or settings.mode
+        """Return the settings in the headers, else the proxy's own; raise InvalidControl."""
+        values = _by_name(headers)
+        mode = values.get("x-contextrender-mode") or settings.mode
         if mode not in MODES:
             raise InvalidControl("mode")
-        budget = given.get("x-contextrender-budget")
-        policy = given.get("x-contextrender-policy") or settings.policy
+        budget = values.get("x-contextrender-budget")
+        policy = values.get("x-contextrender-policy") or settings.policy
         if policy and policy not in POLICIES:
             raise InvalidControl("policy")
         return cls(
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
             policy=policy,
-            whole=_switch(given, "compaction"),
-            token=given.get("x-contextrender-token") or None,
+            compacts=_switch(values, "compaction"),
+            token=values.get("x-contextrender-token") or None,
             trusted=trusted,
-            bypass_tools=_names(given, "bypass-tools", settings.bypass_tools),
-            pinned_tools=_names(given, "pin-tools", settings.pin_tools),
-            pinned_calls=_names(given, "pin-calls", frozenset()),
+            bypass_tools=_names(values, "bypass-tools", settings.bypass_tools),
+            pinned_tools=_names(values, "pin-tools", settings.pin_tools),
+            pinned_calls=_names(values, "pin-calls", frozenset()),
             holdout=settings.holdout,
             delivery="rendered" if mode == "render" else "full",
         )
 
     def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
-        """These, or where the session is held out, or the agent compacts, those for a request that
-        goes through whole, and is recorded.
+        """Return the settings for a session and a body.
+
+        A request of a holdout session, and a compaction, is recorded and sent in full.
         """
         if self.mode != "render":
-            return replace(self, whole=False)
-        whole = self.whole or is_compaction(dialect, body)
+            return replace(self, compacts=False)
+        compacts = self.compacts or is_compaction(dialect, body)
         if is_held_out(session, self.holdout):
             delivery, reason = "holdout", "holdout"
-        elif whole:
+        elif compacts:
             delivery, reason = "full", "compaction"
         else:
             return self
-        return replace(self, mode="observe", whole=whole, delivery=delivery, whole_for=reason)
+        return replace(
+            self, mode="observe", compacts=compacts, delivery=delivery, full_reason=reason
+        )
 
 
 def _budget(text: str) -> int | str:
@@ -110,16 +114,16 @@ def _budget(text: str) -> int | str:
 
 
 def _by_name(headers: Headers) -> dict[str, str]:
-    """The first of each name."""
+    """Return the first header of each name."""
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
-def _switch(given: Mapping[str, str], name: str) -> bool:
-    return given.get(f"x-contextrender-{name}", "").lower() in ("1", "true", "yes", "on")
+def _switch(values: Mapping[str, str], name: str) -> bool:
+    return values.get(f"x-contextrender-{name}", "").lower() in ("1", "true", "yes", "on")
 
 
-def _names(given: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
-    text = given.get(f"x-contextrender-{name}")
+def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
+    text = values.get(f"x-contextrender-{name}")
     try:
         return as_patterns(text) if text else default
     except Unfit:
@@ -127,43 +131,47 @@ def _names(given: Mapping[str, str], name: str, default: frozenset[str]) -> froz
 
 
 def is_held_out(session: str, share: float) -> bool:
-    """Whether a session is of the share that goes whole: the same one always is."""
+    """Return whether a session is in the holdout share; the answer is always the same."""
     digest = hashlib.sha256(f"holdout {session}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the session's name, by path or header; else one made from how the history begins.
+    """Return the session's name by path or header, else a name from the history's beginning.
 
-    A name made so also depends on the caller's key for the provider: two callers that begin alike
-    have two sessions. `prompt_cache_key` names none: it routes requests, and many people share it.
+    The latter also depends on the caller's key for the provider, so that two callers whose
+    histories begin alike have two sessions. `prompt_cache_key` is no name: it routes requests, and
+    many people share one.
     """
     if name := given_name(path, headers):
         return name
-    given = _by_name(headers)
-    caller = next((value for name in _CALLER_HEADERS if (value := given.get(name))), "")
+    values = _by_name(headers)
+    caller = next((value for name in _CALLER_HEADERS if (value := values.get(name))), "")
     return name_of(messages, caller)
 
 
 def given_name(path: str, headers: Headers) -> str:
     """Return the name that a caller gives the session; empty if it gives none."""
-    given = _by_name(headers)
-    for name in (path, *(given.get(name, "") for name in _SESSION_HEADERS)):
+    values = _by_name(headers)
+    for name in (path, *(values.get(name, "") for name in _SESSION_HEADERS)):
         if name.strip():
             return _bounded(name.strip())
     return ""
 
 
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Tells histories of one session apart: a hash of what was asked before the first answer."""
-    asked = takewhile(lambda message: message["role"] != "assistant", messages)
-    return wire.digest_of(*[m for m in asked if m["role"] not in ("system", "developer")])
+    """Return a hash that distinguishes the histories of one session.
+
+    It is made from the messages before the first answer, without system prompts.
+    """
+    beginning = takewhile(lambda message: message["role"] != "assistant", messages)
+    return wire.digest_of(*[m for m in beginning if m["role"] not in ("system", "developer")])
 
 
 def is_agents(headers: Headers) -> bool:
-    """Return whether a runtime of agents names its session by a header of its own."""
-    given = _by_name(headers)
-    return any(given.get(name) for name in _SESSION_HEADERS[1:])
+    """Return whether an agent's runtime names its session in a header of its own."""
+    values = _by_name(headers)
+    return any(values.get(name) for name in _SESSION_HEADERS[1:])
 
 
 def _bounded(name: str) -> str:

@@ -1,23 +1,26 @@
-"""What the proxy remembers of a history and of a call."""
+"""The proxy's state of each history and of each model call."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import RenderedRequest
+from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
 
 MEDIA_TOKENS = 800
+REMEMBERED = 1024
 
 
 @dataclass(frozen=True)
 class Size:
-    """What the service counted of a history's first `messages`, and the budget it used."""
+    """The tokens that the service counted in a history's first `messages`, and its budget."""
 
     messages: int = 0
     tokens: int = 0
@@ -26,28 +29,31 @@ class Size:
     def fits(
         self, messages: Sequence[Json], recorded: Callable[[], int], budget: int | str | None
     ) -> bool:
-        """Whether a history surely fits: no token is shorter than a byte. `recorded` looks how many
-        of its first messages are.
+        """Return whether the history is certain to fit, counting every new byte as one token.
+
+        `recorded` returns the number of its first messages that are recorded.
         """
         limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.tokens > limit:
             return False
-        fresh = messages[self.messages :]
-        more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
-        return self.tokens + more <= limit and self.messages <= recorded()
+        new = messages[self.messages :]
+        new_tokens = len(wire.dumps(new)) + sum(map(_media_tokens, new))
+        return self.tokens + new_tokens <= limit and self.messages <= recorded()
 
 
 @dataclass
 class Conversation:
-    """What the proxy remembers of one history.
+    """The state of one history.
 
-    `system` is the system prompt as first recorded: one that changes with every call would
-    otherwise make every call a branch of its own. `refused`: the provider took the history only
-    whole; `room` is the most tokens of it that it takes, where it has said that a rendering was too
-    long, and `most` the bytes of a request. `hopeless`: the last call was refused whatever was
-    sent. `calls` and `failed` count the model calls, and those sent unchanged for a failure.
-    `usage_report` is what the service has not been told yet of the newest one. `recording` is the
-    last call that did not wait for the service.
+    - `system`: the system prompt as first recorded. If it changes with each call, the first one is
+      recorded, because otherwise each call would start a branch.
+    - `refused`: the provider accepted only the full history.
+    - `max_tokens`, `max_bytes`: the largest prompt and request that the provider accepts, after it
+      refused one as too long.
+    - `hopeless`: the provider refused the last call in every form.
+    - `calls`, `failed`: the number of model calls, and of those that failed open.
+    - `usage_report`: the newest call's usage, until it is sent to the service.
+    - `recording`: the last call that did not wait for the service.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -55,8 +61,8 @@ class Conversation:
     size: Size = field(default_factory=Size)
     refused: bool = False
     hopeless: bool = False
-    room: int | None = None
-    most: int | None = None
+    max_tokens: int | None = None
+    max_bytes: int | None = None
     warned: bool = False
     calls: int = 0
     failed: int = 0
@@ -64,30 +70,58 @@ class Conversation:
     recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
     def within(self, budget: int | str | None) -> int | str | None:
-        """A budget, or what the model has room for, where that is known to be less."""
-        if self.room is None:
+        """Return the budget, or `max_tokens` if that is smaller or the budget is automatic."""
+        if self.max_tokens is None:
             return budget
-        return min(budget, self.room) if isinstance(budget, int) else self.room
+        return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
+
+
+class Conversations:
+    """The states of the histories that were used last."""
+
+    def __init__(self) -> None:
+        """Remember no history yet."""
+        self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
+
+    def find(self, key: Hashable, transcript: Transcript) -> Conversation:
+        """Return a history's state; replace the system prompt in the request by the first one."""
+        conversation = self._by_key.setdefault(key, Conversation())
+        self._by_key.move_to_end(key)
+        while len(self._by_key) > REMEMBERED:
+            self._by_key.popitem(last=False)
+        system = _leading_system(transcript)
+        if len(system) != len(conversation.system):
+            conversation.system = system
+        transcript.messages[: len(system)] = conversation.system
+        return conversation
+
+
+def _leading_system(transcript: Transcript) -> list[Json]:
+    system = []
+    for message in transcript.messages:
+        if message["role"] not in ("system", "developer"):
+            break
+        system.append(message)
+    return system
 
 
 @dataclass(frozen=True)
 class ProxiedCall:
-    """One model call: its session, what is sent on, and the history it belongs to, of so many
-    `messages`; `asked` is how.
+    """One model call: its session, its rendered request, and its history of so many `messages`.
 
-    A call that surely fits, or that is only observed, does not wait for the service: `later` is
-    what it says.
+    A call that is certain to fit, or that is only observed, does not wait for the service. Its
+    reply is then the result of `later`.
     """
 
     session: str
     fit: RenderedRequest
     conversation: Conversation
-    asked: Controls
+    controls: Controls
     later: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
 
-    async def told(self, seconds: float = 0.0) -> RenderedRequest:
-        """What the service said, or for a call that did not wait for it, says within that time."""
+    async def reply(self, seconds: float = 0.0) -> RenderedRequest:
+        """Return the rendered request, waiting so many seconds for a call that did not wait."""
         if self.later is None:
             return self.fit
         if seconds:
@@ -96,7 +130,7 @@ class ProxiedCall:
 
 
 def _media_tokens(message: Json) -> int:
-    """More than its media cost; their canonical form is short."""
+    """Return at least the tokens of a message's media, whose canonical form is short."""
     content = message.get("content")
     if not isinstance(content, list):
         return 0

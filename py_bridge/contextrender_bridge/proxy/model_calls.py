@@ -1,4 +1,4 @@
-"""One model call: its history made to fit, sent to the provider, and what came back."""
+"""The proxying of one model call: its history is rendered, sent, and the answer sent back."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy.bodies import Bodies, Body
+from contextrender_bridge.proxy.bodies import Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
+from contextrender_bridge.proxy.refusals import Refusal
 from contextrender_bridge.proxy.reply_start import ReplyStart
 from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.upstream import REFUSED, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
 
-MOST_EXTRA = 2
-"""Requests beside the first, for one call."""
+MAX_RETRIES = 2
+"""The most requests after the first for one call."""
 LAST_SHARE = 0.35
-"""Of what was refused twice, so much is sent if the provider gives no numbers."""
-AGAIN_AT_MOST = 0.9
-"""Of what was refused as too long, at most so much is sent with the next call."""
+"""The share of a request that was refused twice to send last, if the provider gives no numbers."""
+MAX_NEXT_SHARE = 0.9
+"""The largest share of a request that was refused as too long to send with the next call."""
 
 
 class ModelCalls:
     """Answers model calls; safe for any number at a time."""
 
     def __init__(self, http: Connections, histories: Histories, settings: Settings) -> None:
-        """`http` reaches providers, `histories` the service."""
+        """Call providers through `http`, and the service through `histories`."""
         self._http = http
         self._histories = histories
         self._settings = settings
-        self._bodies = Bodies()
+        self._bodies = RecentBodies()
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
-        """Sends the provider's reply. `trusted`: the caller may use what this process has.
+        """Answer a model call with the provider's reply; raise Unavailable.
 
-        Raises Unavailable.
+        A `trusted` caller may use the proxy's own token.
         """
         url, onward = request.url, request.onward
         read = self._read(request, raw)
@@ -48,8 +49,8 @@ class ModelCalls:
         except InvalidControl as invalid:
             reason = f"invalid_{invalid.args[0]}"
             self._histories.failures.add(reason)
-            ours = [own_header("fail-open", reason)]
-            await pass_on(self._http, "POST", url, onward, raw, send, ours)
+            added = [own_header("fail-open", reason)]
+            await pass_on(self._http, "POST", url, onward, raw, send, added)
             return
         if read is None or controls.mode == "bypass":
             await pass_on(self._http, "POST", url, onward, raw, send, [])
@@ -57,12 +58,12 @@ class ModelCalls:
         call = await self._histories.fit(
             request.target.session, request.headers, read, request.dialect, controls
         )
-        heard = UsageCapture(send)
-        sent = await self._send(call, request, raw, read, heard)
-        self._histories.notes.add(call, heard.usage(), sent)
+        capture = UsageCapture(send)
+        delivery = await self._send(call, request, raw, read, capture)
+        self._histories.notes.add(call, capture.usage(), delivery)
 
     def _read(self, request: Request, raw: bytes) -> Body | None:
-        """The request as JSON; None when it is nothing that we read."""
+        """Return the request's body, None if it is compressed or no JSON object."""
         if not request.plain:
             return None
         try:
@@ -74,109 +75,113 @@ class ModelCalls:
     async def _send(
         self, call: ProxiedCall, request: Request, raw: bytes, read: Body, send: Send
     ) -> str:
-        """Send a call until the provider takes it, and its answer back; return what it was sent.
+        """Send a call until the provider accepts it, answer the agent, and return the delivery.
 
-        Each further request is smaller than the one before. The exception is a shortened history
-        that is refused for an unknown reason: it is sent once in full.
+        Each further request is smaller than the one before. Only a rendered history that is refused
+        for an unknown reason is sent once in full.
         """
         size = call.conversation.size
         windowed = WindowedRequest(self._windows, raw, read, request.dialect, size)
         attempt = _Attempt(call, windowed)
         content = attempt.first()
-        # A history that was refused in the end is tried once until it is taken.
-        extra = 0 if call.conversation.hopeless or not attempt.is_ours else MOST_EXTRA
+        # After the provider has refused every form of a history, each call is tried only once.
+        retries = 0 if call.conversation.hopeless or not attempt.can_change else MAX_RETRIES
         while True:
             async with self._http.answer("POST", request.url, request.onward, content) as response:
                 start = ReplyStart(response)
-                if attempt.is_ours:
+                if attempt.can_change:
                     await start.read()
-                following = attempt.following(content, start, raw) if start.is_refused else None
-                if following is None or not extra:
-                    call.conversation.hopeless = start.is_refused and extra < MOST_EXTRA
+                following = attempt.following(content, start) if start.is_refused else None
+                if following is None or not retries:
+                    call.conversation.hopeless = start.is_refused and retries < MAX_RETRIES
                     if not start.is_refused:
                         attempt.take(content)
                     await self._answer(call, attempt, start, send)
                     return attempt.delivery
-            content, extra = following, extra - 1
+            content, retries = following, retries - 1
 
     async def _answer(
         self, call: ProxiedCall, attempt: _Attempt, start: ReplyStart, send: Send
     ) -> None:
-        """Send the provider's answer on, with headers of what it was sent."""
+        """Send the provider's answer to the agent, with headers that report what was sent."""
         fit = call.fit
         if attempt.was_refused:
             self._histories.failures.add("refused")
             fit = RenderedRequest(fit.body, failure="refused")
         elif call.later is not None:
-            patience = self._settings.render_timeout if call.asked.mode == "observe" else 0
-            fit = await call.told(patience)
+            patience = self._settings.render_timeout if call.controls.mode == "observe" else 0
+            fit = await call.reply(patience)
         headers = report(call, fit)
         if tokens := attempt.request.truncated_to:
             headers.append(own_header("truncated-to", tokens))
-        await relay(start.response, send, headers, start.body() if attempt.is_ours else None)
+        await relay(start.response, send, headers, start.body() if attempt.can_change else None)
 
 
 class _Attempt:
-    """What of one model call is sent, and what next if the provider refuses it."""
+    """The content to send for one model call, first and after each refusal by the provider."""
 
     def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
-        """`request` is the agent's."""
+        """Prepare the call whose request the agent has sent."""
         self._call = call
         self.request = request
-        self._renders = call.asked.mode == "render" and call.fit.changed
-        self.is_ours = call.asked.mode == "render" or call.asked.whole
+        self._renders = call.controls.mode == "render" and call.fit.changed
+        self.can_change = call.controls.mode == "render" or call.controls.compacts
+        """True if the proxy may send another content than the agent's."""
         self._tries = 0
         self.was_refused = False
-        """Whether a shortened history was refused for an unknown reason, and is sent in full."""
+        """True if a rendered history was refused for an unknown reason, and is sent in full."""
 
     @property
     def delivery(self) -> str:
-        """What the model was sent, as the service records it."""
+        """The delivery to record: `rendered`, `full` or `holdout`."""
         fit = self._call.fit
-        is_whole = self.was_refused or (fit.failure and not fit.changed)
-        return "full" if is_whole else self._call.asked.delivery
+        is_full = self.was_refused or (fit.failure and not fit.changed)
+        return "full" if is_full else self._call.controls.delivery
 
     def first(self) -> bytes:
-        """Return what is sent first: a history that was taken only in full is sent so again."""
+        """Return the first content, in full if the provider accepted only the full history."""
         conversation = self._call.conversation
         if self._renders and not conversation.refused:
             content = self.request.rendered(self._call.fit.body)
-            most = conversation.most or len(content)
-            share = most / len(content)
+            share = (conversation.max_bytes or len(content)) / len(content)
             return (self.request.smaller(len(content), share) if share < 1 else None) or content
         self.was_refused = self._renders
-        return self.request.whole(conversation.most if self.is_ours else None)
+        return self.request.full(conversation.max_bytes if self.can_change else None)
 
     def take(self, content: bytes) -> None:
-        """Remember that the provider has taken this, for the next call of the history."""
+        """Remember for the history's next call that the provider has accepted this content."""
         conversation = self._call.conversation
         conversation.refused = self.was_refused
-        if self._tries and conversation.most:
-            conversation.most = min(conversation.most, len(content))
+        if self._tries and conversation.max_bytes:
+            conversation.max_bytes = min(conversation.max_bytes, len(content))
 
-    def following(self, content: bytes, start: ReplyStart, raw: bytes) -> bytes | None:
-        """Return what to send after a refusal; None if the provider's answer goes back."""
-        conversation, refusal = self._call.conversation, start.refusal
+    def following(self, content: bytes, start: ReplyStart) -> bytes | None:
+        """Return the content to send after a refusal, None to answer with the refusal."""
+        conversation = self._call.conversation
         self._tries += 1
-        if refusal is not None:
-            self.request.learn(refusal)
-            shown = self._call.fit.reply
-            tokens = shown["tokens_after"] if shown else conversation.size.tokens
-            if tokens and not self.was_refused:
-                conversation.room = refusal.room(tokens)
-            if self._tries > 1 or not refusal.counted:
-                # The provider's numbers are used elsewhere, unless they were of no use.
-                conversation.most = int(len(content) * min(refusal.share, AGAIN_AT_MOST))
-            share = refusal.share if self._tries == 1 or refusal.counted else LAST_SHARE
-            return self.request.smaller(len(content), share)
+        if start.refusal is not None:
+            return self._smaller(content, start.refusal)
         if start.response.status_code != REFUSED or not self._renders:
             return None
         if not self.was_refused and not conversation.refused:
             self.was_refused = True
-            return self.request.whole(conversation.most)
+            return self.request.full(conversation.max_bytes)
         rendered = self.request.rendered(self._call.fit.body)
         if conversation.refused and len(rendered) < len(content):
-            # It has outgrown the model after all.
+            # The full history, which the provider accepted before, no longer fits the model.
             self.was_refused = conversation.refused = False
             return rendered
         return None
+
+    def _smaller(self, content: bytes, refusal: Refusal) -> bytes | None:
+        """Return smaller content after a refusal as too long, and remember the limit."""
+        conversation, reply = self._call.conversation, self._call.fit.reply
+        self.request.learn(refusal)
+        tokens = reply["tokens_after"] if reply else conversation.size.tokens
+        if tokens and not self.was_refused:
+            conversation.max_tokens = refusal.next_budget(tokens)
+        if self._tries > 1 or not refusal.prompt_tokens:
+            # The provider gave no numbers, or the smaller request by its numbers was refused, too.
+            conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
+        share = refusal.share if self._tries == 1 or refusal.prompt_tokens else LAST_SHARE
+        return self.request.smaller(len(content), share)

@@ -1,12 +1,12 @@
-"""Recognises the model calls that an agent makes for itself: compactions, and titles and the like.
+"""Recognise the model calls that an agent makes for itself: compactions, titles and the like.
 
-In a compaction the model summarises the history, and the agent goes on with the summary. It needs
-all of the history, because what the summary lacks is lost to the agent. A title, a topic or a check
-of the quota is no part of the conversation, so it is not recorded.
+In a compaction the model summarises the history, and the summary replaces it. The call needs the
+full history, because the agent loses what the summary lacks. A title, a topic or a check of the
+quota is no part of the conversation, so it is not recorded.
 
-Newer releases word these calls otherwise, so mostly their shape is compared: an agent at work sends
-its tools, and a call of its own has none. Claude Code and Codex send theirs with the tools; these
-are known by how their last words begin.
+Newer releases may word these calls otherwise, so mostly their shape is compared: an agent sends its
+tools with its work, but none with a call for itself. Claude Code and Codex send their tools with
+both. Their compactions are recognised by the beginning of the last message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WITH_TOOLS = (
 CLAUDE_CODE_BODY = "Your task is to create a detailed summary"
 ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
 LONGEST_HEAD = 1_500
-"""Characters of an instruction that are read."""
+"""The number of first characters of an instruction that are read."""
 
 _SUMMARISE = re.compile(
     r"summari[sz]\w*|\bsummary\b|compact(?:ion|ing)?\b|checkpoint|memento|hand-?off"
@@ -50,7 +50,7 @@ _TITLE_TASK = re.compile(
     re.IGNORECASE,
 )
 _AROUND = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
-"""How an agent's own additions begin, such as `<system-reminder>`."""
+"""The beginning of an agent's own additions, such as `<system-reminder>`."""
 
 
 def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
@@ -95,10 +95,9 @@ def _items(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
-    """Return the last words to the model, without what agents put around them, or an item of a type
-    of its own.
+    """Return the last text to the model without an agent's additions, or a compaction item.
 
-    Newer models' requests may end with a system message, and blocks of reminders.
+    Requests to newer models may end with a system message and with blocks of reminders.
     """
     for item in reversed(items):
         if not isinstance(item, Mapping):
@@ -147,14 +146,14 @@ def _has_tools(body: Mapping[str, Any]) -> bool:
 
 
 def _has_calls(items: Sequence[Any]) -> bool:
-    """Return whether the history has calls of tools, which the request offers no longer."""
+    """Return whether the history has tool calls or results."""
     for item in items:
-        told = item if isinstance(item, Mapping) else {}
-        kinds = {told.get("type"), "tool" if told.get("role") == "tool" else None}
-        content = told.get("content")
+        fields = item if isinstance(item, Mapping) else {}
+        kinds = {fields.get("type"), "tool" if fields.get("role") == "tool" else None}
+        content = fields.get("content")
         if isinstance(content, list):
             kinds |= {block.get("type") for block in content if isinstance(block, Mapping)}
-        if told.get("tool_calls") or kinds & CALLS:
+        if fields.get("tool_calls") or kinds & CALLS:
             return True
     return False
 
@@ -168,7 +167,7 @@ def _asks_for_summary(text: str) -> bool:
 
 
 def _holds_conversation(text: str) -> bool:
-    """Return whether a text is itself the history that is to be summarised."""
+    """Return whether a text contains the history to summarise."""
     head = text.lstrip()[:LONGEST_HEAD]
     return bool(_HOLDS.match(head))
 

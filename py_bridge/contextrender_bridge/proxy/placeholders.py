@@ -1,4 +1,4 @@
-"""What stands in place of the results that a gateway loses, and the ids to get them by."""
+"""The lines that replace omitted results for a gateway, and the ids by which it retrieves them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _BLOCKS = ("tool_use", "tool_result")
 
 
 def identify(session: str, branch: int, position: int) -> str:
-    """The id of a result: 24 hexadecimal digits, as gateways look for them."""
+    """Return a result's id: 24 hexadecimal digits, which gateways search for."""
     return f"{digest_of(session)}{branch % 256:02x}{position % 16**6:06x}"
 
 
 def digest_of(session: str) -> str:
-    """The part of an id that tells the session."""
+    """Return the part of an id that identifies the session."""
     return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def texts_for(
     session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[str, str]]:
-    """By position, the id of each result taken out, and the text in its place."""
-    found: dict[int, tuple[str, str]] = {}
+    """Return the id of each omitted result and the text that replaces it, by position."""
+    texts: dict[int, tuple[str, str]] = {}
     excerpts = {
         item["position"]: item["text"]
         for item in reply["substitutes"]
@@ -44,16 +44,16 @@ def texts_for(
             else f"[A result is left out here; retrieve hash={id} for it]"
         )
         if len(text) < len(plain_text(messages[position].get("content"))):
-            found[position] = (id, text)
-    return found
+            texts[position] = (id, text)
+    return texts
 
 
 def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
-    """The messages, a call put before each result that has none, and where these were put.
+    """Return the positions of added calls, and the messages with a call before each result.
 
-    Guardrails hold assistant messages back: what they send is results alone.
+    Some guardrails send results without the assistant messages that called the tools.
     """
-    called = {
+    call_ids = {
         str(call.get("id"))
         for message in messages
         if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list)
@@ -61,20 +61,20 @@ def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
         if isinstance(call, Mapping)
     }
     added: set[int] = set()
-    whole: list[Any] = []
+    completed: list[Any] = []
     for message in messages:
         is_result = isinstance(message, Mapping) and message.get("role") == "tool"
-        if is_result and str(message.get("tool_call_id")) not in called:
+        if is_result and str(message.get("tool_call_id")) not in call_ids:
             function = {"name": str(message.get("name") or "tool"), "arguments": ""}
             call = {"id": message.get("tool_call_id"), "type": "function", "function": function}
-            added.add(len(whole))
-            whole.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        whole.append(message)
-    return added, whole
+            added.add(len(completed))
+            completed.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        completed.append(message)
+    return added, completed
 
 
 def has_blocks(messages: list[Any]) -> bool:
-    """Whether they are of Anthropic's API."""
+    """Return whether messages have blocks of Anthropic's API."""
     return any(
         isinstance(block, Mapping) and block.get("type") in _BLOCKS
         for message in messages

@@ -1,4 +1,4 @@
-"""Recognises requests whose history, or a part of it, the provider keeps."""
+"""Recognise requests whose history, or a part of it, the provider keeps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FIELDS = ("previous_response_id", "conversation", "conversation_id", "thread", "
 def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
     """Return whether the provider keeps the history, or begins to keep it with this request.
 
-    A later request then has only new messages, so it is no history. The first one must not be
-    shortened, because the provider would keep the short one.
+    Each later request has only new messages, so it has no history to render. The first one must not
+    be shortened, because the provider would keep the shortened history.
     """
     return any(body.get(name) for name in FIELDS)
 

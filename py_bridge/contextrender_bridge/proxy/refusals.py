@@ -1,8 +1,8 @@
-"""How providers refuse a prompt as too long, in their own words.
+"""Recognise how providers refuse a prompt as too long.
 
-The wordings are of OpenAI, Azure, Anthropic, Bedrock, Vertex and Gemini, Mistral, xAI, Moonshot,
-z.ai, DashScope, DeepSeek, GitHub Copilot, Groq, OpenRouter, Together, vLLM, SGLang, llama.cpp,
-Ollama, LM Studio and LiteLLM.
+The wordings are those of OpenAI, Azure, Anthropic, Bedrock, Vertex and Gemini, Mistral, xAI,
+Moonshot, z.ai, DashScope, DeepSeek, GitHub Copilot, Groq, OpenRouter, Together, vLLM, SGLang,
+llama.cpp, Ollama, LM Studio and LiteLLM.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
 
 TOO_LARGE = 413
-AGAIN = 0.6
-"""If the provider gives no numbers, this share of what it refused is tried next."""
+RETRY_SHARE = 0.6
+"""The share of a refused request to send next, if the provider gives no numbers."""
 COUNTED_SHARE = 0.9
-"""Providers count some more than the service does."""
+"""The share of a provider's limit to fill: providers count more tokens than the service."""
 
 _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
@@ -42,7 +42,7 @@ _ANOTHER = re.compile(
     rb"|max_(?:completion_|output_)?tokens",
     re.I,
 )
-"""Of a refusal that is only probably of a prompt's length: it speaks of another limit."""
+"""Words of a refusal that mean another limit than the prompt's length."""
 _NUMBER = rb"([\d,_]*\d)"
 
 
@@ -50,7 +50,7 @@ def _patterns(*texts: bytes) -> re.Pattern[bytes]:
     return re.compile(b"|".join(text.replace(b"N", _NUMBER) for text in texts), re.I)
 
 
-_MOST = _patterns(
+_LIMIT = _patterns(
     rb"maximum (?:context|prompt|input) length (?:is|of) N",
     rb"(?:context|input) (?:length|window|size|limit)(?: is| of|:)? (?:only )?\(?N",
     rb"> N",
@@ -63,7 +63,7 @@ _MOST = _patterns(
     rb"(?:maximum|max|limit) (?:is|of|allowed is) N",
     rb"at most N tokens",
 )
-_COUNTED = _patterns(
+_PROMPT_TOKENS = _patterns(
     rb"resulted in N tokens",
     rb"too long:? N tokens",
     rb"token count \(N",
@@ -78,33 +78,34 @@ _COUNTED = _patterns(
 
 @dataclass(frozen=True)
 class Refusal:
-    """A provider's refusal of a prompt as too long: the most it takes, and what it counted."""
+    """A provider's refusal of a prompt as too long: its limit, and its count of the prompt."""
 
-    most: int | None = None
-    counted: int | None = None
+    limit: int | None = None
+    prompt_tokens: int | None = None
 
     @classmethod
     def read(cls, status: int, body: bytes) -> Refusal | None:
         """Return the refusal; None if the provider refuses for another reason, or not at all."""
         if not (status == TOO_LARGE or is_too_long(body)):
             return None
-        most, counted = _number(_MOST, body), _number(_COUNTED, body)
-        if most and counted and counted <= most:
-            most = counted = None
-        return cls(most, counted)
+        limit, prompt_tokens = _number(_LIMIT, body), _number(_PROMPT_TOKENS, body)
+        if limit and prompt_tokens and prompt_tokens <= limit:
+            limit = prompt_tokens = None
+        return cls(limit, prompt_tokens)
 
     @property
     def share(self) -> float:
-        """How much of what was refused may be sent."""
-        if self.most and self.counted:
-            return COUNTED_SHARE * self.most / self.counted
-        return AGAIN
+        """The share of the refused request to send next."""
+        if self.limit and self.prompt_tokens:
+            return COUNTED_SHARE * self.limit / self.prompt_tokens
+        return RETRY_SHARE
 
-    def room(self, shown: int) -> int:
-        """Return the tokens of history to render for, after a prompt with `shown` was refused."""
-        if not (self.most and self.counted):
-            return max(int(AGAIN * shown), SMALLEST_BUDGET)
-        return max(int(COUNTED_SHARE * (self.most - self.counted + shown)), SMALLEST_BUDGET)
+    def next_budget(self, history_tokens: int) -> int:
+        """Return the budget after a prompt with `history_tokens` of history was refused."""
+        if not (self.limit and self.prompt_tokens):
+            return max(int(RETRY_SHARE * history_tokens), SMALLEST_BUDGET)
+        remaining = self.limit - self.prompt_tokens + history_tokens
+        return max(int(COUNTED_SHARE * remaining), SMALLEST_BUDGET)
 
 
 def is_too_long(text: bytes) -> bool:
@@ -115,6 +116,6 @@ def is_too_long(text: bytes) -> bool:
 
 
 def _number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
-    found = pattern.search(text)
-    digits = next((group for group in found.groups() if group), b"") if found else b""
+    match = pattern.search(text)
+    digits = next((group for group in match.groups() if group), b"") if match else b""
     return int(re.sub(rb"[,_]", b"", digits)) if digits else None

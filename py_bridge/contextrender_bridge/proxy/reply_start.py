@@ -1,7 +1,7 @@
-"""The beginning of a provider's reply, read until it is known whether it is a refusal.
+"""The beginning of a provider's reply, which is read until it is a refusal or an answer.
 
-Some providers answer 200 and say within the reply that the prompt is too long: as the first event
-of a stream, or as a failed response. Such a reply is not sent on before its first content.
+Some providers answer 200 and refuse a long prompt within the reply: as the first event of a stream,
+or as a failed response. So a reply is sent to the agent only from its first content on.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from contextrender_bridge.base.contents import Decoder
 from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
 
-MOST = 64 * 1024
-"""Bytes of a reply that may be an error: a longer one is the model's."""
+LONGEST_ERROR = 64 * 1024
+"""The largest error in bytes: a longer reply is an answer."""
 ERROR = 400
 
 _EMPTY = re.compile(
     rb'"type" ?: ?"(?:response\.(?:created|in_progress|queued)|message_start|ping)"'
     rb'|^\s*$|^\s*:|"delta" ?: ?\{\s*("role" ?: ?"assistant",? ?)?("content" ?: ?(""|null))?\s*\}'
 )
-"""An event before the model's first words."""
+"""An event before the model's first text."""
 _FAILED = re.compile(
     rb'"type" ?: ?"(?:error|response\.failed|response\.incomplete)"|"error" ?: ?[{"]|event: ?error'
     rb'|"status" ?: ?"failed"'
@@ -32,29 +32,29 @@ _END = re.compile(rb"\r?\n\r?\n|\r\r")
 
 
 class ReplyStart:
-    """A reply whose first bytes have been read; `refusal` says that the prompt is too long."""
+    """A reply whose first bytes have been read; `refusal` is set if the prompt is too long."""
 
     def __init__(self, response: httpx.Response) -> None:
-        """`read` must be awaited before anything else."""
+        """Read nothing yet: await `read` before any other method."""
         self.response = response
         self.chunks: list[bytes] = []
         self.refusal: Refusal | None = None
-        self._rest = response.aiter_raw()
+        self._remaining_chunks = response.aiter_raw()
         self._decoder = Decoder(response.headers.get("content-encoding", ""))
         self._text = bytearray()
 
     @property
     def is_refused(self) -> bool:
-        """Whether the provider refused the request, for whatever reason."""
+        """True if the provider refused the request, for any reason."""
         return self.refusal is not None or self.response.status_code >= ERROR
 
     async def read(self) -> ReplyStart:
-        """Read until the reply is known to be the model's, or a refusal. Raises Unavailable."""
+        """Read until the reply is known to be an answer or a refusal; raise Unavailable."""
         kind = self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
         try:
-            while len(self._text) < MOST:
-                chunk = await anext(self._rest, None)
+            while len(self._text) < LONGEST_ERROR:
+                chunk = await anext(self._remaining_chunks, None)
                 if chunk is None:
                     break
                 self.chunks.append(chunk)
@@ -72,17 +72,17 @@ class ReplyStart:
         return self
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Yield all bytes of the reply as they came."""
+        """Yield all bytes of the reply, unchanged."""
         for chunk in self.chunks:
             yield chunk
-        async for chunk in self._rest:
+        async for chunk in self._remaining_chunks:
             yield chunk
 
     def _has_content(self, streams: bool) -> bool:
-        """Return whether what was read is the model's: not an error, and not only a beginning."""
+        """Return whether the bytes that were read have text of the model, and no error."""
         text = bytes(self._text)
         if not streams:
             # An error is short, and its fields come first.
-            return not _FAILED.search(text) and len(text) > MOST // 64
-        *whole, _ = _END.split(text)
-        return any(not _EMPTY.search(event) and not _FAILED.search(event) for event in whole)
+            return not _FAILED.search(text) and len(text) > LONGEST_ERROR // 64
+        *events, _ = _END.split(text)
+        return any(not _EMPTY.search(event) and not _FAILED.search(event) for event in events)

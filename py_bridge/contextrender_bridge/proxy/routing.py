@@ -1,4 +1,4 @@
-"""Where a request goes, by its path and headers, and which headers are passed on."""
+"""The routing of a request by its path and headers, and the headers that are forwarded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
 
-OURS = b"x-contextrender-"
+OWN_PREFIX = b"x-contextrender-"
+"""The beginning of the names of our own headers."""
 _OF_A_CONNECTION = frozenset(
     {
         b"connection",
@@ -36,16 +37,16 @@ DIALECT_OF_PATH = {
     "/messages": "messages",
 }
 _ELSEWHERE = re.compile(r"(^|/)\.{1,2}(/|$|;)|//|[\0-\x1f]")
-"""In a path: a step up, another host, what ends a line."""
+"""Parts of a path that may lead elsewhere: a step up, another host, a control character."""
 _VERSION = re.compile(r"/v\d\w*$")
 _ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes: the session its path names, and the path after the version, if any.
+    """The parts of a request's path: the session, if it names one, and the path after the version.
 
-    `secret` is that of a link such as `/k/SECRET/v1`.
+    `secret` is the secret of a link such as `/k/SECRET/v1`.
     """
 
     session: str
@@ -55,38 +56,43 @@ class Target:
 
     @property
     def is_below(self) -> bool:
-        """Whether its path stays below the address that it is put behind, however that reads it."""
+        """True if the path stays below the provider's address, however the provider decodes it."""
         plain = unquote(unquote(self.path)).replace("\\", "/")
         return not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @property
     def compresses(self) -> bool:
-        """Return whether the service itself answers it, for a gateway or an agent's plugin."""
+        """True if the service answers the request itself, for a gateway or an agent's plugin."""
         return self.path in (COMPRESS, COMPACT) or self.path.startswith(RETRIEVE)
 
     @classmethod
     def of(cls, path: str) -> Target:
-        """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
-        secret, path = _taken("/k/", path)
-        session, path = _taken("/s/", path)
+        """Return the parts of a path like `/s/my-session/v1/responses`.
+
+        Session and version may be missing.
+        """
+        secret, path = _split_off("/k/", path)
+        session, path = _split_off("/s/", path)
         if path == "/v1" or path.startswith("/v1/"):
             return cls(session, path[3:], secret=secret)
         return cls(session, path, versioned=False, secret=secret)
 
 
-def _taken(mark: str, path: str) -> tuple[str, str]:
-    """What a path names behind a mark at its beginning, and the rest of it."""
-    if not path.startswith(mark):
+def _split_off(prefix: str, path: str) -> tuple[str, str]:
+    """Return the name after a prefix of the path, empty without the prefix, and the rest."""
+    if not path.startswith(prefix):
         return "", path
-    name, slash, rest = path[len(mark) :].partition("/")
-    return unquote(name), slash + rest
+    name, slash, remainder = path[len(prefix) :].partition("/")
+    return unquote(name), slash + remainder
 
 
 @dataclass(frozen=True)
 class Request:
-    """An agent's request: the `headers` that came, those that go `onward`, the provider's `url`,
-    which is empty where the path may not be asked for. `dialect` is that of a model call; its body
-    is `plain` unless compressed.
+    """An agent's request.
+
+    `headers` are the agent's, `onward` those to forward. The provider's `url` is empty if the path
+    is not allowed. `dialect` is the request format of a model call. The body is `plain` unless it
+    is compressed.
     """
 
     target: Target
@@ -100,7 +106,7 @@ class Request:
 
     @classmethod
     def of(cls, scope: Any, settings: Settings) -> Request:
-        """As ASGI tells it."""
+        """Return the request of an ASGI scope."""
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
         method, headers, query = scope["method"], scope["headers"], scope["query_string"]
@@ -126,18 +132,18 @@ def _upstream_url(settings: Settings, target: Target, headers: Headers, query: b
 
 
 def bearer(headers: Headers) -> str | None:
-    """The token in `Authorization`."""
+    """Return the token in `Authorization`, None if there is none."""
     scheme, _, token = first(headers, b"authorization").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def is_plain(headers: Headers) -> bool:
-    """Whether a body is as it is, not compressed."""
+    """Return whether a body is not compressed."""
     return first(headers, b"content-encoding") in ("", "identity")
 
 
 def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
-    """The request as JSON; None when it is nothing that we read."""
+    """Return the body as a JSON object, None if it is compressed or no JSON object."""
     if not is_plain(headers):
         return None
     try:
@@ -148,35 +154,35 @@ def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Those to send to the provider; it gets its own host and length."""
+    """Return the headers to send to the provider, without host and length."""
     return [
         (name, value)
         for name, value in _passed_on(headers)
-        if name not in _OF_A_REQUEST and not name.startswith(OURS)
+        if name not in _OF_A_REQUEST and not name.startswith(OWN_PREFIX)
     ]
 
 
 def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Those to send to the agent."""
-    return [(name, value) for name, value in _passed_on(headers) if not name.startswith(OURS)]
+    """Return the headers to send to the agent."""
+    return [(name, value) for name, value in _passed_on(headers) if not name.startswith(OWN_PREFIX)]
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
-    """The headers but for some."""
+    """Return the headers without those of some names."""
     return [(name, value) for name, value in headers if name not in names]
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """The first value of that name; empty when there is none."""
+    """Return the first value of a header, empty if there is none."""
     return next((value.decode("latin-1") for key, value in headers if key == name), "")
 
 
 def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     lowered = [(name.lower(), value) for name, value in headers]
-    named = {
+    hop_by_hop = {
         token.strip().lower()
         for name, value in lowered
         if name == b"connection"
         for token in value.split(b",")
     }
-    return [pair for pair in lowered if pair[0] not in _OF_A_CONNECTION | named]
+    return [pair for pair in lowered if pair[0] not in _OF_A_CONNECTION | hop_by_hop]

@@ -1,6 +1,7 @@
-"""A request cut to about so many tokens without a tokenizer: texts, then the newest results.
+"""Shorten a request to about a number of tokens, without a tokenizer.
 
-Tokens are estimated from bytes, more exactly where somebody has counted some.
+Texts have precedence, then the newest results. Tokens are estimated from bytes, by the ratio of
+earlier counts if there are any.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from contextrender_bridge.dialects import MessagePlan, Transcript
 from contextrender_bridge.dialects.contents import CutText
 from contextrender_bridge.proxy.refusals import COUNTED_SHARE
 
-BYTES_A_TOKEN = 3.0
-"""Where nobody has counted: texts and code have some more, hashes fewer."""
+BYTES_PER_TOKEN = 3.0
+"""The ratio without any counts: texts and code have more bytes per token, hashes fewer."""
 MEDIA_TOKENS = 1_600
 SPARE = 0.97
-LEAST_BYTES = 400
-"""Of the newest result."""
+MIN_BYTES = 400
+"""The smallest size of the newest result and of a cut message of the user."""
 
 _ANSWER = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ITEMS = ("messages", "input")
 
 
 class Measured:
-    """A request as bytes, by its canonical messages: what stands outside them counts, too."""
+    """A request with the sizes of its messages and of its other fields."""
 
     def __init__(self, body: Mapping[str, Any], transcript: Transcript) -> None:
-        """Reads all of it: for requests that may be too long."""
+        """Encode every message to measure it; this is slow for long requests."""
         self.body, self.transcript = body, transcript
-        self.ratio = BYTES_A_TOKEN
-        self._rest = len(wire.dumps({k: v for k, v in body.items() if k not in _ITEMS}))
+        self.ratio = BYTES_PER_TOKEN
+        self._other_bytes = len(wire.dumps({k: v for k, v in body.items() if k not in _ITEMS}))
         self._sizes = [len(wire.dumps(m)) for m in transcript.messages]
         self._media = [_media(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """The service counted so many tokens of the first messages."""
+        """Set the ratio by the tokens that the service counted in the first messages."""
         size = sum(self._sizes[:messages])
         media = MEDIA_TOKENS * sum(self._media[:messages])
         if tokens > media and size:
@@ -45,12 +46,16 @@ class Measured:
 
     @property
     def tokens(self) -> int:
-        """About how many it has."""
-        return int((sum(self._sizes) + self._rest) / self.ratio) + MEDIA_TOKENS * sum(self._media)
+        """The estimated number of tokens."""
+        return int((sum(self._sizes) + self._other_bytes) / self.ratio) + MEDIA_TOKENS * sum(
+            self._media
+        )
 
-    def within(self, window: int) -> Json:
-        """The body with what fits: texts, without the oldest, and the newest results, each with its
-        call. The first user message, the last one and the newest result stay, cut if they must be.
+    def shorten(self, window: int) -> Json:
+        """Return the body with texts and results that fit, in `window` tokens with the answer.
+
+        The oldest texts are omitted first, then the oldest results with their calls. The first and
+        the last user message and the newest result stay, cut if necessary.
         """
         answer = max(
             (self.body[n] for n in _ANSWER if isinstance(self.body.get(n), int)), default=0
@@ -58,9 +63,31 @@ class Measured:
         answer = answer if answer < window / 2 else 0
         return self.transcript.apply(self._plan(int((window - answer) * SPARE * self.ratio)))
 
-    def _plan(self, room: int) -> MessagePlan:
+    def _plan(self, max_bytes: int) -> MessagePlan:
         messages = self.transcript.messages
         calls_of = self.transcript.pairs.call_of_result
+        weights = self._weights(calls_of)
+        texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
+        selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
+        cuts = _cut_user_texts(messages, selected, self._sizes, MIN_BYTES - remaining)
+        newest = max(calls_of, default=-1)
+        results: set[int] = set()
+        for result in sorted(calls_of, reverse=True):
+            if weights[result] <= remaining:
+                remaining -= weights[result]
+                results.add(result)
+            elif result == newest:
+                excess = weights[result] - remaining
+                cuts[newest], remaining = max(self._sizes[result] - excess, MIN_BYTES), 0
+                results.add(result)
+        plan = self.transcript.plan(_plan_rows(messages, selected, results, calls_of))
+        for place, size in cuts.items():
+            plan.replace(place, _cut(messages[place], size))
+        return plan
+
+    def _weights(self, calls_of: Mapping[int, tuple[int, int]]) -> list[int]:
+        """Return the bytes of each message; those of a call count with its result."""
+        messages = self.transcript.messages
         weights = [
             size + int(MEDIA_TOKENS * self.ratio) * media
             for size, media in zip(self._sizes, self._media, strict=True)
@@ -69,62 +96,51 @@ class Measured:
             size = len(wire.dumps(messages[place]["tool_calls"][number]))
             weights[place] -= size
             weights[result] += size
-        texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
-        kept, room = _kept(messages, texts, weights, room - self._rest)
-        cuts = _longest_cut(messages, kept, self._sizes, LEAST_BYTES - room)
-        newest, cut = max(calls_of, default=-1), 0
-        shown: set[int] = set()
-        for result in sorted(calls_of, reverse=True):
-            if weights[result] <= room:
-                room -= weights[result]
-                shown.add(result)
-            elif result == newest:
-                cut, room = max(room - weights[result] + self._sizes[result], LEAST_BYTES), 0
-                shown.add(result)
-        plan = self.transcript.plan(_shown(messages, kept, shown, calls_of))
-        if cut:
-            cuts[newest] = cut
-        for place, size in cuts.items():
-            plan.replace(place, _cut(messages[place], size))
-        return plan
+        return weights
 
 
-def _kept(
-    messages: Sequence[Json], texts: Sequence[int], weights: Sequence[int], room: int
+def _select_texts(
+    messages: Sequence[Json], texts: Sequence[int], weights: Sequence[int], max_bytes: int
 ) -> tuple[set[int], int]:
-    """The texts that stay, and the room that they leave: the oldest go first."""
-    asked = [n for n in texts if messages[n]["role"] == "user"]
-    answered = max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=0)
-    kept = {n for n in texts if messages[n]["role"] in ("system", "developer") or n >= answered}
-    kept.update(asked[:1] + asked[-1:])
-    room -= sum(weights[n] for n in kept)
-    for n in sorted(set(texts) - kept, reverse=True):
-        if weights[n] > room:
+    """Return the texts to show and the remaining bytes; the oldest texts are omitted first.
+
+    System prompts, the texts since the last answer, and the first and last user message are shown
+    even if they do not fit.
+    """
+    from_user = [n for n in texts if messages[n]["role"] == "user"]
+    last_answer = max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=0)
+    selected = {
+        n for n in texts if messages[n]["role"] in ("system", "developer") or n >= last_answer
+    }
+    selected.update(from_user[:1] + from_user[-1:])
+    remaining = max_bytes - sum(weights[n] for n in selected)
+    for n in sorted(set(texts) - selected, reverse=True):
+        if weights[n] > remaining:
             break
-        kept.add(n)
-        room -= weights[n]
-    return kept, room
+        selected.add(n)
+        remaining -= weights[n]
+    return selected, remaining
 
 
-def _longest_cut(
-    messages: Sequence[Json], kept: set[int], sizes: Sequence[int], lacking: int
+def _cut_user_texts(
+    messages: Sequence[Json], selected: set[int], sizes: Sequence[int], excess: int
 ) -> dict[int, int]:
-    """To how many bytes what the user said is cut, the longest first, while so many are lacking."""
+    """Return the bytes to which texts of the user are cut, the longest first, to save `excess`."""
     cuts: dict[int, int] = {}
-    for n in sorted(kept, key=lambda n: -sizes[n]):
-        if lacking > 0 and messages[n]["role"] == "user" and sizes[n] > LEAST_BYTES:
-            cuts[n] = max(sizes[n] - lacking, LEAST_BYTES)
-            lacking -= sizes[n] - cuts[n]
+    for n in sorted(selected, key=lambda n: -sizes[n]):
+        if excess > 0 and messages[n]["role"] == "user" and sizes[n] > MIN_BYTES:
+            cuts[n] = max(sizes[n] - excess, MIN_BYTES)
+            excess -= sizes[n] - cuts[n]
     return cuts
 
 
-def _shown(
+def _plan_rows(
     messages: Sequence[Json],
-    kept: set[int],
+    selected: set[int],
     results: set[int],
     calls_of: Mapping[int, tuple[int, int]],
 ) -> list[Json]:
-    """As the plan of a render reply."""
+    """Return the rows of a plan with these texts and results, like those of a render reply."""
     calls: dict[int, list[int]] = {}
     for result in results:
         place, number = calls_of[result]
@@ -133,10 +149,10 @@ def _shown(
         {
             "message": n,
             "calls": sorted(calls.get(n, ())),
-            "text": None if n in kept or n in results or not messages[n].get("content") else "",
+            "text": None if n in selected or n in results or not messages[n].get("content") else "",
         }
         for n in range(len(messages))
-        if n in kept or n in results or n in calls
+        if n in selected or n in results or n in calls
     ]
 
 

@@ -1,5 +1,4 @@
-"""A shortened request in the bytes of the original one: only messages that changed are written
-anew."""
+"""A shortened request with the bytes of the original one: only changed messages are encoded."""
 
 from __future__ import annotations
 
@@ -10,18 +9,18 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.proxy.bodies import Body
 
 
-def spliced(raw: bytes, read: Body, key: str, left: Mapping[str, Any]) -> bytes:
-    """Return `left`, a shortened copy of the request `raw`, with the bytes of all that is the same.
+def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> bytes:
+    """Encode a shortened copy of the request `raw`, with the original bytes of unchanged parts.
 
-    `read` is the request as it was read, and `key` the field of its items. Without the places of
-    the items in the text, all of it is written anew.
+    `read` is the parsed request, and `key` the field of its items. If the places of the items in
+    the text are unknown, all of it is encoded.
     """
-    if read.close <= 0 or not isinstance(left.get(key), list):
-        return wire.dumps(left)
+    if read.close <= 0 or not isinstance(shortened.get(key), list):
+        return wire.dumps(shortened)
     text = raw.decode()
     places = {id(item): n for n, item in enumerate(read.items) if isinstance(item, (dict, list))}
     pieces = []
-    for item in left[key]:
+    for item in shortened[key]:
         place = places.get(id(item))
         if place is None:
             pieces.append(wire.dumps(item))

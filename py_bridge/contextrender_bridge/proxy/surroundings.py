@@ -1,6 +1,6 @@
-"""Finds what in a user's environment keeps connections to providers from working.
+"""Find faults of the user's environment that prevent connections to providers.
 
-`doctor` reports it, and so does the answer to a model call that fails because of it.
+`doctor` reports them, and so does the answer to a model call that fails because of one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SPOKEN = frozenset({"http", "https"})
 
 
 def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
-    """Return what proves a provider's identity, or why there is nothing that does."""
+    """Return the certificates that prove a provider's identity, or why they cannot be read."""
     try:
         return httpx.create_ssl_context(), ""
     except OSError as error:
         reason = error.strerror or getattr(error, "reason", "") or type(error).__name__
-        named = (
+        variables = (
             f"{name} names {os.environ[name]}, which" for name in CERTIFICATES if name in os.environ
         )
-        told = next(named, "the file of certificates")
-        return None, f"{told} cannot be read ({reason}): correct or unset it"
+        subject = next(variables, "the file of certificates")
+        return None, f"{subject} cannot be read ({reason}): correct or unset it"
 
 
 def proxy_fault(address: str) -> str:
@@ -44,12 +44,12 @@ def proxy_fault(address: str) -> str:
 
 def without_password(address: str) -> str:
     """Return an address without the user and password in it."""
-    scheme, mark, rest = address.rpartition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+    scheme, mark, location = address.rpartition("://")
+    return f"{scheme}{mark}{location.rpartition('@')[2]}"
 
 
 def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each variable that keeps connections from working."""
+    """Yield a sentence for each environment variable that prevents connections."""
     if sentence := trusted_certificates()[1]:
         yield sentence
     folder = os.environ.get("SSL_CERT_DIR")

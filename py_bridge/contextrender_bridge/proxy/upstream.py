@@ -1,4 +1,4 @@
-"""The provider's side: requests go out as they came, replies come back byte for byte."""
+"""Forwarding of requests to a provider and of its replies, byte for byte."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.routing import response_headers
 
 LARGEST = 32 * 2**20
-"""Of a reply that is kept to look for its usage."""
+"""The largest reply, in bytes, that is kept to read its usage."""
 REFUSED = 400
-"""What providers say to a request that they do not take, such as one whose history was changed."""
+"""The status of a request that a provider refuses, such as one with a changed history."""
 
 log = logging.getLogger("contextrender")
 
 
 class UsageCapture:
-    """Sends a reply on, and keeps it until it is known what it says of the call's usage."""
+    """A reply that is sent on, and kept until its usage is read."""
 
     def __init__(self, send: Send) -> None:
-        """Nothing has been sent."""
+        """Send the reply on through `send`."""
         self._send = send
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._body = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        """One message of the reply."""
+        """Send on and keep one ASGI message of the reply."""
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], dict(message["headers"])
         elif len(self._body) < LARGEST:
@@ -42,11 +42,11 @@ class UsageCapture:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the provider took the request."""
+        """True if the provider accepted the request."""
         return 200 <= self._status < 300
 
     def usage(self) -> Usage | None:
-        """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
+        """Return the usage in the reply; None if it has none, is unreadable, or is a refusal."""
         if not self.is_taken or not NAMES.search(body := self._plain()):
             return None
         return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
@@ -64,24 +64,27 @@ async def pass_on(
     headers: Headers,
     content: Content,
     send: Send,
-    ours: Headers,
+    added: Headers,
 ) -> None:
-    """Sends a request to the provider, and its reply back, as they came. Raises Unavailable."""
+    """Forward a request to the provider, and its reply to the agent; raise Unavailable.
+
+    `added` are our own headers of the reply.
+    """
     async with http.answer(method, url, headers, content) as response:
-        await relay(response, send, ours)
+        await relay(response, send, added)
 
 
 async def relay(
     response: httpx.Response,
     send: Send,
-    ours: Headers,
+    added: Headers,
     body: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Send a reply on as it comes; `body` are its bytes if some were read already.
+    """Send a reply on; `body` yields its bytes if some were read before.
 
-    A reply that breaks off is broken off, not ended.
+    If the reply breaks off, the connection to the agent is broken off as well.
     """
-    await start(response.status_code, response_headers(response.headers.raw), send, ours)
+    await start(response.status_code, response_headers(response.headers.raw), send, added)
     try:
         async for chunk in response.aiter_raw() if body is None else body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -91,6 +94,6 @@ async def relay(
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def start(status: int, headers: Headers, send: Send, ours: Headers) -> None:
-    """Sends a reply's status and headers on, with our own."""
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, *ours]})
+async def start(status: int, headers: Headers, send: Send, added: Headers) -> None:
+    """Send a reply's status and headers on, with our own headers."""
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *added]})

@@ -1,7 +1,6 @@
-"""What is told of a call: to the agent by headers, and to the service what the reply that passes
-through says of its usage.
+"""Reports of a call: headers of the reply to the agent, and the usage in the reply to the service.
 
-It goes with the session's next call, in the same commit; by itself where none comes soon.
+The usage is sent with the session's next call, in the same commit, or alone if none comes soon.
 """
 
 from __future__ import annotations
@@ -18,73 +17,83 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import RenderedRequest, reason_of
+from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.routing import first
 
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40
 REFERENCES = "references"
-"""Why a history is sent in full: the provider has some of its items."""
-BYTES_A_TOKEN = 4
+"""The reason for sending a history in full of which the provider has some items."""
+BYTES_PER_TOKEN = 4
 
 log = logging.getLogger("contextrender")
 
 
 def declared_by(call: ProxiedCall) -> dict[str, int]:
-    """About the tokens of each tool's declaration in a request, by name."""
+    """Return about the number of tokens of each tool's declaration in a request, by tool."""
     tools = call.fit.body.get("tools")
-    known = tools if isinstance(tools, list) else []
-    return {name_of(tool): len(wire.dumps(tool)) // BYTES_A_TOKEN for tool in known}
+    declarations = tools if isinstance(tools, list) else []
+    return {name_of(tool): len(wire.dumps(tool)) // BYTES_PER_TOKEN for tool in declarations}
 
 
 def name_of(tool: Any) -> str:
-    """A tool's name in any dialect; its type, where it is a provider's own without a name."""
-    named = tool.get("function") or tool if isinstance(tool, dict) else {}
-    told = named.get("name") or named.get("type") if isinstance(named, dict) else ""
-    return told if isinstance(told, str) else ""
+    """Return a tool's name in any request format, or the type of a provider's own tool."""
+    declaration = tool.get("function") or tool if isinstance(tool, dict) else {}
+    if not isinstance(declaration, dict):
+        return ""
+    name = declaration.get("name") or declaration.get("type")
+    return name if isinstance(name, str) else ""
 
 
 def added_by(declared: Mapping[str, int]) -> int:
-    """The tokens of wrap's own tool among them, whatever an agent makes of its name."""
+    """Return the tokens of wrap's own tool in declarations, whatever name an agent gives it."""
     return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
 
 
 def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
-    """The reply headers that tell what was done, or for a history sent whole, what would have been.
+    """Return the reply headers that report what was sent.
 
-    `fit` is what was sent on of the call.
+    For a history sent in full they report what a rendered one would have had. `fit` is the request
+    that was sent.
     """
     conversation = call.conversation
     conversation.calls += 1
     conversation.failed += bool(fit.failure)
-    found = [own_header("session", call.session)] if call.session else []
+    headers = [own_header("session", call.session)] if call.session else []
     if fit.failure:
-        found += [
+        headers += [
             own_header("fail-open", fit.failure),
             own_header("fail-open-count", f"{conversation.failed} of {conversation.calls}"),
         ]
-    if call.asked.whole_for:
-        found.append(own_header("full-history", call.asked.whole_for))
+    if call.controls.full_reason:
+        headers.append(own_header("full-history", call.controls.full_reason))
     if fit.reply is not None:
-        found.append(own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0))
-        if kept := Counter(pinned["display"] for pinned in fit.reply.get("pinned", ())):
-            found.append(own_header("pinned", ", ".join(f"{n} {how}" for how, n in kept.items())))
-        if not fit.results_beyond_budget:
-            is_full = call.asked.mode == "render" and not fit.changed
-            is_full = is_full or call.asked.whole_for == REFERENCES
-            found += [
-                own_header("tokens-before", fit.reply["tokens_before"]),
-                own_header(
-                    "tokens-after", fit.reply["tokens_before" if is_full else "tokens_after"]
-                ),
-            ]
-        if added := added_by(declared_by(call)):
-            found.append(own_header("tokens-added", added))
-    return found
+        headers += _rendering_headers(call, fit, fit.reply)
+    return headers
+
+
+def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderView) -> Headers:
+    """Return the headers with what the service's reply omits, pins and counts."""
+    headers = [own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0)]
+    if displays := Counter(result["display"] for result in reply.get("pinned", ())):
+        counts = ", ".join(f"{count} {display}" for display, count in displays.items())
+        headers.append(own_header("pinned", counts))
+    if not fit.results_beyond_budget:
+        is_full = call.controls.mode == "render" and not fit.changed
+        is_full = is_full or call.controls.full_reason == REFERENCES
+        after = reply["tokens_before" if is_full else "tokens_after"]
+        headers += [
+            own_header("tokens-before", reply["tokens_before"]),
+            own_header("tokens-after", after),
+        ]
+    if added := added_by(declared_by(call)):
+        headers.append(own_header("tokens-added", added))
+    return headers
 
 
 def own_header(name: str, value: object) -> tuple[bytes, bytes]:
-    """A reply header of ours."""
+    """Return one of our own reply headers."""
     text = str(value).encode("ascii", "backslashreplace").decode()
     return f"x-contextrender-{name}".encode(), text.encode()
 
@@ -110,62 +119,62 @@ def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict
 
 
 class UsageNotes:
-    """Usage of the newest call of each history that is still to be reported."""
+    """The usage that is not reported to the service yet: of each history's newest call."""
 
     def __init__(self, client: AsyncContextRender) -> None:
-        """Nothing is."""
+        """Report through `client`."""
         self._client = client
-        self._waiting: dict[int, tuple[ProxiedCall, Context]] = {}
-        """By its history; with the context of its request, whose user it is told for."""
-        self._telling: set[asyncio.Task[None]] = set()
+        self._unreported: dict[int, tuple[ProxiedCall, Context]] = {}
+        """The newest call of each history, with its request's context, which has the user."""
+        self._reports: set[asyncio.Task[None]] = set()
 
     def add(self, call: ProxiedCall, usage: Usage | None, delivery: str) -> None:
-        """A call has ended. A service that has not answered it is not asked to note it, too."""
+        """Add the usage of a call that has ended, unless the service did not answer the call."""
         usage_report = _usage_report(call, usage, delivery)
         is_unknown = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or is_unknown:
             return
-        if before := self._waiting.get(id(call.conversation)):
-            self._tell_now(*before)
+        if before := self._unreported.get(id(call.conversation)):
+            self._report_now(*before)
         call.conversation.usage_report = usage_report
-        self._waiting[id(call.conversation)] = call, copy_context()
-        asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, usage_report)
+        self._unreported[id(call.conversation)] = call, copy_context()
+        asyncio.get_running_loop().call_later(SOON_SECONDS, self._report, call, usage_report)
 
     async def settle(self, seconds: float) -> None:
-        """Tells what is left, and waits a while for it."""
-        for call, context in list(self._waiting.values()):
-            self._tell_now(call, context)
-        if self._telling:
-            await asyncio.wait(set(self._telling), timeout=seconds)
+        """Report the remaining usage, and wait for the service at most so many seconds."""
+        for call, context in list(self._unreported.values()):
+            self._report_now(call, context)
+        if self._reports:
+            await asyncio.wait(set(self._reports), timeout=seconds)
 
-    def _tell_now(self, call: ProxiedCall, context: Context) -> None:
+    def _report_now(self, call: ProxiedCall, context: Context) -> None:
         if call.conversation.usage_report is not None:
-            context.run(self._tell, call, call.conversation.usage_report)
+            context.run(self._report, call, call.conversation.usage_report)
 
-    def _tell(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
-        """By itself, unless the next call has taken it along."""
-        if self._waiting.get(id(call.conversation), (None,))[0] is call:
-            del self._waiting[id(call.conversation)]
+    def _report(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
+        """Report a call's usage in a request of its own, unless the next call has sent it."""
+        if self._unreported.get(id(call.conversation), (None,))[0] is call:
+            del self._unreported[id(call.conversation)]
         if call.conversation.usage_report is not usage_report:
             return
         call.conversation.usage_report = None
-        telling = asyncio.ensure_future(self._note(call, usage_report))
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
+        task = asyncio.ensure_future(self._send(call, usage_report))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
 
-    async def _note(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
+    async def _send(self, call: ProxiedCall, usage_report: Mapping[str, Any]) -> None:
         fields = {
             "session": call.session,
             "branch": call.conversation.branch,
             "usage": dict(usage_report),
         }
         try:
-            await self._client.call("record_usage", fields, call.asked.token)
+            await self._client.call("record_usage", fields, call.controls.token)
         except Exception as failure:
             log.warning("a call's usage is not noted (%s)", reason_of(failure))
 
 
 def client_of(headers: Headers) -> str:
-    """A short name of the calling program, as it tells it."""
+    """Return the short name of the calling program in its `user-agent`."""
     name = first(headers, b"user-agent").partition("/")[0].strip()[:LONGEST_CLIENT]
     return name if name.isprintable() else ""

@@ -1,6 +1,6 @@
-"""Requests that would not fit the model's window, shortened to fit: without the service, too.
+"""Requests shortened to the model's window, even if the service does not answer.
 
-What a model takes is in LiteLLM's table, or in a provider's refusal, which is remembered.
+A model's window is in LiteLLM's table, or in a provider's refusal, which is remembered.
 """
 
 from __future__ import annotations
@@ -14,78 +14,78 @@ from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.conversations import Size
-from contextrender_bridge.proxy.refusals import AGAIN, Refusal
-from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, Measured
-from contextrender_bridge.proxy.splicing import spliced
+from contextrender_bridge.proxy.refusals import RETRY_SHARE, Refusal
+from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, Measured
+from contextrender_bridge.proxy.splicing import splice
 
 FEWEST_BYTES = 2.0
-"""A request with fewer bytes for each token of the window is not looked at."""
+"""A request with fewer bytes for each token of the window is not measured."""
 SMALLER = 0.95
-"""A request is tried again only with at most this share of the bytes."""
-LEAST = 5
-"""So often a request is made smaller here before it is given up."""
+"""The largest share of a request's bytes with which it is sent again."""
+MAX_CUTS = 5
+"""The most attempts to cut a request to a smaller size."""
 REMEMBERED = 256
 
 
 class Windows:
-    """What models take, as the table and their providers say."""
+    """The windows of models, by the table and by the refusals of providers."""
 
     def __init__(self) -> None:
-        """No provider has refused anything."""
-        self._refused: OrderedDict[str, int] = OrderedDict()
+        """Know the table alone."""
+        self._limits: OrderedDict[str, int] = OrderedDict()
         self._ratios: dict[str, float] = {}
 
     def of(self, model: object) -> int | None:
-        """The most tokens of a model's prompt and answer; None where nobody knows."""
+        """Return the most tokens of a model's prompt and answer, None if they are unknown."""
         if not isinstance(model, str):
             return None
-        known = [n for n in (self._refused.get(model), window_of(model)) if n]
-        return min(known, default=None)
+        windows = [n for n in (self._limits.get(model), window_of(model)) if n]
+        return min(windows, default=None)
 
-    def lists(self, model: object) -> bool:
-        """Whether the table has it."""
+    def is_listed(self, model: object) -> bool:
+        """Return whether the table has the model."""
         return isinstance(model, str) and window_of(model) is not None
 
-    def remember(self, model: object, most: int) -> None:
-        """A provider takes no more of that model's."""
+    def remember(self, model: object, limit: int) -> None:
+        """Remember the limit in a provider's refusal, if it is below the model's last one."""
         if isinstance(model, str):
-            self._refused[model] = min(most, self._refused.get(model, most))
-            while len(self._refused) > REMEMBERED:
-                self._ratios.pop(self._refused.popitem(last=False)[0], None)
+            self._limits[model] = min(limit, self._limits.get(model, limit))
+            while len(self._limits) > REMEMBERED:
+                self._ratios.pop(self._limits.popitem(last=False)[0], None)
 
     def ratio(self, model: object) -> float:
-        """Bytes a token, as its provider counted last."""
-        return self._ratios.get(str(model), BYTES_A_TOKEN)
+        """Return the bytes per token, by the provider's last count in a refusal."""
+        return self._ratios.get(str(model), BYTES_PER_TOKEN)
 
-    def counted(self, model: object, ratio: float) -> None:
-        """What it counted of a request that it refused."""
-        if model in self._refused:
+    def remember_ratio(self, model: object, ratio: float) -> None:
+        """Remember the bytes per token of a request that the provider counted and refused."""
+        if model in self._limits:
             self._ratios[str(model)] = ratio
 
 
 class WindowedRequest:
-    """One request, and as much of it as the model takes."""
+    """One request, shortened to the model's window if necessary."""
 
     def __init__(self, windows: Windows, raw: bytes, read: Body, dialect: str, size: Size) -> None:
-        """`raw` came and was read as `read`; `size` is what the service counted, if it did."""
+        """Take the request `raw`, parsed as `read`; `size` has the service's counts, if any."""
         self._windows, self._raw, self._read, self._size = windows, raw, read, size
         self._key = DIALECTS[dialect].key
         self._dialect = dialect
         self._model = read.fields.get("model")
         self._body: Mapping[str, Any] = read.fields
-        self._known: Measured | None = None
+        self._measured_request: Measured | None = None
         self.truncated_to = 0
-        """Tokens; 0 while nothing is cut here."""
+        """The tokens to which the request was cut; 0 if it was not cut."""
 
-    def whole(self, most: int | None) -> bytes:
-        """Return all of the request, or what fits if it is known not to fit.
+    def full(self, max_bytes: int | None) -> bytes:
+        """Return the full request, cut if it is known not to fit.
 
-        `most` are the bytes that the provider is known to take of this history.
+        `max_bytes` is the largest request of this history that the provider is known to accept.
         """
         self._use(self._read.fields)
         window = self._windows.of(self._model)
-        if most is not None and len(self._raw) > most:
-            return self.smaller(len(self._raw), most / len(self._raw)) or self._raw
+        if max_bytes is not None and len(self._raw) > max_bytes:
+            return self.smaller(len(self._raw), max_bytes / len(self._raw)) or self._raw
         if window is None or len(self._raw) < FEWEST_BYTES * window:
             return self._raw
         if self._measured.tokens <= window:
@@ -93,51 +93,51 @@ class WindowedRequest:
         return self._cut(window)
 
     def rendered(self, body: Mapping[str, Any]) -> bytes:
-        """Return a rendered body in the bytes of the request."""
+        """Return a rendered body with the request's own bytes where it is unchanged."""
         self._use(body)
-        return spliced(self._raw, self._read, self._key, body)
+        return splice(self._raw, self._read, self._key, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
-        """Return about this share of what was sent last, which had `size` bytes.
+        """Return about this share of the last content, which had `size` bytes.
 
-        None if the request cannot be made smaller.
+        Return None if the request cannot be made smaller.
         """
         tokens = self.truncated_to or self._measured.tokens
-        for _ in range(LEAST):
+        for _ in range(MAX_CUTS):
             tokens = int(tokens * min(share, SMALLER))
             if tokens <= 0:
                 break
             content = self._cut(tokens)
             if len(content) < SMALLER * size:
                 return content
-            share = AGAIN
+            share = RETRY_SHARE
         return None
 
     def learn(self, refusal: Refusal) -> None:
-        """Remember what a refusal says of the model that was sent this request."""
-        sent = self.truncated_to or self._measured.tokens
-        unlisted = None if self._windows.lists(self._model) else int(AGAIN * sent)
-        if most := refusal.most or unlisted:
-            self._windows.remember(self._model, most)
-        if refusal.counted:
-            self._measured.ratio *= sent / refusal.counted
-            self._windows.counted(self._model, self._measured.ratio)
+        """Remember the model's window and bytes per token by a refusal of this request."""
+        estimate = self.truncated_to or self._measured.tokens
+        is_listed = self._windows.is_listed(self._model)
+        if limit := refusal.limit or (0 if is_listed else int(RETRY_SHARE * estimate)):
+            self._windows.remember(self._model, limit)
+        if refusal.prompt_tokens:
+            self._measured.ratio *= estimate / refusal.prompt_tokens
+            self._windows.remember_ratio(self._model, self._measured.ratio)
 
     def _cut(self, tokens: int) -> bytes:
         self.truncated_to = tokens
-        left = self._measured.within(tokens)
-        return spliced(self._raw, self._read, self._key, left)
+        shortened = self._measured.shorten(tokens)
+        return splice(self._raw, self._read, self._key, shortened)
 
     def _use(self, body: Mapping[str, Any]) -> None:
         if self._body is not body:
-            self._body, self._known, self.truncated_to = body, None, 0
+            self._body, self._measured_request, self.truncated_to = body, None, 0
 
     @property
     def _measured(self) -> Measured:
-        if self._known is None:
+        if self._measured_request is None:
             reader = dialect_of(self._dialect, self._body)
-            self._known = Measured(self._body, reader.read(self._body))
-            self._known.ratio = self._windows.ratio(self._model)
+            self._measured_request = Measured(self._body, reader.read(self._body))
+            self._measured_request.ratio = self._windows.ratio(self._model)
             if self._body is self._read.fields and self._size.messages and self._size.tokens:
-                self._known.count_as(self._size.tokens, self._size.messages)
-        return self._known
+                self._measured_request.count_as(self._size.tokens, self._size.messages)
+        return self._measured_request

@@ -18,7 +18,7 @@ from contextrender_bridge.base.errors import ContextRenderError, NotFound
 from contextrender_bridge.base.paths import app_dir, make_data_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
-from contextrender_bridge.client.connection import Answer
+from contextrender_bridge.client.connection import ServiceReply
 from contextrender_bridge.engine.models.providers import ProviderAnswers
 from contextrender_bridge.request_guards import Guard
 from contextrender_bridge.runtime.request import SIGNER, Tell
@@ -100,12 +100,14 @@ class Service:
         admit = partial(self.admission.admit, question)
         return await self._run_walker("get_node", fields, admit)
 
-    async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
+    async def call_inside(
+        self, name: str, fields: Mapping[str, Any], caller: Caller
+    ) -> ServiceReply:
         """Return a walker's reply to the mounted proxy, which has counted the call already."""
         reply = await self._run_walker(name, fields, lambda: caller)
         if isinstance(reply, ContextRenderError):
-            return Answer(reply.status, json_value(error_fields(reply)))
-        return Answer(200, reply)
+            return ServiceReply(reply.status, json_value(error_fields(reply)))
+        return ServiceReply(200, reply)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""

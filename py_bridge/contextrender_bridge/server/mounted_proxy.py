@@ -8,7 +8,7 @@ from contextrender_bridge.asgi import Scope
 from contextrender_bridge.base.errors import Unauthorized
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.connection import Answer, Exchange, Step
+from contextrender_bridge.client.connection import Exchange, ServiceReply, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.routing import Target, bearer, first
@@ -16,7 +16,7 @@ from contextrender_bridge.server.accounts.callers import Caller
 
 PATHS: Final = ("/v1/{path:path}", "/s/{session}/{path:path}")
 URL: Final = "http://contextrender.mounted"
-Walk = Callable[[str, Mapping[str, Any], Caller], Awaitable[Answer]]
+Walk = Callable[[str, Mapping[str, Any], Caller], Awaitable[ServiceReply]]
 _USER: ContextVar[Caller] = ContextVar("user")
 """The user whose request is being answered."""
 
@@ -56,6 +56,6 @@ class InProcessClient(AsyncContextRender):
     async def close(self) -> None:
         """Do nothing, because there are no connections."""
 
-    async def _take(self, step: Step) -> Answer:
+    async def _take(self, step: Step) -> ServiceReply:
         assert isinstance(step, Exchange), "nothing is tried again"
         return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())

@@ -15,7 +15,7 @@ from contextrender_bridge.base.usage import (
     Usage,
     estimate_full_usage,
 )
-from contextrender_bridge.proxy.routing import OURS, first
+from contextrender_bridge.proxy.routing import OWN_PREFIX, first
 from contextrender_bridge.proxy.upstream import UsageCapture
 
 SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
@@ -134,9 +134,9 @@ class CallCapture(UsageCapture):
         """Forward one message of the reply."""
         if message["type"] == "http.response.start":
             self._reply_headers = {
-                name[len(OURS) :].decode(): value.decode("latin-1")
+                name[len(OWN_PREFIX) :].decode(): value.decode("latin-1")
                 for name, value in message["headers"]
-                if name.startswith(OURS)
+                if name.startswith(OWN_PREFIX)
             }
             if self._reply_headers.get("session") and not any(self._subagent[:1]):
                 self._collector.session = self._reply_headers["session"]

@@ -1,0 +1,28 @@
+"""A pause in calling the service after failures."""
+
+from __future__ import annotations
+
+import time
+
+MAX_FAILURES = 3
+PAUSE_SECONDS = 5.0
+
+
+class Pause:
+    """A pause after several failures in a row, during which the service is not called."""
+
+    def __init__(self) -> None:
+        """Start without a failure."""
+        self._failed = 0
+        self._deadline = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """True while the service is not to be called."""
+        return time.monotonic() < self._deadline
+
+    def note(self, *, failed: bool) -> None:
+        """Note an answer or a failure of the service."""
+        self._failed = self._failed + 1 if failed else 0
+        if self._failed >= MAX_FAILURES:
+            self._deadline = time.monotonic() + PAUSE_SECONDS
