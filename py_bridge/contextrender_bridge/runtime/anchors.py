@@ -49,7 +49,7 @@ def nodes_before(ids: Iterable[UUID], kind: type) -> list[UUID]:
 
 
 def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
-    """Return the caller's newest nodes of a type, newest first, from `before` on.
+    """Return the caller's newest nodes of a type that are older than `before`, newest first.
 
     They are read from an index of the field `created_at`, which the type must have.
     """

@@ -45,7 +45,7 @@ def type_of(name: Name) -> type | None:
 
 @lru_cache(1024)
 def type_at(kinds: TypeNumbers, number: int) -> type:
-    """Return the type that a database numbers so; raise TypeError if the program lacks it."""
+    """Return the type with that number in a database; raise TypeError if the program lacks it."""
     if (kind := type_of(kinds.name(number))) is None:
         raise TypeError("there is no such type")
     return kind
@@ -59,7 +59,7 @@ def number_of(kinds: TypeNumbers, kind: type) -> int:
 
 @lru_cache(1024)
 def edge_name(kind: type) -> bytes:
-    """Return the bytes by which an edge id depends on the edge's type."""
+    """Return a type's name as bytes, which are part of its edges' ids."""
     return ".".join(name_of(kind)).encode()
 
 
