@@ -118,7 +118,7 @@ class Compression:
         added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": completed}
         call = await self._histories.fit(path, headers, Body(request), dialect, controls)
-        fit = await call.reply(self._histories.deadline)
+        fit = await call.rendered(self._histories.deadline)
         transcript = fit.transcript
         if call.controls.full_reason or fit.reply is None or fit.plan is None or transcript is None:
             fields: Json = {"fail_open": fit.failure} if fit.failure else {}

@@ -110,7 +110,7 @@ class ProxiedCall:
     """One model call: its session, its rendered request, and its history of so many `messages`.
 
     A call that is certain to fit, or that is only observed, does not wait for the service. Its
-    reply is then the result of `later`.
+    rendered request is then the result of `later`.
     """
 
     session: str
@@ -120,7 +120,7 @@ class ProxiedCall:
     later: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
 
-    async def reply(self, seconds: float = 0.0) -> RenderedRequest:
+    async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
         """Return the rendered request, waiting so many seconds for a call that did not wait."""
         if self.later is None:
             return self.fit

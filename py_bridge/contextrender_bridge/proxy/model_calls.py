@@ -110,7 +110,7 @@ class ModelCalls:
             fit = RenderedRequest(fit.body, failure="refused")
         elif call.later is not None:
             patience = self._settings.render_timeout if call.controls.mode == "observe" else 0
-            fit = await call.reply(patience)
+            fit = await call.rendered(patience)
         headers = report(call, fit)
         if tokens := attempt.request.truncated_to:
             headers.append(own_header("truncated-to", tokens))
