@@ -12,7 +12,7 @@ from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 
 @dataclass(slots=True, frozen=True)
-class ExportedBranch:
+class ImportedBranch:
     """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
 
     `calls` are its model calls, in order.
@@ -32,7 +32,7 @@ class ExportedSession:
     session: str
     settings: Json
     head: int
-    branches: list[ExportedBranch]
+    branches: list[ImportedBranch]
 
 
 def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
@@ -44,7 +44,7 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
     if not isinstance(model, str):
         raise InvalidRequest("data.settings.model must be text")
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
-    branches: list[ExportedBranch] = []
+    branches: list[ImportedBranch] = []
     lines: list[list[str]] = []
     for number, branch in enumerate(_typed(data, "branches", list)):
         if not isinstance(branch, Mapping):
@@ -64,7 +64,7 @@ def _is_time(stamp: Any) -> bool:
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
-def _branch(data: Mapping[str, Any], number: int, lines: list[list[str]]) -> ExportedBranch:
+def _branch(data: Mapping[str, Any], number: int, lines: list[list[str]]) -> ImportedBranch:
     """Return a branch; `lines` has the kinds of each earlier one's events, by message."""
     where = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
@@ -82,7 +82,7 @@ def _branch(data: Mapping[str, Any], number: int, lines: list[list[str]]) -> Exp
     told = _typed(data, "calls", list) if "calls" in data else []
     calls = read_calls(told, where, fork, line + kinds_of(messages))
     stamps = [float(stamp) for stamp in timestamps]
-    return ExportedBranch(parent, fork, messages, stamps, calls)
+    return ImportedBranch(parent, fork, messages, stamps, calls)
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:

@@ -9,9 +9,9 @@ from contextrender_bridge.engine.history.growable_arrays import decode_vector
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.text.transcript import (
-    Event,
     Json,
     Role,
+    TranscriptEvent,
     digest_after,
     restore_call,
     restore_message,
@@ -52,7 +52,9 @@ def append_stored(
             )
 
 
-def _credit(history: History, first: int, events: Sequence[Event], stored_uses: StoredUses) -> None:
+def _credit(
+    history: History, first: int, events: Sequence[TranscriptEvent], stored_uses: StoredUses
+) -> None:
     for number, event in enumerate(events, first):
         if event.kind == "result":
             history.reuse.observe_result(event.text)
@@ -81,7 +83,7 @@ def kind_of(fields: Fields) -> str:
     return "result" if "embedding" in fields else fields.get("role", "call")
 
 
-def _event(fields: Fields, call: int) -> Event:
+def _event(fields: Fields, call: int) -> TranscriptEvent:
     kind = kind_of(fields)
     if kind == "result":
         role = "tool"
@@ -89,7 +91,7 @@ def _event(fields: Fields, call: int) -> Event:
         role = "assistant"
     else:
         kind, role = "message", kind
-    return Event(
+    return TranscriptEvent(
         cast(Any, kind),
         cast(Role, role),
         fields["position"],
@@ -102,7 +104,7 @@ def _event(fields: Fields, call: int) -> Event:
     )
 
 
-def _message(events: list[Event]) -> Json:
+def _message(events: list[TranscriptEvent]) -> Json:
     head, *calls = events
     return restore_message(
         head.text, head.shell, [restore_call(call.text, call.shell) for call in calls]

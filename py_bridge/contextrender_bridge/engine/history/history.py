@@ -16,8 +16,8 @@ from contextrender_bridge.engine.history.reuse import ReuseIndex
 from contextrender_bridge.engine.history.token_tracking import Originals, Tracking
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import (
-    Event,
     Json,
+    TranscriptEvent,
     digests_after,
     operation_text,
     split,
@@ -48,7 +48,7 @@ class AppendedMessage:
 
     position: int
     first: int
-    events: list[Event]
+    events: list[TranscriptEvent]
     digest: str
 
 
@@ -202,7 +202,11 @@ class History:
         return len(self.roles) if turn == self.turn else None
 
     def append(
-        self, events: Sequence[Event], digest: str, message: Json | None, time: float = 0.0
+        self,
+        events: Sequence[TranscriptEvent],
+        digest: str,
+        message: Json | None,
+        time: float = 0.0,
     ) -> None:
         """Append the next message as its events (from `transcript.split`), without tracing reuse.
 
@@ -241,7 +245,7 @@ class History:
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
         self.totals.append(self.total_tokens)
 
-    def _add_calls(self, events: Sequence[Event], position: int, turn: int) -> None:
+    def _add_calls(self, events: Sequence[TranscriptEvent], position: int, turn: int) -> None:
         """Add a message's calls as open, and note the earlier results of repeated calls."""
         repeated: set[int] = set()
         for number, event in enumerate(events, self.events):
@@ -275,7 +279,7 @@ class History:
             appended.append(AppendedMessage(position, first, events, digest))
         return appended
 
-    def trace(self, first: int, events: Sequence[Event]) -> None:
+    def trace(self, first: int, events: Sequence[TranscriptEvent]) -> None:
         """Add a message's events, numbered from `first`, to the reuse index."""
         for number, event in enumerate(events, first):
             if event.kind == "result":
@@ -312,7 +316,7 @@ class History:
         self.messages = [None] * len(self.messages)
         self.text_bytes = 0
 
-    def _append_result(self, event: Event, position: int) -> int:
+    def _append_result(self, event: TranscriptEvent, position: int) -> int:
         """Append a result to `results`, and return the turn that called for it."""
         results = self.results
         self._result_at[position] = len(results)

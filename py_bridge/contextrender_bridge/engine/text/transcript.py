@@ -34,7 +34,7 @@ _PLACEHOLDER = "\x00held apart"
 
 
 @dataclass(slots=True, frozen=True)
-class Event:
+class TranscriptEvent:
     """One message, tool call or tool result.
 
     `message` is its position in the transcript; `call` the place among the message's calls, or
@@ -63,23 +63,23 @@ def check_messages(messages: Sequence[object], start: int) -> None:
             raise InvalidRequest(f"message {position}: {problem}", position=position)
 
 
-def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
+def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
     """Return the events of a checked message: the message or result itself, then its calls."""
     role = _ROLES[message["role"]]
     text, shell = _hold_apart(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
     if role == "tool":
         call_id, name = message["tool_call_id"], str(message.get("name") or "")
-        return [Event("result", role, position, -1, text, shell, tokens, call_id, name)]
+        return [TranscriptEvent("result", role, position, -1, text, shell, tokens, call_id, name)]
     calls: list[Json] = (message.get("tool_calls") or []) if role == "assistant" else []
-    events = [Event("message", role, position, -1, text, shell, tokens)]
+    events = [TranscriptEvent("message", role, position, -1, text, shell, tokens)]
     for index, call in enumerate(calls):
         name, _ = call_parts(call)
         _, body_key, argument_key = _call_shape(call)
         arguments, body_shell = _hold_apart(call[body_key], argument_key)
         call_shell = json.dumps({**call, body_key: body_shell})
         events.append(
-            Event(
+            TranscriptEvent(
                 "call",
                 role,
                 position,
@@ -113,7 +113,7 @@ def restore_call(text: str, shell: str) -> Json:
     return call
 
 
-def operation_text(event: Event) -> str:
+def operation_text(event: TranscriptEvent) -> str:
     """Return the text of an operation: an assistant's text, or a call's name and arguments."""
     return call_text(event.name, event.text) if event.kind == "call" else event.text
 
