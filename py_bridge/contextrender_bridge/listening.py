@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BACKLOG = 512
 
 STATUS_PATH = "/contextrender/status"
-"""Where the proxy on its own tells how it does: nothing else answers there so."""
+"""The path at which a standalone proxy reports its status; only the proxy answers there."""
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""The service on this machine: whether one answers, how one is started, what is said meanwhile."""
+"""The service on this machine: find it, or start it, with progress lines meanwhile."""
 
 from __future__ import annotations
 

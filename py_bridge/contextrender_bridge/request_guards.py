@@ -132,7 +132,7 @@ def _is_visit(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
 
 
 HEAD_BYTES: Final = 65_536
-"""Of a request's head, which comes before its token is looked at."""
+"""The limit of a request's headers, which are read before its token is checked."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -187,7 +187,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _asks_elsewhere(self) -> bool:
-        """Return whether the address in the first line is whole, and another's."""
+        """Return whether the address in the first line is absolute, and of another host."""
         address = urlsplit(self.url)
         hosts = [value for name, value in self.headers if name == b"host"]
         return bool(address.netloc) and address.netloc.lower() not in map(bytes.lower, hosts)

@@ -60,6 +60,10 @@ def use_opentelemetry(provider: Any = None) -> None:
 
 
 def _starting(provider: Any) -> Start:
+    """Return a function that starts a span of this provider.
+
+    A failed span records the type of the error, never its message.
+    """
     trace: Any = importlib.import_module("opentelemetry.trace")
     propagation: Any = importlib.import_module("opentelemetry.trace.propagation.tracecontext")
     reader = propagation.TraceContextTextMapPropagator()

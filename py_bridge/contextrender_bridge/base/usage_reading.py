@@ -30,6 +30,7 @@ _THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
 _DETAILS = ("prompt_tokens_details", "input_tokens_details", "inputTokensDetails")
 _CACHE_READ = ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount")
 _CACHE_WRITE = ("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount")
+_CACHE_WRITE_DETAILS = ("cache_write_tokens", "cache_creation_tokens")
 _CACHED = (
     *("cached_tokens", "cachedTokens", "cachedInputTokens", "prompt_cache_hit_tokens"),
     *("cachedContentTokenCount", "cached_content_token_count"),
@@ -74,39 +75,43 @@ def count_of(value: object) -> int | None:
     return round(value) if math.isfinite(value) and value >= 0 else None
 
 
-def _counts_of(model: str, usage_fields: Mapping[str, Any]) -> Usage | None:
-    details: Mapping[str, Any] = next(
-        (usage_fields[n] for n in _DETAILS if isinstance(usage_fields.get(n), Mapping)), {}
-    )
-    output = (_first(usage_fields, _OUTPUT) or 0) + (_first(usage_fields, _THOUGHTS) or 0)
-    cache_read, cache_write = _first(usage_fields, _CACHE_READ), _first(usage_fields, _CACHE_WRITE)
-    creation = usage_fields.get("cache_creation")
-    cache_write_1h = _first(
-        creation if isinstance(creation, Mapping) else {}, ("ephemeral_1h_input_tokens",)
-    )
-    prompt, uncached = _first(usage_fields, _ALL), _first(usage_fields, _INPUT)
-    if prompt is None and uncached is None and (total := _first(usage_fields, _TOTAL)):
+def _counts_of(model: str, fields: Mapping[str, Any]) -> Usage | None:
+    """Return the usage in the fields of any format, None if they have no prompt."""
+    output = (_first(fields, _OUTPUT) or 0) + (_first(fields, _THOUGHTS) or 0)
+    prompt, uncached = _first(fields, _ALL), _first(fields, _INPUT)
+    cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
+    if prompt is None and uncached is not None and cache_counts != (None, None):
+        return _apart_from_cache(model, fields, uncached, output)
+    if prompt is None and uncached is None and (total := _first(fields, _TOTAL)):
         prompt = max(total - output, 0)
-    if (
-        prompt is None
-        and uncached is not None
-        and (cache_read is not None or cache_write is not None)
-    ):
-        cache_write, cache_write_1h = cache_write or 0, cache_write_1h or 0
-        short = max(cache_write - cache_write_1h, 0)
-        return Usage(model, uncached, cache_read or 0, short, cache_write_1h, output)
     prompt = uncached if prompt is None else prompt
-    if prompt is None:
-        return None
-    cached = cache_read if cache_read is not None else _first(details, _CACHED)
-    cached = min((_first(usage_fields, _CACHED) or 0) if cached is None else cached, prompt)
-    cache_write_tokens = (
-        cache_write or _first(details, ("cache_write_tokens", "cache_creation_tokens")) or 0
+    return None if prompt is None else _including_cache(model, fields, prompt, output)
+
+
+def _apart_from_cache(model: str, fields: Mapping[str, Any], uncached: int, output: int) -> Usage:
+    """Return the usage of a format that counts the cache's tokens apart (Anthropic, Bedrock)."""
+    cache_read, cache_write = _first(fields, _CACHE_READ) or 0, _first(fields, _CACHE_WRITE) or 0
+    creation = fields.get("cache_creation")
+    lifetimes = creation if isinstance(creation, Mapping) else {}
+    cache_write_1h = _first(lifetimes, ("ephemeral_1h_input_tokens",)) or 0
+    short = max(cache_write - cache_write_1h, 0)
+    return Usage(model, uncached, cache_read, short, cache_write_1h, output)
+
+
+def _including_cache(model: str, fields: Mapping[str, Any], prompt: int, output: int) -> Usage:
+    """Return the usage of a format whose prompt tokens include those of the cache."""
+    details: Mapping[str, Any] = next(
+        (fields[name] for name in _DETAILS if isinstance(fields.get(name), Mapping)), {}
     )
-    cache_write_tokens = min(cache_write_tokens, prompt - cached)
-    return Usage(
-        model, prompt - cached - cache_write_tokens, cached, cache_write_tokens, output=output
-    )
+    cache_read = _first(fields, _CACHE_READ)
+    if cache_read is None:
+        cache_read = _first(details, _CACHED)
+    if cache_read is None:
+        cache_read = _first(fields, _CACHED) or 0
+    cache_read = min(cache_read, prompt)
+    cache_write = _first(fields, _CACHE_WRITE) or _first(details, _CACHE_WRITE_DETAILS) or 0
+    cache_write = min(cache_write, prompt - cache_read)
+    return Usage(model, prompt - cache_read - cache_write, cache_read, cache_write, output=output)
 
 
 def _first(usage_fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

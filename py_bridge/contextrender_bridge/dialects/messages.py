@@ -168,6 +168,7 @@ class MessagesTranscript(Transcript):
         calls.clear()
 
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
+        """Read each result as a message, and the blocks before, between and after as messages."""
         parts: list[_Part] = []
         spoken: list[Any] = []
         for number, block in enumerate(blocks):

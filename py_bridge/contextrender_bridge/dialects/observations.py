@@ -51,6 +51,7 @@ class ObservationTranscript(Transcript):
     """
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
+        """Read `messages`, each observation after a message of the model as its result."""
         past = reusable(before, ObservationTranscript)
         if past and any(
             map(is_observation, body["messages"][past.stable_count : past.stable_count + 1])

@@ -60,6 +60,7 @@ class ResponsesTranscript(Transcript):
     alternates = False
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
+        """Read `instructions` and `input`, which is a text or a list of items."""
         spoken = [
             {"role": role, "content": clean_text(text)}
             for role, text in (
@@ -142,6 +143,7 @@ class ResponsesTranscript(Transcript):
         return full_text(output) if item["type"] == "shell_call_output" else output
 
     def _read(self, item: Any, index: int) -> _Part:
+        """Add an item to the canonical messages, and return the part that it is of them."""
         # A volatile message may stay before the calls and outputs that follow.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
@@ -150,33 +152,45 @@ class ResponsesTranscript(Transcript):
             self._group += 1 if not self._parts or self._parts[-1].kind != "reasoning" else 0
             return _Part("reasoning", group=self._group)
         if kind == "spoken":
-            place = self._answer_position()
-            assert self._run is not None
-            content = canonical_content(item.get("content"))
-            self._run += content if isinstance(content, list) else [content or ""]
-            self.messages[place]["content"] = canonical_content(self._run)
-            return _Part(kind, place, group=self._group)
+            return self._read_text(item)
         if kind == "call":
-            calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
-            calls.append(_call(item, made_id(self._answer_position(), len(calls))))
-            if signature := signature_of(item):
-                self._signed.setdefault(self._answer_position(), (len(calls) - 1, signature))
-            return _Part(kind, self._answer_position(), len(calls) - 1, self._group)
+            return self._read_call(item)
         if kind == "served":
             return self._read_served(item)
-        call_id: str | None = ""
         if kind == "result":
-            later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
-            call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
-            if not call_id:
-                return _Part("other", group=self._group)
-        self._run = None
-        self._group += 1
-        if call_id:
-            return _Part(kind, self._add_result(item, call_id, item.get("output")))
+            return self._read_result(item, index)
+        self._end_run()
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
         return _Part(kind, len(self.messages) - 1)
+
+    def _read_text(self, item: Any) -> _Part:
+        """Read a text of the model, which is added to the message of its run."""
+        place = self._answer_position()
+        assert self._run is not None
+        content = canonical_content(item.get("content"))
+        self._run += content if isinstance(content, list) else [content or ""]
+        self.messages[place]["content"] = canonical_content(self._run)
+        return _Part("spoken", place, group=self._group)
+
+    def _read_call(self, item: Any) -> _Part:
+        """Read a call, which is added to the message of its run."""
+        place = self._answer_position()
+        calls = self.messages[place].setdefault("tool_calls", [])
+        number = len(calls)
+        calls.append(_call(item, made_id(place, number)))
+        if signature := signature_of(item):
+            self._signed.setdefault(place, (number, signature))
+        return _Part("call", place, number, self._group)
+
+    def _read_result(self, item: Any, index: int) -> _Part:
+        """Read an output; it stays unread if it answers no call."""
+        later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
+        call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
+        if not call_id:
+            return _Part("other", group=self._group)
+        self._end_run()
+        return _Part("result", self._add_result(item, call_id, item.get("output")))
 
     def _read_served(self, item: Any) -> _Part:
         """Read a call and its result from one item; the model's next text is another message."""
@@ -189,6 +203,11 @@ class ResponsesTranscript(Transcript):
         self._run = None
         result = self._add_result(item, call_id, item.get(_SERVED[item["type"]]))
         return _Part("served", result, group=self._group)
+
+    def _end_run(self) -> None:
+        """Begin another message and another group with the model's next item."""
+        self._run = None
+        self._group += 1
 
     def _answer_position(self) -> int:
         """Return the position of the current run's assistant message; append it if it is new."""
@@ -234,6 +253,7 @@ def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -
 
 
 def _kind(item: Any) -> str:
+    """Return the kind of an item; `other` for an item that stays unread."""
     if not isinstance(item, Mapping):
         return "other"
     kind = item.get("type", "message")

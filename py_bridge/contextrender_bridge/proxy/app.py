@@ -113,6 +113,7 @@ class Proxy:
                 await while_connected(limited, work)
 
     async def _compress(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
+        """Answer a request to `compress`, `compact` or `retrieve`; raise ContextRenderError."""
         target, headers = request.target, request.headers
         try:
             controls = Controls.of(headers, self.settings, trusted=trusted)

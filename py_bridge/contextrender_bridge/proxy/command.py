@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if sys.stdout.isatty() and secret:
         # The secret acts for this user, so it is written to a terminal only, never to a log.
-        print(f"For programs it cannot tell apart: {place}/k/{secret}/v1", flush=True)
+        print(f"For programs that it cannot identify: {place}/k/{secret}/v1", flush=True)
     return Supervisor(settings.workers, partial(_work, app, listener)).run()
 
 
@@ -160,7 +160,7 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
         "--pin-tools", metavar="NAMES", help="tools whose results stay while there is room"
     )
     parser.add_argument(
-        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
+        "--holdout", metavar="SHARE", help="share of sessions sent in full, for comparison: 10%%"
     )
 
 

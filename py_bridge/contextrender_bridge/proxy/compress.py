@@ -114,6 +114,7 @@ class Compression:
         messages: list[Any],
         controls: Controls,
     ) -> tuple[Json, ProxiedCall]:
+        """Return the reply with compressed messages, or the original ones, and its call."""
         dialect = "messages" if has_blocks(messages) else "chat"
         added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": completed}

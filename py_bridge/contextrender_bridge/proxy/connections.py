@@ -108,6 +108,7 @@ class Connections:
     async def _send(
         self, method: str, url: str, headers: Headers, content: Content, attempt: _Attempt
     ) -> aiohttp.ClientResponse:
+        """Send a request once; raise an error of aiohttp, OSError or ValueError."""
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
         self._session = self._session or self._open_session()

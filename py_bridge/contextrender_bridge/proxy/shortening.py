@@ -64,6 +64,7 @@ class Measured:
         return self.transcript.apply(self._plan(int((window - answer) * SPARE * self.ratio)))
 
     def _plan(self, max_bytes: int) -> MessagePlan:
+        """Return the plan of a request within so many bytes."""
         messages = self.transcript.messages
         calls_of = self.transcript.pairs.call_of_result
         weights = self._weights(calls_of)

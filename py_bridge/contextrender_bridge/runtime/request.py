@@ -88,6 +88,7 @@ class SessionLease:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Release the lock; keep the session's state for the next request if it is stored."""
         if self._released:
             return
         with self._locks:

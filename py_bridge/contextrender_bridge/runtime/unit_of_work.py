@@ -131,6 +131,7 @@ class PendingChanges:
     def _collect_nodes(
         self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
+        """Add the rows of new and changed nodes to the batch."""
         nodes = [anchor for anchor in anchors if self._needs_row(anchor)]
         changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
@@ -158,14 +159,15 @@ class PendingChanges:
             return False  # A node without edges is garbage.
         if anchor.id in self.unreadable:
             raise Damaged(
-                "a part of this session cannot be read, and is not written over: "
-                "`contextrender check --repair` puts it aside, and the session goes on"
+                "a part of this session cannot be read, and is not overwritten: run "
+                "`contextrender check --repair`, which moves it to quarantine"
             )
         return True
 
     def _collect_edges(
         self, batch: WriteBatch, anchors: Sequence[Any], committed: CommittedRows
     ) -> None:
+        """Add the rows of new and changed edges to the batch."""
         changed: list[tuple[Any, bytes | None]] = []
         for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
             if anchor.id not in self.edges or self.edges[anchor.id][1] != row:

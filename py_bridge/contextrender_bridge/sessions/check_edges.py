@@ -40,6 +40,7 @@ def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
 
 class _EdgeCheck:
     def __init__(self, nodes: NodeCheck) -> None:
+        """Read the session's edges, and the calls that they name."""
         self._nodes = nodes
         self.edges: dict[Edge, bytes | None] = {
             (source, kind, target): data

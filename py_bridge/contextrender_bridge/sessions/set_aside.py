@@ -37,15 +37,16 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
         store.kinds.number(f"nodes.{module}", kind)
         for module, kind in (("session", "Session"), ("edges", "Owns"), ("edges", "HasShareLink"))
     )
-    parts = store.ids_between(owner, *ids_of_session(old))
-    guard = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, parts[:1])]
+    node_ids = store.ids_between(owner, *ids_of_session(old))
+    parts = [id for id in node_ids if id != old]
+    guard = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
     stored_fields = _fields_of(store, owner, old, session)
-    fields = _complete_fields(stored_fields, count_branches(id for id in parts if id != old))
+    fields = _complete_fields(stored_fields, count_branches(parts))
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
-    moves = [(moved_id(id, new), owner, id) for id in parts if id != old]
-    ids = {*parts, *_ends_between(store, owner, *ids_of_session(old))} - {old}
-    ends = [*((moved_id(id, new), owner, id) for id in ids), (new, owner, old)]
+    moves = [(moved_id(id, new), owner, id) for id in parts]
+    end_ids = {*parts, *_ends_between(store, owner, *ids_of_session(old))} - {old}
+    ends = [*((moved_id(id, new), owner, id) for id in end_ids), (new, owner, old)]
     with store.transaction() as cursor:
         # Of two requests, the one that finds the first row unchanged moves all rows.
         if not guard or store.run(cursor, (GUARD, guard)) != [1]:
