@@ -141,12 +141,12 @@ class Redaction:
         if isinstance(value, Mapping):
             return self._mapping(value)
         if isinstance(value, str):
-            return self._named(name, self._json_or_text(value))
+            return self._redact_with_name(name, self._json_or_text(value))
         if isinstance(value, Sequence):
             return [self._structure(item, name) for item in value]
         if isinstance(value, int) and not isinstance(value, bool):
             digits = str(value)
-            marked = self._named(name, self.text(digits))
+            marked = self._redact_with_name(name, self.text(digits))
             return value if marked == digits else marked
         return value
 
@@ -162,7 +162,7 @@ class Redaction:
             changed[name] = self._structure(item, marked)
         return changed
 
-    def _named(self, name: str, value: str) -> str:
+    def _redact_with_name(self, name: str, value: str) -> str:
         """Return a value without what a rule finds in it together with its name."""
         if not name:
             return value
