@@ -116,7 +116,7 @@ def main() -> None:
     """Compare both for the full plan and 500 random plans."""
     before = copy.deepcopy(MESSAGES)
     chat = ChatTranscript({"messages": [entry for m in MESSAGES for entry in _as_chat(m)]})
-    full_plan = MessagePlan.everything(chat.messages)
+    full_plan = MessagePlan.full_history(chat.messages)
     unchanged = _render_messages(MESSAGES, RenderedHistory(full_plan, chat.places), count())
     assert list(map(id, unchanged)) == list(map(id, MESSAGES))
     choose = random.Random(1)

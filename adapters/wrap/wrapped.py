@@ -89,5 +89,5 @@ def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None
     call_ids = [call["id"] for message in answers for call in message.get("tool_calls") or ()]
     assert [m["tool_call_id"] for m in run.messages if m["role"] == "tool"] == call_ids
     assert run.counted_calls >= len(answers)
-    assert all((row.fresh, row.output) == (9 * row.calls, 4 * row.calls) for row in run.usage)
+    assert all((row.uncached, row.output) == (9 * row.calls, 4 * row.calls) for row in run.usage)
     assert all(run.times) and run.times == sorted(run.times)

@@ -39,7 +39,7 @@ PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(No
 WIDTH = 100
 
 
-def made(walkers: Mapping[str, type]) -> dict[Path, str]:
+def reply_files(walkers: Mapping[str, type]) -> dict[Path, str]:
     """Return the text of each file."""
     return {
         PYTHON: "\n\n".join(
@@ -54,7 +54,7 @@ def made(walkers: Mapping[str, type]) -> dict[Path, str]:
 
 
 def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:
-    """What these walkers report, each view behind those that it has."""
+    """Return the views that these walkers report, each after the views in its fields."""
     reports = [get_type_hints(walkers[name])["reports"] for name in names]
     return dict.fromkeys(view for hint in reports for view in _views_in(hint))
 
@@ -105,7 +105,7 @@ def _comment(view: Any) -> str:
     line = f"/** {text} */\n"
     if len(line) <= WIDTH and "\n" not in text:
         return line
-    return "/**\n" + "".join(f" * {one}".rstrip() + "\n" for one in text.splitlines()) + " */\n"
+    return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in text.splitlines()) + " */\n"
 
 
 def _type(hint: Any) -> str:
@@ -122,7 +122,7 @@ def _type(hint: Any) -> str:
     if origin is dict:
         return f"Record<string, {_type(inner[1])}>"
     if origin in (Union, types.UnionType):
-        return " | ".join(_type(one) for one in inner)
+        return " | ".join(map(_type, inner))
     raise TypeError(f"no TypeScript for {hint}")
 
 
@@ -130,5 +130,5 @@ if __name__ == "__main__":
     from contextrender_bridge.base.paths import app_dir
     from contextrender_bridge.server.runtime import load_app
 
-    for path, text in made(load_app(app_dir())).items():
+    for path, text in reply_files(load_app(app_dir())).items():
         path.write_text(text)

@@ -35,10 +35,10 @@ def with_contextrender(  # noqa: UP047 - for Python 3.10
     It has the same name, because smolagents saves agents by their class's name.
     """
     extra = {"planner": Planner(*args, **settings), "__module__": agent.__module__}
-    return type(agent.__name__, (ContextRenderMixin, agent), extra)
+    return type(agent.__name__, (_ContextRenderMixin, agent), extra)
 
 
-class ContextRenderMixin(MultiStepAgent):
+class _ContextRenderMixin(MultiStepAgent):
     """A mixin, before an agent's class, that renders the memory of each model call."""
 
     planner: ClassVar[Planner]
