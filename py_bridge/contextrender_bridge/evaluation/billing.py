@@ -128,7 +128,7 @@ class OpenAICache:
             if cached_tokens >= MIN_CACHED_TOKENS
             else 0
         )
-        return Usage(fresh=tokens - read, read=read)
+        return Usage(uncached=tokens - read, cache_read=read)
 
 
 class AnthropicCache:

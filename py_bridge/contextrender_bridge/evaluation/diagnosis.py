@@ -170,7 +170,7 @@ def _loss(
     counter = counter_for(compaction.model or None)
     tokens = counter.message(compaction.after[repeated]) + (counter.call(call) if call else 0)
     price = Prices.of().of_model(compaction.model)
-    dollars = tokens * price.fresh if price else None
+    dollars = tokens * price.uncached if price else None
     return Loss(turn, ASKED_AGAIN, *common, read_turn, dropped_turn, turn, tokens, dollars)
 
 

@@ -82,11 +82,11 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     )
     tokens = {
         "prompt": usage.prompt + policy_usage.prompt,
-        "cached": usage.read + policy_usage.read,
+        "cached": usage.cache_read + policy_usage.cache_read,
         "output": usage.output + policy_usage.output,
         "embedded": policy_usage.embedded,
         "full prompt": full.prompt,
-        "full cached": full.read,
+        "full cached": full.cache_read,
         "full output": full.output,
     }
     is_over_budget = recall.over_budget > 0
@@ -99,10 +99,10 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "calls": recall.invocations,
         "tokens rendered": recall.tokens_rendered,
         "prompt": usage.prompt,
-        "cached": usage.read,
+        "cached": usage.cache_read,
         "own": policy_usage.prompt + OUTPUT / INPUT * policy_usage.output,
         "full prompt": full.prompt,
-        "full cached": full.read,
+        "full cached": full.cache_read,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,

@@ -174,7 +174,7 @@ class CaseScore:
             "tokens_unbudgeted": self.tokens_unbudgeted,
             "share_saved": self.share_saved,
             "prompt_tokens": self.agent_usage.prompt,
-            "cached_tokens": self.agent_usage.read,
+            "cached_tokens": self.agent_usage.cache_read,
             "output_tokens": self.agent_usage.output,
             "policy_prompt_tokens": self.policy_usage.prompt,
             "policy_output_tokens": self.policy_usage.output,
@@ -211,7 +211,7 @@ class RunScore:
 def bills_to_json(bills: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
     """Return the prompt tokens of each rule: uncached, cache read and cache write."""
     return {
-        rule: {"fresh": usage.fresh, "read": usage.read, "written": usage.written}
+        rule: {"fresh": usage.uncached, "read": usage.cache_read, "written": usage.cache_write}
         for rule, usage in bills.items()
     }
 

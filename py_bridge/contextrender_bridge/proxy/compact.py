@@ -20,7 +20,7 @@ from contextrender_bridge.proxy.controls import Controls, given_name, line_of, s
 from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
-"""The fields that the service gets as they came."""
+"""The fields that the service gets unchanged."""
 RECORDED_ELSEWHERE = frozenset({"history_diverged", "not_found"})
 
 
@@ -42,10 +42,10 @@ async def compact(
     if not controls.identified:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
     messages = _read_messages(body.get("messages"))
-    named = body.get("session")
-    given = named if isinstance(named, str) else path
-    session = session_of(given, [], messages)
-    if not given_name(given, []):
+    field = body.get("session")
+    name = field if isinstance(field, str) else path
+    session = session_of(name, [], messages)
+    if not given_name(name, []):
         line = line_of(messages)
         session = await client.find_session(session, messages, token=controls.token, line=line)
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
@@ -68,9 +68,9 @@ def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
         message = messages[position]
         if message["role"] in ("assistant", "tool"):
             continue
-        if found := find_compaction(plain_text(message.get("content"))):
-            before, rest = found
-            first: list[Json] = [{"role": "user", "content": rest}] if rest else []
+        if compaction := find_compaction(plain_text(message.get("content"))):
+            before, remainder = compaction
+            first: list[Json] = [{"role": "user", "content": remainder}] if remainder else []
             return ContinuedHistory(before, [*first, *messages[position + 1 :]])
     return None
 
