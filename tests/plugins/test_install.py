@@ -143,6 +143,35 @@ def test_codex_keeps_the_users_own_configuration(lines: list[str]) -> None:
     assert without_block(extended).strip() == text.strip()
 
 
+TRUST = """[hooks.state]
+
+[hooks.state."/home/u/.codex/config.toml:session_start:0:0"]
+trusted_hash = "sha256:1"
+
+"""
+PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
+
+
+@pytest.mark.parametrize("own", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
+def test_what_codex_writes_into_our_part_stays_the_users(own: str) -> None:
+    """Codex keeps a comment at the end of the file there, and writes new tables before it."""
+    hook = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n\n'
+    installed = with_block(own, hook + SETTINGS)
+    trusted = installed.replace("[mcp_servers", f"{TRUST}[mcp_servers")
+    used = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
+    assert used.count("[projects") == used.count("[hooks.state]") == 1
+    assert with_block(used, hook + SETTINGS) == used  # the user is not asked to trust again
+    assert tomllib.loads(without_block(used)) == tomllib.loads(own + PROJECT)
+    assert without_block(used).startswith(own)
+
+
+def test_the_trust_in_the_users_own_hooks_stays() -> None:
+    own = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n'
+    others = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
+    used = with_block(own, own + SETTINGS).replace("[mcp_servers", f"{others}[mcp_servers")
+    assert tomllib.loads(without_block(used)) == tomllib.loads(own + TRUST)
+
+
 def test_a_configuration_with_a_server_of_that_name_is_left_alone() -> None:
     with pytest.raises(CommandError, match="cannot be extended"):
         with_block('[mcp_servers.contextrender]\nurl = "mine"\n', SETTINGS)

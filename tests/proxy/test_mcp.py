@@ -63,6 +63,30 @@ def test_over_stdio(credentials: Credentials, session: str) -> None:
     asyncio.run(main())
 
 
+def test_over_stdio_it_finds_a_service_that_starts_later(
+    credentials: Credentials, session: str, tmp_path: Path
+) -> None:
+    """A plugin starts the service and this server at the same time."""
+    mcp = pytest.importorskip("mcp")
+    server = mcp.StdioServerParameters(
+        command=PROCESS[0],
+        args=[*PROCESS[1:], "mcp"],
+        env={**os.environ, "CONTEXTRENDER_DATA": str(tmp_path)},
+    )
+
+    async def main() -> None:
+        async with mcp.Client(server) as client:
+            refused = await client.call_tool("sessions", {})
+            assert refused.is_error
+            assert "contextrender serve" in refused.content[0].text
+            credentials.save(tmp_path)
+            await talk(client, session)
+            Credentials("http://127.0.0.1:9", "old").save(tmp_path)
+            await talk(client, session)
+
+    asyncio.run(main())
+
+
 @pytest.fixture
 def address(credentials: Credentials, tmp_path: Path) -> Iterator[str]:
     port = free_port()

@@ -31,17 +31,17 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.client.credentials import resolve_credentials
 
-    credentials = resolve_credentials(None, None)
-    client = AsyncContextRender(credentials.url)
-    server = build_mcp(client)
     if not args.http:
-        asyncio.run(server.run_stdio_async())
+        # The client finds the service at each call: an agent may start both at the same time.
+        asyncio.run(build_mcp(AsyncContextRender()).run_stdio_async())
         return 0
 
     import uvicorn
 
     from contextrender_bridge.request_guards import Guard
 
+    credentials = resolve_credentials(None, None)
+    server = build_mcp(AsyncContextRender(credentials.url))
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
     print(f"MCP is served at {address(listener)}/mcp; it requires this user's token", flush=True)

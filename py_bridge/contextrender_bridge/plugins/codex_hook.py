@@ -1,6 +1,7 @@
-"""Codex's SessionStart hook after a compaction: the results that the next steps are likely to need.
+"""Codex's SessionStart hook: it starts the service, and after a compaction it adds results.
 
-Codex gives it the session's file, and adds what it prints behind the summary.
+Codex gives it the session's file, and adds what it prints behind the summary: the results that the
+next steps are likely to need.
 """
 
 from __future__ import annotations
@@ -14,40 +15,44 @@ from typing import Any, Final
 
 import httpx
 
-from contextrender_bridge.base.errors import NoCredentials
+from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, Unreachable
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.dialects import RESPONSES
-from contextrender_bridge.plugins.start import main as start_service
+from contextrender_bridge.plugins.start import start_in_background
 
 CLIENT: Final = "codex"
 ANSWER_SECONDS: Final = 5.0
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the hook's answer to the event on standard input; `words` are folder and tokens."""
+    """Handle the event on standard input; `words` are the data folder and the tokens."""
     data, tokens = Path(words[0]), int(words[1])
     event = json.load(sys.stdin)
-    if event.get("source") != "compact":
-        start_service([str(data)])
-        return
-    answer: dict[str, Any] = {}
+    if event.get("source") == "compact":
+        print(json.dumps(answer_compaction(data, event, tokens)))
+    else:
+        start_in_background(data)
+
+
+def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """Return the text for the model and a line for the user, or only why there is no text."""
     started = time.monotonic()
     try:
         reply = ask_for_text(data, event, tokens)
         milliseconds = (time.monotonic() - started) * 1000
         session = f"The session's name for the tool `recall` is {event['session_id']}."
         context = f"{session}\n\n{reply['text']}"
-        specific = {"hookEventName": "SessionStart", "additionalContext": context}
         partly = f" and parts of {reply['excerpts']}" if reply["excerpts"] else ""
         line = (
             f"ContextRender added {reply['complete']} of {reply['results']:,} results{partly} in "
             f"{reply['tokens']:,} tokens, {milliseconds:.0f} ms."
         )
-        answer = {"systemMessage": line, "hookSpecificOutput": specific}
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:200]
-        answer = {"systemMessage": f"ContextRender left this compaction to Codex ({reason})."}
-    print(json.dumps(answer))
+    except Exception as error:  # Codex continues without the text
+        is_ours = isinstance(error, ContextRenderError)
+        reason = str(error) if is_ours else f"It failed: {type(error).__name__}: {error}"[:200]
+        return {"systemMessage": f"ContextRender left this compaction to Codex. {reason}"}
+    specific = {"hookEventName": "SessionStart", "additionalContext": context}
+    return {"systemMessage": line, "hookSpecificOutput": specific}
 
 
 def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
@@ -64,17 +69,21 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
     }
     try:
         credentials = stored_credentials(data)
-    except NoCredentials:
-        start_service([str(data)])
-        credentials = stored_credentials(data)
-    response = httpx.post(
-        f"{credentials.url}/v1/compact",
-        json=request,
-        headers={"authorization": f"Bearer {credentials.token}"},
-        timeout=ANSWER_SECONDS,
-        trust_env=False,
-    )
-    reply: dict[str, Any] = response.raise_for_status().json()
+        response = httpx.post(
+            f"{credentials.url}/v1/compact",
+            json=request,
+            headers={"authorization": f"Bearer {credentials.token}"},
+            timeout=ANSWER_SECONDS,
+            trust_env=False,
+        )
+    except httpx.TimeoutException:
+        raise Unreachable(f"The service did not answer within {ANSWER_SECONDS:.0f} s.") from None
+    except (NoCredentials, httpx.TransportError):
+        start_in_background(data)
+        raise Unreachable("The service is not running; it is started for the next time.") from None
+    if response.status_code != 200:
+        raise Unreachable(f"The service refused the request (status {response.status_code}).")
+    reply: dict[str, Any] = response.json()
     if not reply["text"].strip():
         raise ValueError("the service sent no text")
     return reply

@@ -7,6 +7,7 @@ the agent's process, so nothing has to run beside the agent.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.paths import make_private
 from contextrender_bridge.leases import FOLDER, started_at
 from contextrender_bridge.local_service import find_service
+from contextrender_bridge.plugins.options import PluginOptions
 
 ELSEWHERE = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
 """Settings of a service that the data folder does not have."""
@@ -35,3 +37,14 @@ def main(words: Sequence[str]) -> None:
     except (CommandError, ContextRenderError, OSError) as error:
         print(f"contextrender: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def start_in_background(data: Path) -> None:
+    """Start the service over the folder for the parent of this process, and do not wait for it."""
+    subprocess.Popen(
+        [*PluginOptions(data=data).command(), str(os.getppid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

@@ -16,8 +16,17 @@ from contextrender_bridge.plugins.options import AFTER_SUMMARY, PluginOptions
 
 FIRST_MARK: Final = "# >>> contextrender (written by `contextrender install codex`)"
 LAST_MARK: Final = "# <<< contextrender"
-_BLOCK: Final = re.compile(rf"\n*{re.escape(FIRST_MARK)}\n.*?{re.escape(LAST_MARK)}\n?", re.DOTALL)
+_BLOCK: Final = re.compile(
+    rf"\n*{re.escape(FIRST_MARK)}\n(.*?){re.escape(LAST_MARK)}\n?", re.DOTALL
+)
+_TABLE: Final = re.compile(r"^(?=\[)", re.MULTILINE)
+_OWN_TABLES: Final = ("[[hooks.SessionStart", "[mcp_servers.contextrender")
+_STATE: Final = "[hooks.state]"
+"""Codex's table for the hooks that the user trusts."""
+_STATES: Final = "[hooks.state."
 HOOK_SECONDS: Final = 20
+START_SECONDS: Final = 60
+"""How long Codex waits for the MCP server, which is slow to load on a busy machine."""
 SPARE_TOKENS: Final = 1_000
 """By how many tokens Codex may count the text higher than we do."""
 
@@ -59,6 +68,9 @@ class CodexHost(Host):
 
 def with_block(text: str, settings: str) -> str:
     """Return a configuration with our part at its end. Raise CommandError if TOML forbids it."""
+    match = _BLOCK.search(text)
+    if match and _own_tables(match[1]) == settings.strip():
+        return text  # Codex has written its own tables into our part, such as the user's trust
     user_text = without_block(text)
     text_before = f"{user_text.rstrip()}\n\n" if user_text.strip() else ""
     joined_text = f"{text_before}{FIRST_MARK}\n{settings}{LAST_MARK}\n"
@@ -70,19 +82,43 @@ def with_block(text: str, settings: str) -> str:
 
 
 def without_block(text: str) -> str:
-    """Return a configuration without our part."""
-    if FIRST_MARK not in text:
+    """Return a configuration without our part, but with what Codex has written into it."""
+    match = _BLOCK.search(text)
+    if match is None:
         return text
-    remaining_text = _BLOCK.sub("\n", text)
-    return remaining_text if remaining_text.strip() else ""
+    other_tables = _other_tables(match[1], text[: match.start()].count("[[hooks.SessionStart]]"))
+    parts = [text[: match.start()].rstrip("\n"), *other_tables, text[match.end() :].strip("\n")]
+    remaining_text = "\n\n".join(part for part in parts if part.strip())
+    return f"{remaining_text}\n" if remaining_text else ""
+
+
+def _own_tables(block: str) -> str:
+    tables = _TABLE.split(block)
+    return "".join(table for table in tables if table.startswith(_OWN_TABLES)).strip()
+
+
+def _other_tables(block: str, groups_before: int) -> list[str]:
+    """Return the tables of a block that are not ours.
+
+    The trust in our hook goes, too. Codex names it by the number of groups before it.
+    """
+    own_state = f':session_start:{groups_before}:0"]'
+
+    def is_kept(table: str) -> bool:
+        header = table.partition("\n")[0]
+        return bool(header) and not header.startswith(_OWN_TABLES) and own_state not in header
+
+    kept_tables = [table.strip("\n") for table in _TABLE.split(block) if is_kept(table)]
+    has_states = any(table.startswith(_STATES) for table in kept_tables)
+    return [table for table in kept_tables if has_states or not table.startswith(_STATE)]
 
 
 def _settings(options: PluginOptions) -> str:
-    hook = shlex.join([*options.command("codex_hook"), str(options.tokens)])
+    # Without `exec` a shell could stay between: the service lives as long as the hook's parent.
+    hook = f"exec {shlex.join([*options.command('codex_hook'), str(options.tokens)])}"
     python, *words = options.command_line("mcp")
     return (
         "[[hooks.SessionStart]]\n"
-        'matcher = "compact"\n\n'
         "[[hooks.SessionStart.hooks]]\n"
         'type = "command"\n'
         f"command = {json.dumps(hook)}\n"
@@ -93,6 +129,7 @@ def _settings(options: PluginOptions) -> str:
         f"args = {json.dumps(words)}\n"
         f"env = {{ CONTEXTRENDER_DATA = {json.dumps(str(options.data))} }}\n"
         'default_tools_approval_mode = "approve"\n'
+        f"startup_timeout_sec = {START_SECONDS}\n"
     )
 
 
