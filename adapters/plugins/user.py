@@ -1,17 +1,19 @@
 """A user who has a plugin installed in a real agent, whose model is scripted."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import stored_credentials
+from contextrender_bridge.leases import FOLDER, started_at
 from contextrender_bridge.local_service import answers
 
 from adapters.conftest import Loopback
@@ -92,9 +94,11 @@ class User:
 
     def forbid_start(self) -> None:
         """Have the installed plugin start nothing when the service does not answer."""
-        for path in self.folder.rglob("settings.js"):
-            text = re.sub(r'"start": \[[^\]]*\]', '"start": ["/bin/false"]', path.read_text())
-            path.write_text(text)
+        config = Path(self.variables.get("XDG_CONFIG_HOME", self.folder))
+        for path in (*self.folder.rglob("settings.js"), *config.rglob("contextrender/settings.js")):
+            head, equals, settings = path.read_text().partition(" = ")
+            changed = {**json.loads(settings), "start": ["/bin/false"]}
+            path.write_text(f"{head}{equals}{json.dumps(changed)}\n")
 
     @contextmanager
     def started_service(self) -> Iterator[None]:
@@ -102,16 +106,26 @@ class User:
         try:
             yield
         finally:
-            name = f"serve --port 0 --data {self.data.resolve()}"
+            # A plugin's command, which may still be about to start it, names the folder, too.
             process = subprocess.run(
-                ["pgrep", "-f", name], capture_output=True, text=True, check=False
+                ["pgrep", "-f", f" {self.data.resolve()}"],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             for pid in process.stdout.split():
-                os.kill(int(pid), signal.SIGTERM)
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGTERM)
 
     def wait_for_service(self) -> None:
         """Wait until the service over the data folder answers."""
         until(lambda: answers(stored_credentials(self.data).url))
+
+    def lease_holders(self) -> set[Path]:
+        """Return the programs of the processes that the service stays for."""
+        leases = [lease.name.partition("-") for lease in (self.data / FOLDER).iterdir()]
+        running = [pid for pid, _, start in leases if started_at(int(pid)) == start]
+        return {Path(f"/proc/{pid}/exe").resolve() for pid in running}
 
     def files(self) -> dict[str, bytes]:
         """Return every file of the user's home."""
@@ -162,6 +176,7 @@ def false_service(answer: Callable[[Asked], Reply]) -> Iterator[Credentials]:
 def false_answers() -> dict[str, Callable[[Asked], Reply]]:
     """Return answers of a service that is slow, wrong or broken, by name."""
     text = {"text": "x", "tokens": 1, "results": 1, "complete": 1, "excerpts": 0}
+    half = whole(text)
     return {
         "slow": lambda request: replace(whole(text), pause=30.0, late=True),
         "no JSON": lambda request: replace(whole({}), chunks=[b"<html>"]),
@@ -170,5 +185,5 @@ def false_answers() -> dict[str, Callable[[Asked], Reply]]:
         "an error": lambda request: whole(
             {"error": {"code": "busy", "message": "Try again."}}, 503
         ),
-        "half an answer": lambda request: replace(whole(text), breaks=True),
+        "half an answer": lambda request: replace(half, chunks=[half.body[:-9]], breaks=True),
     }

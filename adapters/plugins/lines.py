@@ -1,0 +1,62 @@
+"""A running agent that takes a command and writes an event per line, as JSON."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO
+
+from adapters.plugins.user import User
+from adapters.testing.scripted import Json
+
+SECONDS = 240
+
+
+@dataclass
+class Lines:
+    """The agent's standard streams; `events` are what it has written so far."""
+
+    commands: IO[str]
+    output: IO[str]
+    events: list[Json] = field(default_factory=list)
+
+    def send(self, **command: object) -> None:
+        """Give a command."""
+        self.commands.write(json.dumps(command) + "\n")
+        self.commands.flush()
+
+    def wait(self, is_last: Callable[[Json], bool]) -> Json:
+        """Return the next event that is the last to wait for."""
+        for line in self.output:
+            event: Json = json.loads(line)
+            self.events.append(event)
+            if is_last(event):
+                return event
+        raise AssertionError(f"the agent ended: {self.events[-3:]}")
+
+
+@contextmanager
+def running(user: User, *words: str) -> Iterator[Lines]:
+    """Run the agent until the block ends, at most `SECONDS`."""
+    with (
+        (user.folder / "stderr").open("a") as errors,
+        subprocess.Popen(
+            [user.bin / user.name, *words],
+            cwd=user.work,
+            env=dict(user.environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin and process.stdout
+        limit = threading.Timer(SECONDS, process.kill)
+        limit.start()
+        try:
+            yield Lines(process.stdin, process.stdout)
+        finally:
+            limit.cancel()
+            process.terminate()
