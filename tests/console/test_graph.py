@@ -51,6 +51,7 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     expect(summary).to_contain_text(f"{len(kept):,} results")
     # As many uses as the session's own figure has: the operations of one turn are one use.
     uses = console.page.locator(".session > .figures .figure", has_text="Uses").locator("dd")
+    expect(uses).to_have_text(re.compile(r"^\d"))
     expect(summary).to_contain_text(f"{uses.inner_text()} uses")
     fitted = nodes(console)
     assert 20 < fitted < len(kept) / 2

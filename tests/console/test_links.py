@@ -65,7 +65,7 @@ def test_a_deep_link_survives_the_sign_in(visit: Visit, service: Service) -> Non
 def test_what_is_not_there_is_a_sentence_and_a_status(service: Service) -> None:
     assert "no session 'nowhere'" in run(service, "console", "nowhere", "--print", status=1)
     assert "no turn 999" in run(service, "console", ORDERS, "--turn", "999", "--print", status=1)
-    assert "of a SESSION" in run(service, "console", "--turn", "3", status=2)
+    assert "need a SESSION" in run(service, "console", "--turn", "3", status=2)
 
 
 def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) -> None:
