@@ -3,6 +3,8 @@
 import json
 import re
 
+from contextrender_bridge.evaluation.compaction_methods import CompactedHistory
+
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, assistant, user
 
@@ -29,6 +31,13 @@ def test_the_text_has_what_was_said_and_names_each_result(api: Api) -> None:
         shown |= {n for n in results if int(older[1]) <= n <= int(older[2])}
     assert shown == results
     assert api("compact", session="s", messages=RUN, tokens=4_000) == made
+
+
+def test_an_evaluation_makes_the_same_text(api: Api) -> None:
+    history = CompactedHistory(RUN, "")
+    for summary in ("", "The agent looked at sixty orders."):
+        made = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
+        assert history.rendered_results(4_000, summary) == made["text"]
 
 
 def test_the_next_compaction_selects_from_the_whole_session(api: Api) -> None:

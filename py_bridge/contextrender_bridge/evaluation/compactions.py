@@ -71,7 +71,7 @@ def _name(case: Case) -> str:
 
 def _measure(compaction: RunCompaction, cases: Sequence[Case], score: CompactionScore) -> None:
     counter = counter_for(compaction.model or None)
-    steps = list(_steps(compaction))
+    steps = list(used_values(compaction))
     reread = _reread_results(compaction, steps)
     for position, needed in steps:
         since = compaction.after[:position]
@@ -130,7 +130,7 @@ def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) ->
     return {"role": "tool", "content": restored_text}
 
 
-def _steps(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
+def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield the position in `after` of each step that used earlier results, and the values."""
     before_count, trace, turns = len(compaction.before), RecallTrace(), 0
     for message in compaction.before:

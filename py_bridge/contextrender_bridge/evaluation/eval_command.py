@@ -1,18 +1,23 @@
 """Measure policies on recorded runs and write a full report, as one page that opens offline.
 
 Without --policy, all policies that call no model are measured. The folder of `--out` gets
-report.html and figures.json.
+report.html and figures.json; with --compaction it gets compactions.json alone.
 """
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.engine.policies import POLICIES
+from contextrender_bridge.evaluation.compaction_methods import method_table, score_runs
 from contextrender_bridge.evaluation.export import write
+from contextrender_bridge.evaluation.repeated_compaction import repeat_in_runs, repeated_sentence
 from contextrender_bridge.evaluation.replay_command import add_replay_arguments, replay_and_print
-from contextrender_bridge.evaluation.tables import page
+from contextrender_bridge.evaluation.runs import read_runs
+from contextrender_bridge.evaluation.tables import console, page
 
 BUDGETS = "6000,12000,24000,48000"
 NEW_POLICIES = ("contextrender_excerpts", "contextrender_cache_aware")
@@ -32,21 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="output folder (%(default)s)",
     )
+    parser.add_argument(
+        "--compaction",
+        action="store_true",
+        help="measure instead what an agent has after a compaction, by method, at equal tokens",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay the runs, print the tables and write the report's folder."""
+    if args.compaction:
+        return compare_methods(args)
     try:
         from contextrender_bridge.evaluation.plots import curve
     except ImportError:
         raise CommandError(
             f"the report's plot needs matplotlib. Install it with {how_to_install('eval')}."
         ) from None
-    out: Path = args.out
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"the folder {out} cannot be created: {error.strerror}.") from None
+    out = make_folder(args.out)
     args.json = out / "figures.json"
     policy_names = {policy.partition(":")[0].partition("@")[0] for policy in args.policy.split(",")}
     if not args.compare:
@@ -57,3 +65,29 @@ def run(args: argparse.Namespace) -> int:
     write(page(TITLE, parts), out / "report.html")
     print(f"The report was written to {out / 'report.html'}.")
     return 0
+
+
+def compare_methods(args: argparse.Namespace) -> int:
+    """Measure what an agent has after its compactions, by method, and print the table."""
+    out = make_folder(args.out)
+    runs = read_runs(args.files, args.limit)
+    scores = score_runs(runs, args.workers)
+    if not scores:
+        raise CommandError("no step in these runs uses a value from before a compaction.")
+    repeated = repeat_in_runs(runs, args.workers)
+    figures = {
+        "scores": list(map(asdict, scores)),
+        "repeated": [list(map(asdict, session)) for session in repeated],
+    }
+    write(json.dumps(figures, indent=1) + "\n", out / "compactions.json")
+    console().print(method_table(scores), repeated_sentence(repeated), sep="\n", markup=False)
+    return 0
+
+
+def make_folder(folder: Path) -> Path:
+    """Create the output folder. Raise CommandError if that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"the folder {folder} cannot be created: {error.strerror}.") from None
+    return folder

@@ -141,8 +141,12 @@ def _run_of_line(line: bytes) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class RunCompaction:
-    """A compaction: the full history before it, the summary, and the messages after it."""
+    """A compaction: the full history before it, the summary, and the messages after it.
 
+    `session` is the id of the session's first run.
+    """
+
+    session: str
     model: str
     before: list[Json]
     summary: list[Json]
@@ -156,10 +160,12 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
     """
     runs_by_id = {run.id: run for run in runs}
     full_histories: dict[str, list[Json]] = {}
+    sessions: dict[str, str] = {}
     summaries_seen: set[str] = set()
     compactions: list[RunCompaction] = []
     for run in _in_order(runs, runs_by_id):
         previous = full_histories.get(run.continues)
+        sessions[run.id] = run.id if previous is None else sessions[run.continues]
         if previous is None:
             full_histories[run.id] = run.messages
             continue
@@ -168,7 +174,8 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
         full_histories[run.id] = previous + after
         if after and (summary_key := repr(summary)) not in summaries_seen:
             summaries_seen.add(summary_key)
-            compactions.append(RunCompaction(run.model, previous, summary, after))
+            session = sessions[run.id]
+            compactions.append(RunCompaction(session, run.model, previous, summary, after))
     return compactions
 
 

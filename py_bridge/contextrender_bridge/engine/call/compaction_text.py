@@ -92,12 +92,14 @@ def choose_texts(
     own = [text for text in texts if text.role == "user"]
     spoken = [text for text in texts if text.role == "assistant" and not has_summary]
     order = [*own[:1], *reversed(own[1:])]
-    chosen, used = _choose(order, int(USER_SHARE * limit), counter, cuts=True)
-    more, spent = _choose(list(reversed(spoken)), int(ASSISTANT_SHARE * limit), counter, cuts=False)
+    chosen, used = choose_within(order, int(USER_SHARE * limit), counter, cuts=True)
+    more, spent = choose_within(
+        list(reversed(spoken)), int(ASSISTANT_SHARE * limit), counter, cuts=False
+    )
     return TextChoice({**chosen, **more}, used + spent)
 
 
-def _choose(
+def choose_within(
     texts: Sequence[SpokenText], room: int, counter: TokenCounter, *, cuts: bool
 ) -> tuple[dict[int, SpokenText], int]:
     """Return the first texts that fit into `room` tokens, and their size."""

@@ -1,0 +1,218 @@
+"""What an agent has after a compaction, by method, at equal tokens (docs/evaluation.md).
+
+Each method turns the history before a compaction into a context of a given size. A later step
+counts if the context has every value that the step used and that only results from before hold.
+Nothing that the agent read again counts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from contextrender_bridge.base.compaction_mark import CompactedBranch
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.compaction_parts import (
+    charged_tokens,
+    read_results,
+    read_texts,
+)
+from contextrender_bridge.engine.call.compaction_text import (
+    CompactedResult,
+    SpokenText,
+    TextChoice,
+    choose_budget,
+    choose_texts,
+    choose_within,
+    write_compaction,
+)
+from contextrender_bridge.engine.call.render_call import render_call
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.models.embeddings import NoEmbedder
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.plan.selection import Selection
+from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
+from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.evaluation.bootstrap import RESAMPLES, Estimate, span
+from contextrender_bridge.evaluation.compactions import used_values
+from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
+from contextrender_bridge.evaluation.tables import Rows, percent
+from contextrender_bridge.evaluation.workers import run_tasks
+
+POLICY: Final = "contextrender_excerpts"
+OWN_SIZE: Final = 0
+"""Stands for the size of the agent's own context after the compaction."""
+SIZES: Final = (OWN_SIZE, 8_000, 16_000, 32_000, 48_000)
+AGENT: Final = "the agent's own context"
+
+
+class CompactedHistory:
+    """The history before a compaction, of which methods make contexts."""
+
+    def __init__(self, messages: Sequence[Json], model: str) -> None:
+        """Record the messages as the service does. `model` decides how tokens are counted."""
+        self.counter = counter_for(model or None)
+        self.messages: list[Json] = []
+        self.history = History()
+        self.extend(messages)
+
+    def extend(self, messages: Sequence[Json]) -> None:
+        """Record more messages."""
+        self.history.extend(messages, self.counter)
+        self.messages += messages
+
+    def texts_only(self, size: int, _: str) -> str:
+        """Return the newest texts, and the user's first message, without results."""
+        texts = read_texts(self.history, self.messages)
+        first = [text for text in texts if text.role == "user"][:1]
+        newest = [text for text in reversed(texts) if text not in first]
+        return self._write(
+            TextChoice(*choose_within([*first, *newest], size, self.counter, cuts=True)), [], size
+        )
+
+    def newest_results(self, size: int, _: str) -> str:
+        """Return the texts, and the newest results that fit beside them."""
+        texts = choose_texts(self._texts(), size, self.counter, has_summary=False)
+        all_results = Selection(
+            len(self.messages), complete=tuple(range(len(self.history.results)))
+        )
+        results = read_results(self.history, self.messages, all_results)
+        room = size - texts.tokens
+        newest_first: list[CompactedResult] = []
+        for result in reversed(results):
+            fits = result.tokens <= room
+            room -= result.tokens if fits else 0
+            newest_first.append(result if fits else replace(result, text="", is_complete=False))
+        return self._write(texts, newest_first[::-1], size)
+
+    def rendered_results(self, size: int, summary: str) -> str:
+        """Return what `POST /v1/compact` returns; with a summary, that comes first."""
+        counter, history = self.counter, self.history
+        texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
+        budget = choose_budget(
+            size, texts, charged_tokens(history), len(history.results), counter.text(summary)
+        )
+        rendered = render_call(
+            history,
+            budget=budget,
+            policy=POLICY,
+            parameters=Parameters(),
+            agent_defaults=True,
+            counter=counter,
+            embedder=NoEmbedder,
+            text_of=lambda message: content_text(self.messages[message].get("content")),
+        )
+        results = read_results(history, self.messages, rendered.selection)
+        return self._write(texts, results, size, summary)
+
+    def _texts(self) -> list[SpokenText]:
+        return read_texts(self.history, self.messages)
+
+    def _write(
+        self,
+        texts: TextChoice,
+        results: Sequence[CompactedResult],
+        size: int,
+        summary: str = "",
+    ) -> str:
+        branch = CompactedBranch(0, len(self.messages), self.history.digest)
+        return write_compaction(branch, texts, results, size, self.counter, summary).text
+
+
+METHODS: Final[Mapping[str, Callable[[CompactedHistory, int, str], str]]] = {
+    "all texts, no results": CompactedHistory.texts_only,
+    "texts and the newest results": CompactedHistory.newest_results,
+    "texts and ContextRender's results": CompactedHistory.rendered_results,
+    "the agent's summary and ContextRender's results": CompactedHistory.rendered_results,
+}
+"""Each method, given the history, the size in tokens and the agent's summary."""
+WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
+
+
+@dataclass(frozen=True, slots=True)
+class MethodScore:
+    """A method's context after one compaction: its tokens, and `complete` of `steps` steps.
+
+    `size` is the size that was asked for, `OWN_SIZE` that of the agent's own context.
+    """
+
+    session: str
+    method: str
+    size: int
+    tokens: int
+    steps: int
+    complete: int
+
+
+def score_compaction(compaction: RunCompaction) -> list[MethodScore]:
+    """Return the scores of every method at every size; none if no step is measured."""
+    needed = [values for _, values in used_values(compaction)]
+    if not needed:
+        return []
+    history = CompactedHistory(compaction.before, compaction.model)
+
+    def score(method: str, size: int, context: Sequence[Json]) -> MethodScore:
+        complete = sum(not unseen_tokens(values, context) for values in needed)
+        tokens = sum(map(history.counter.message, context))
+        return MethodScore(compaction.session, method, size, tokens, len(needed), complete)
+
+    agent = score(AGENT, OWN_SIZE, compaction.summary)
+    summary = summary_of(compaction)
+    scores = [agent]
+    for size in SIZES:
+        for method, write in METHODS.items():
+            own_summary = summary if method == WITH_SUMMARY else ""
+            text = write(history, size or agent.tokens, own_summary)
+            scores.append(score(method, size, [{"role": "user", "content": text}]))
+    return scores
+
+
+def summary_of(compaction: RunCompaction) -> str:
+    """Return the summary that the agent wrote: the text of the first user message."""
+    texts = (content_text(m.get("content")) for m in compaction.summary if m["role"] == "user")
+    return next(texts, "")
+
+
+def score_runs(runs: Sequence[Run], workers: int | None = None) -> list[MethodScore]:
+    """Return the scores of all compactions in these runs, with a progress bar."""
+    compactions = compactions_of(runs)
+    tasks = [(compaction,) for compaction in compactions]
+    sizes = [len(compaction.before) for compaction in compactions]
+    scores = run_tasks("Making contexts, messages", score_compaction, tasks, sizes, workers)
+    return [score for more in scores for score in more]
+
+
+def share_of(scores: Sequence[MethodScore]) -> Estimate:
+    """Return the share of steps that had every value, with its interval by session."""
+    sessions = sorted({score.session for score in scores})
+    by_session = np.zeros((len(sessions), 2))
+    for score in scores:
+        by_session[sessions.index(score.session)] += score.complete, score.steps
+    even = np.full(len(sessions), 1 / max(len(sessions), 1))
+    resamples = RESAMPLES if len(sessions) > 1 else 0
+    samples = np.random.default_rng(0).multinomial(len(sessions), even, size=resamples)
+    sums = by_session.sum(axis=0), samples @ by_session, by_session
+    return Estimate.of(*(each[..., 0] / each[..., 1] for each in sums))
+
+
+def method_table(scores: Sequence[MethodScore]) -> Rows:
+    """Return the table of methods and sizes."""
+    columns = ["own size" if size == OWN_SIZE else f"{size:,}" for size in SIZES]
+    rows: list[list[str]] = []
+    for method in (AGENT, *METHODS):
+        row = [method]
+        for size in SIZES:
+            cell = [each for each in scores if (each.method, each.size) == (method, size)]
+            share = share_of(cell) if cell else None
+            row.append(f"{percent(share.value)} {span(share)}".strip() if share else "-")
+        rows.append(row)
+    agent = [score for score in scores if score.method == AGENT]
+    steps = sum(score.steps for score in agent)
+    sessions = len({score.session for score in agent})
+    own_size = sum(score.tokens for score in agent) // max(len(agent), 1)
+    title = (
+        f"Steps with every value from before, of {steps} after {len(agent)} compactions "
+        f"in {sessions} sessions, by tokens; own size: {own_size:,} on average"
+    )
+    return Rows(title, ("what the agent has then", *columns), rows)

@@ -1,0 +1,87 @@
+"""Compactions of a session one after the other, each by the text of `POST /v1/compact`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.evaluation.compaction_methods import CompactedHistory
+from contextrender_bridge.evaluation.runs import Run, compactions_of
+from contextrender_bridge.evaluation.workers import run_tasks
+
+WINDOW: Final = 200_000
+FULL_SHARE: Final = 0.8
+"""The share of the window above which an agent compacts."""
+SIZE: Final = 32_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedCompaction:
+    """One of a session's compactions by `POST /v1/compact`: its turn, and the context's tokens."""
+
+    turn: int
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def share_freed(self) -> float:
+        """The share of the context that the compaction freed."""
+        return 1 - self.tokens_after / self.tokens_before
+
+
+def repeat_compactions(
+    messages: Sequence[Json], model: str, window: int = WINDOW, size: int = SIZE
+) -> Iterator[RepeatedCompaction]:
+    """Yield the compactions of a session whose context may have `window` tokens.
+
+    The context is the text of the last compaction and what came since. It is compacted before a
+    model call at which it has more than `FULL_SHARE` of the window.
+    """
+    history = CompactedHistory([], model)
+    tokens = turn = recorded = 0
+    for position, message in enumerate(messages):
+        if message["role"] == "assistant":
+            turn += 1
+            if tokens > FULL_SHARE * window:
+                history.extend(messages[recorded:position])
+                recorded = position
+                text = history.rendered_results(size, "")
+                after = history.counter.message({"role": "user", "content": text})
+                yield RepeatedCompaction(turn, tokens, after)
+                tokens = after
+        tokens += history.counter.message(message)
+
+
+def repeat_in_runs(
+    runs: Sequence[Run], workers: int | None = None
+) -> list[list[RepeatedCompaction]]:
+    """Return the repeated compactions of every whole session in these runs."""
+    sessions = {run.id: (run.messages, run.model) for run in runs if not run.continues}
+    for compaction in compactions_of(runs):
+        messages = [*compaction.before, *compaction.after]
+        sessions[compaction.session] = messages, compaction.model
+    tasks = list(sessions.values())
+    sizes = [len(messages) for messages, _ in tasks]
+    return run_tasks("Compacting again, messages", _list_compactions, tasks, sizes, workers)
+
+
+def _list_compactions(messages: Sequence[Json], model: str) -> list[RepeatedCompaction]:
+    return list(repeat_compactions(messages, model))
+
+
+def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
+    """Return a sentence on the repeated compactions of sessions."""
+    compactions = [each for session in sessions for each in session]
+    if not compactions:
+        return f"No session fills a window of {WINDOW:,} tokens."
+    freed = sorted(each.share_freed for each in compactions)
+    gaps = [
+        later.turn - earlier.turn for session in sessions for earlier, later in pairwise(session)
+    ]
+    gap = f"; at least {min(gaps)} turns between two" if gaps else ""
+    return (
+        f"Repeated compaction to {SIZE:,} tokens in a window of {WINDOW:,}: "
+        f"{len(compactions)} compactions, each freed {freed[0]:.0%} to {freed[-1]:.0%} of the "
+        f"context{gap}."
+    )
