@@ -149,7 +149,7 @@ def _check_page(html: str) -> None:
     assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
     hosts = set(re.findall(r"[a-z]+://([^/\"\s<]+)", html))
     assert hosts <= {"www.w3.org"}, "only the names of SVG's name spaces"
-    for said in ("recency@120 less prune@240", "In brackets", "contextrender "):
+    for said in ("recency@120 less prune@240", "Brackets have", "contextrender "):
         assert said in html
     verdict, curve, table = (html.index(part) for part in ("<h1>", "<figure>", "<table"))
     assert verdict < curve < table
