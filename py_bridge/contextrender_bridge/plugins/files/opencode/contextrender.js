@@ -15,25 +15,38 @@ export const ContextRender = async ({ client }) => {
   host.start()
 
   /**
-   * Return ContextRender's text for a compaction, without the messages `sent` in this call.
-   * The text is the same as long as the session has the summary.
+   * Return ContextRender's text for a compaction, without the messages `sent` in this call; nothing if the compaction is
+   * left to opencode. It is decided once per summary, so that no later call waits again and the prompt stays the same.
    */
   async function textFor(session, summary, sent) {
-    const known = texts.get(summary.info.id)
-    if (known) return known
+    const { id } = summary.info
+    if (!texts.has(id)) {
+      try {
+        const { text, line } = await makeText(session, summary, sent)
+        texts.set(id, text)
+        await say(line, 'info')
+      } catch (error) {
+        texts.set(id, undefined)
+        await say(`ContextRender left this compaction to opencode. ${reason(error)}`, 'warning')
+      }
+    }
+    return texts.get(id)
+  }
+
+  async function makeText(session, summary, sent) {
     const { data } = await client.session.messages({ path: { id: session } })
     const end = data.findIndex(({ info }) => info.id === summary.info.id)
     // opencode sends the newest messages from before the summary as they are.
     const sentIds = new Set(sent.map(({ info }) => info.id))
     const isReplaced = ({ info, parts }) => !info.summary && !sentIds.has(info.id) && !parts.some(part => part.type === 'compaction')
-    const before = data.slice(0, end).filter(isReplaced)
-    const { messages } = toChat(before)
+    const { messages } = toChat(data.slice(0, end).filter(isReplaced))
     const onlyResults = settings.after_summary
-    const { text, line } = await compact(host, { session, messages, model: summary.info.modelID, onlyResults })
-    texts.set(summary.info.id, text)
-    await client.tui.showToast({ body: { message: line, variant: 'info' } }).catch(() => undefined)
-    await log(line)
-    return text
+    return compact(host, { session, messages, model: summary.info.modelID, onlyResults })
+  }
+
+  async function say(message, variant) {
+    await client.tui.showToast({ body: { message, variant } }).catch(() => undefined)
+    await log(message)
   }
 
   const log = message => client.app.log({ body: { service: 'contextrender', level: 'info', message } }).catch(() => undefined)
@@ -45,7 +58,7 @@ export const ContextRender = async ({ client }) => {
     const part = summary?.parts.find(part => part.type === 'text' && part.text)
     if (part) {
       const text = await textFor(session, summary, messages)
-      part.text = settings.after_summary ? `${part.text}\n\n${text}` : text
+      if (text) part.text = settings.after_summary ? `${part.text}\n\n${text}` : text
     }
     if (settings.mode !== 'render') return
     const { messages: chat, places } = toChat(messages)
