@@ -47,7 +47,6 @@ NOT_A_NOUN = words_in(
 
 LEFT: dict[str, int] = {
     "adapters": 3,
-    "engine": 507,
     "nodes": 4,
     "store": 100,
 }

@@ -134,10 +134,10 @@ def test_the_newest_call_is_explained_without_a_step(
     known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
     assert {row["display"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
     policy = import_module("contextrender_bridge.engine.policies.contextrender_cache_aware")
-    steps = Mock(side_effect=policy._within)
-    monkeypatch.setattr(policy, "_within", steps)
+    steps = Mock(side_effect=policy._select_within_budget)
+    monkeypatch.setattr(policy, "_select_within_budget", steps)
     for told, name in zip(known, ("explain", "get_call"), strict=True):
-        PASTS._held.clear()
+        PASTS._replays.clear()
         WORKING_SET.clear()
         assert alice.api(name, session="s", turn=turn) == told
     steps.assert_not_called()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.engine.call.call_record import numbers_in
+from contextrender_bridge.engine.text.percentage import percent
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import Visit, drawn, expect
@@ -317,7 +318,7 @@ def test_a_session_opens_with_what_it_saved(console: Console, service: Service) 
 def headline(totals: Any) -> str:
     """The headline as every page has it."""
     steps, missing = totals["steps"], totals["steps_with_misses"]
-    return f"{1 - missing / steps:.0%} of {steps:,} steps had every value they used"
+    return f"{percent(1 - missing / steps)} of {steps:,} steps had every value they used"
 
 
 def test_a_setting_is_chosen_on_the_curve_and_shown(console: Console, service: Service) -> None:

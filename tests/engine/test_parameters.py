@@ -54,7 +54,7 @@ def test_the_newest_are_complete_and_others_excerpts_within_half_of_the_room(pol
     assert kept[8] == "complete"
     assert "excerpt" in kept.values()
     plan, results = rendered.selection, rendered.view.history.results
-    pinned = [r for r in range(4) if r in plan.shown]
+    pinned = [r for r in range(4) if r in plan.shown_results]
     sizes = [
         results.call_tokens[r]
         + (plan.excerpts[r].tokens if r in plan.excerpts else results.tokens[r])

@@ -20,7 +20,7 @@ from contextrender_bridge.engine.call.compaction_parts import (
 )
 from contextrender_bridge.engine.call.compaction_text import (
     CompactedResult,
-    SpokenText,
+    MessageText,
     TextChoice,
     choose_budget,
     choose_texts,
@@ -106,7 +106,7 @@ class CompactedHistory:
         results = read_results(history, self.messages, rendered.selection)
         return self._write(texts, results, size, summary)
 
-    def _texts(self) -> list[SpokenText]:
+    def _texts(self) -> list[MessageText]:
         return read_texts(self.history, self.messages)
 
     def _write(

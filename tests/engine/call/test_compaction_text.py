@@ -3,10 +3,10 @@
 import pytest
 from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch, find_compaction
 from contextrender_bridge.engine.call.compaction_text import (
-    LEAST_TOKENS,
+    MIN_TOKENS,
     CompactedResult,
     CompactionText,
-    SpokenText,
+    MessageText,
     choose_budget,
     choose_texts,
     cut_middle,
@@ -28,7 +28,7 @@ def words(count: int, name: str = "w") -> str:
 
 
 def written(
-    spoken: list[SpokenText],
+    spoken: list[MessageText],
     results: list[CompactedResult],
     limit: int = LIMIT,
     summary: str = "",
@@ -39,9 +39,9 @@ def written(
 
 def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
     spoken = [
-        SpokenText(0, "user", "Find ORD-1."),
-        SpokenText(1, "assistant", "I look it up."),
-        SpokenText(5, "user", "And ORD-2?"),
+        MessageText(0, "user", "Find ORD-1."),
+        MessageText(1, "assistant", "I look it up."),
+        MessageText(5, "user", "And ORD-2?"),
     ]
     results = [
         CompactedResult(2, "get", '{"id": 1}', 5, "order 1 is late", is_complete=True),
@@ -65,7 +65,7 @@ def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
 
 
 def test_the_first_and_the_newest_words_of_the_user_stay() -> None:
-    spoken = [SpokenText(n, "user", words(300, f"m{n}_")) for n in range(9)]
+    spoken = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
     made = written(spoken, [])
     shown = [n for n in range(9) if f"m{n}_299" in made.text]
     assert shown[0] == 0 and shown[-1] == 8
@@ -73,13 +73,13 @@ def test_the_first_and_the_newest_words_of_the_user_stay() -> None:
 
 
 def test_a_message_above_its_share_is_cut_in_the_middle() -> None:
-    made = written([SpokenText(0, "user", words(9_000))], [])
+    made = written([MessageText(0, "user", words(9_000))], [])
     assert "w0 w1" in made.text and "w8999" in made.text and "left out" in made.text
     assert made.tokens <= LIMIT
 
 
 def test_the_assistants_texts_have_a_share_and_none_beside_a_summary() -> None:
-    spoken = [SpokenText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
+    spoken = [MessageText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
     made = written(spoken, [])
     assert "a29_0" in made.text and "a0_0" not in made.text
     with_summary = written(spoken, [], summary="All was read.")
@@ -121,7 +121,7 @@ def test_it_is_at_most_half_of_the_window(tokens: int, window: int, limit: int) 
 
 
 def test_the_budget_leaves_what_the_texts_do_not_take() -> None:
-    texts = choose_texts([SpokenText(0, "user", words(100))], 32_000, COUNTER, has_summary=False)
+    texts = choose_texts([MessageText(0, "user", words(100))], 32_000, COUNTER, has_summary=False)
     budget = choose_budget(32_000, texts, 500, 10, 0)
     assert 32_000 - 1_500 < budget - 500 < 32_000
     assert choose_budget(32_000, texts, 500, 10, 9_000) < budget - 8_000
@@ -139,13 +139,13 @@ LETTERS = st.text(st.characters(codec="utf-8"), max_size=400)
 def test_it_is_never_above_its_limit(
     said: list[tuple[str, str]], shown: list[tuple[str, str, bool]]
 ) -> None:
-    spoken = [SpokenText(2 * n, role, text * 5) for n, (role, text) in enumerate(said)]
+    spoken = [MessageText(2 * n, role, text * 5) for n, (role, text) in enumerate(said)]
     results = [
         CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, whole)
         for n, (arguments, text, whole) in enumerate(shown)
     ]
-    made = written(spoken, results, LEAST_TOKENS)
-    assert made.tokens <= LEAST_TOKENS
+    made = written(spoken, results, MIN_TOKENS)
+    assert made.tokens <= MIN_TOKENS
     if "older results are omitted" not in made.text:
         assert all(f"esult {result.position}" in made.text for result in results)
 

@@ -8,7 +8,7 @@ from contextrender_bridge.engine.call.settings import (
     DELIVERIES,
     RenderSettings,
 )
-from contextrender_bridge.engine.call.usage_totals import PreviousCall, bill_sums
+from contextrender_bridge.engine.call.usage_totals import PreviousCall, usage_sums
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def record(**changed: object) -> CallRecord:
 
 @given(st.sampled_from(DELIVERIES))
 def test_a_record_is_read_as_it_was_written(delivery: str) -> None:
-    made = record(delivery=delivery, settings=AGENT_SETTINGS, billed=(1, 2, 3, 4, 5), model="m")
+    made = record(delivery=delivery, settings=AGENT_SETTINGS, usage=(1, 2, 3, 4, 5), model="m")
     assert CallRecord.from_json(made.to_json()) == made.as_sent()
     assert CallRecord.from_json(made.fields()) == made.as_sent()
 
@@ -43,14 +43,14 @@ def test_numbers_are_read_from_their_runs(numbers: set[int]) -> None:
 
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
     """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
-    first = record(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
-    sums, line = bill_sums(first, PreviousCall())
-    assert (sums.fresh, sums.written, sums.billed_output) == (1_000, 3_000, 50)
-    assert (sums.whole_fresh, sums.whole_read, sums.whole_written) == (1_000, 0, 3_000)
+    first = record(before=4_000, after=4_000, usage=(1_000, 0, 3_000, 0, 50))
+    sums, line = usage_sums(first, PreviousCall())
+    assert (sums.uncached, sums.cache_write, sums.usage_output) == (1_000, 3_000, 50)
+    assert (sums.full_uncached, sums.full_cache_read, sums.full_cache_write) == (1_000, 0, 3_000)
     line = replace(line, full=first.full, at=DAY)
-    second = {"billed": (500, 2_000, 1_500, 0, 60)}
-    sums, line = bill_sums(record(at=DAY + 10, **second), line)
-    assert sums.whole_fresh + sums.whole_read + sums.whole_written == 4_000 + 5_000
-    assert sums.whole_read == 4_000
-    late, _ = bill_sums(record(at=DAY + 10_000, **second), line)
-    assert late.whole_read == 0
+    second = {"usage": (500, 2_000, 1_500, 0, 60)}
+    sums, line = usage_sums(record(at=DAY + 10, **second), line)
+    assert sums.full_uncached + sums.full_cache_read + sums.full_cache_write == 4_000 + 5_000
+    assert sums.full_cache_read == 4_000
+    late, _ = usage_sums(record(at=DAY + 10_000, **second), line)
+    assert late.full_cache_read == 0

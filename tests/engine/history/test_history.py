@@ -102,7 +102,7 @@ def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) ->
     live = recorded(messages)
     vectors = {}
     if data.draw(st.booleans(), label="rendered before"):
-        vectors = render(messages, 90, history=live)[0].fresh_vectors
+        vectors = render(messages, 90, history=live)[0].new_vectors
     fields = stored_fields(messages, vectors)
     restarted = History()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=3), label="cuts"))

@@ -115,9 +115,9 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
         if later.selection.restored:
             assert then[: len(shown)] == shown
     row = explain_results(rendered)[2]
-    if 2 not in rendered.selection.shown:
-        assert row.verdict.shown == "excerpt"
-        assert "restored behind result" in row.verdict.reason
+    if 2 not in rendered.selection.shown_results:
+        assert row.decision.display == "excerpt"
+        assert "restored behind result" in row.decision.reason
 
 
 def test_the_record_of_a_call_has_its_budget() -> None:

@@ -34,7 +34,7 @@ def newest_of(rendered: RenderedCall) -> set[int]:
 
 
 def shown_in(rendered: RenderedCall) -> set[int]:
-    return {*rendered.selection.shown}
+    return {*rendered.selection.shown_results}
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)

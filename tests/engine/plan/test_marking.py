@@ -1,7 +1,7 @@
 """What of a newest result is left out, in its tool's own terms."""
 
 import pytest
-from contextrender_bridge.engine.plan.excerpt_text import left_out
+from contextrender_bridge.engine.plan.excerpt_text import describe_omitted_lines
 
 from tests.support.strategies import render
 from tests.support.transcripts import step, user
@@ -39,7 +39,7 @@ def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
 def test_what_is_missing_is_told_in_lines(
     text: str, lines: list[tuple[int, int]], tool: str, arguments: str, expected: str
 ) -> None:
-    assert left_out(text, shown(text, *lines), tool, arguments) == expected
+    assert describe_omitted_lines(text, shown(text, *lines), tool, arguments) == expected
 
 
 def test_a_newest_result_that_is_cut_says_which_lines_to_read_on_with() -> None:

@@ -54,10 +54,10 @@ def check_trail(
         now = rendered.selection
         texts = own_texts(messages, history)
         made = CallEdges.since(before, now, history, texts.__getitem__)
-        stored = json.loads(json.dumps([made.fields(), [[*edge] for edge in made.shown]]))
+        stored = json.loads(json.dumps([made.fields(), [[*edge] for edge in made.edges]]))
         edges = CallEdges.of(stored[0], (ShownEvent(*edge) for edge in stored[1]))
         assert edges == made
-        trail.follow(edges.shown)
+        trail.follow(edges.edges)
         assert {history.results.event[result] for result in now.complete} <= trail.complete
         read = trail.selection(size, edges, history, texts.__getitem__)
         alone = EdgeTrail()
@@ -76,7 +76,7 @@ def check_trail(
             assert getattr(read, name) == getattr(now, name), name
         assert (read.budget, read.text) == (now.budget, now.text)
         before = now
-        count += len(edges.shown)
+        count += len(edges.edges)
     return count
 
 

@@ -92,9 +92,9 @@ def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> No
     ((result, made),) = rendered.selection.excerpts.items()
     assert made.kind == "summary"
     position = rendered.view.history.results.message[result]
-    rows = {row.position: row.verdict for row in explain_results(rendered)}
-    assert rows[position].shown == "summary"
-    assert rows[3].shown == "omitted"
+    rows = {row.position: row.decision for row in explain_results(rendered)}
+    assert rows[position].display == "summary"
+    assert rows[3].display == "omitted"
     assert "summary covers it" in rows[3].reason
 
 

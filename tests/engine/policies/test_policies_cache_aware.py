@@ -72,10 +72,12 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
         back = {
             rendered.view.history.results.message[n] for n in rendered.selection.restored_results
         }
-        assert [row.verdict.shown == "omitted" for row in rows] == [
+        assert [row.decision.display == "omitted" for row in rows] == [
             row.position in rendered.omitted and row.position not in back for row in rows
         ]
-        reasons |= {(row.verdict.shown, re.sub(r"\d+", "N", row.verdict.reason)) for row in rows}
+        reasons |= {
+            (row.decision.display, re.sub(r"\d+", "N", row.decision.reason)) for row in rows
+        }
         if rendered.selection.rebuilt:
             check_ranks(rows, rendered.selection.rebuilt, messages)
     assert {
@@ -91,8 +93,8 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
 def check_ranks(rows: list[ResultRow], since: int, messages: list[Json]) -> None:
     """What was left out names the call of the rebuild, how it ranked then, and how many fitted."""
     call = 1 + sum(one["role"] == "assistant" for one in messages[:since])
-    out = [row.verdict.reason for row in rows if row.verdict.shown == "omitted"]
-    fitted = sum(row.verdict.shown == "complete" and row.position < since for row in rows)
+    out = [row.decision.reason for row in rows if row.decision.display == "omitted"]
+    fitted = sum(row.decision.display == "complete" and row.position < since for row in rows)
     ranks = []
     for reason in out:
         assert f"rebuilt at call {call}" in reason

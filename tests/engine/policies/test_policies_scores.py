@@ -142,7 +142,7 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     assert not {*kept.dropped} & {0, len(messages) - 3, len(messages) - 1}
     asking = rendered.view.history.results.call_message
     gone = {r for r, message in enumerate(asking) if message in kept.dropped}
-    assert gone & rendered.selection.shown
+    assert gone & rendered.selection.shown_results
     calls = [item for item in rendered.items if item.message in kept.dropped]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)

@@ -33,7 +33,7 @@ ORDER = [
 def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     past = past_of(messages)
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
-    return [(step.turn, miss) for step in steps for miss in step.missed]
+    return [(step.turn, miss) for step in steps for miss in step.missing_results]
 
 
 def test_a_value_used_out_of_view_is_a_miss() -> None:
@@ -42,8 +42,9 @@ def test_a_value_used_out_of_view_is_a_miss() -> None:
     past = past_of([*ORDER, REFUND])
     (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
     (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
-    assert why.lack == miss
-    assert why.shown == "omitted" and why.left is not None and why.cost > why.left
+    assert why.missing_result == miss
+    assert why.display == "omitted" and why.remaining_tokens is not None
+    assert why.cost > why.remaining_tokens
 
 
 def test_a_value_cut_from_a_call_is_not_in_view() -> None:
@@ -75,10 +76,10 @@ def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
         items = past.render(past.history_before(before), settings).items
         prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
     missed = {
-        (one.turn, numbers[lack.result], value)
-        for one in steps
-        for lack in one.missed
-        for value in lack.values
+        (step.turn, numbers[missing.result], value)
+        for step in steps
+        for missing in step.missing_results
+        for value in missing.values
     }
     assert missed == slow_rules.lacking(messages, prompts) != set()
 

@@ -55,11 +55,16 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
             text_of=lambda message: content_text(run[message].get("content")),
         )
         assert list(numbers_in(step.complete)) == sorted(rendered.selection.complete)
-        assert list(numbers_in(step.replaced)) == sorted(rendered.selection.excerpts)
-        assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
+        assert list(numbers_in(step.partial)) == sorted(rendered.selection.excerpts)
+        assert (step.tokens_before, step.tokens_after) == (
+            rendered.tokens_before,
+            rendered.tokens_after,
+        )
         assert step.messages == position and step.results == len(history.results)
-        assert step.usage.cache_read <= step.usage.prompt == step.after + step.outside
-    assert found[-1].before > SETTINGS.budget
+        assert (
+            step.usage.cache_read <= step.usage.prompt == step.tokens_after + step.unbudgeted_tokens
+        )
+    assert found[-1].tokens_before > SETTINGS.budget
 
 
 def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
@@ -82,5 +87,5 @@ def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
 
 def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
     known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
-    large = [replace(step, full=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
+    large = [replace(step, full_usage=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
     assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)

@@ -20,7 +20,7 @@ from tests.support.transcripts import assistant, system, user
 def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
     found = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert found is not None
-    told = (found.before, found.found, found.after)
+    told = (found.before, found.match, found.after)
     assert told == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
     assert (found.start, found.places) == (17, 2)
     assert TextQuery("(x").look_in("f(x)") is not None
@@ -30,7 +30,7 @@ def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
 def test_what_is_told_of_a_place_is_bounded() -> None:
     text = "a" * 10_000
     found = TextQuery("a" * 900).look_in(f"{text}!")
-    assert found is not None and len(found.found) == LONGEST_FOUND
+    assert found is not None and len(found.match) == LONGEST_FOUND
     many = TextQuery("a").look_in(text)
     assert many is not None and many.places == MOST_COUNTED
     assert len(many.before) + len(many.after) <= 2 * AROUND

@@ -15,6 +15,7 @@ from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import resolve_credentials
+from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT_SECONDS = 60.0
@@ -97,10 +98,7 @@ def headline_share(totals: Json) -> str:
     """Return the share of steps that had every value they used, as the console writes it."""
     if not totals["steps"]:
         return "–"
-    share = 1 - totals["steps_with_misses"] / totals["steps"]
-    if 0.995 <= share < 1:
-        return f"{min(share, 0.999):.1%}"  # A share below 1 is never written as 100%.
-    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+    return percent(1 - totals["steps_with_misses"] / totals["steps"])
 
 
 def headline(totals: Json) -> str:

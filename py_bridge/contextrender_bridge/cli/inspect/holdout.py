@@ -15,7 +15,7 @@ MEASURE_LABELS = {
     "calls": "model calls",
     "length": "history tokens per call",
     "prompt": "prompt tokens",
-    "fresh": "  uncached",
+    "uncached": "  uncached",
     "cached": "  cache read",
     "output": "output tokens",
 }

@@ -1,4 +1,4 @@
-"""A call that was asked for, as it was recorded or by today's rules."""
+"""A call that a request asks for, as it was recorded or by today's rules."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from contextrender_bridge.engine.plan.selection import Selection
 
 @dataclass(slots=True, frozen=True)
 class AskedCall:
-    """A call that was asked for.
+    """A call that a request asks for.
 
-    `record` is there if the call was recorded and no other setting is tried. `shown` is what it
-    showed, and `sent` are the messages that the model got. `rendered` is by today's rules if the
-    reasons follow from them.
+    `record` is None if the call was not recorded, or if the request tries other settings.
+    `selection` is what the prompt showed. `prompt` has the messages that the model received.
+    `rendered` is a rendering by today's rules if the reasons for the selection follow from them.
     """
 
     settings: RenderSettings
     record: CallRecord | None
-    shown: Selection
-    sent: RenderedCall
+    selection: Selection
+    prompt: RenderedCall
     rendered: RenderedCall
 
     @property

@@ -1,4 +1,4 @@
-"""What is recorded of one model call besides what it showed: settings, token counts and usage."""
+"""The record of one model call: its settings, token counts and usage, without its selection."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ ALWAYS: Final = ("at", "results")
 
 @dataclass(slots=True, frozen=True)
 class CallRecord:
-    """One model call, made `at` that second of 1970's with `results` results recorded.
+    """One model call, made at `at` (seconds since 1970) with `results` results before it.
 
-    Tokens `before`, `after` and `outside` are as in `render`, `retained` those of text; `shared`
-    are those at the prompt's beginning that the call before had sent, too. `billed` is what the
-    provider said it used: tokens not from its cache, read from it, written to it for minutes, for
-    an hour, and output; None where it said nothing. `budget` is the call's own in tokens; `faulted`
-    says that an automatic one grew because the turn before missed something. Of a call that was
-    sent whole it tells of the whole history, whatever its rendering left out.
+    - `before` and `after` are the budgeted tokens of the history and of the prompt; `outside` are
+      the unbudgeted tokens, and `retained` those of the prompt's texts. For a call that was sent in
+      full, they are those of the full history.
+    - `shared` is the tokens at the prompt's beginning that the prompt of the call before had, too.
+    - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
+    - `budget` is the call's own in tokens. It `faulted` if it grew because of a miss before.
+    - `added` is the `added_tokens` of `ProviderUsage`. It is not stored.
     """
 
     settings: RenderSettings
@@ -46,40 +47,39 @@ class CallRecord:
     model: str = ""
     client: str = ""
     embedded: int = 0
-    billed: tuple[int, ...] | None = None
+    usage: tuple[int, ...] | None = None
     budget: int = 0
     faulted: bool = False
     added: int = 0
-    """Tokens as in `Bill`, while that is counted."""
 
     @property
     def sent_full(self) -> bool:
-        """Whether the model got the whole history."""
+        """True if the model received the full history."""
         return self.delivery != DELIVERIES[0]
 
     def as_sent(self) -> Self:
-        """The same, where only `delivery` tells that the whole history went."""
+        """Return the record with the tokens of the full history, if that was sent."""
         if not self.sent_full:
             return self
         return replace(self, after=self.before)
 
     @property
     def full(self) -> int:
-        """Tokens of the prompt with the whole history."""
+        """The tokens of the prompt with the full history."""
         return self.before + self.outside
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt that was sent."""
+        """The tokens of the prompt that was sent."""
         return self.after + self.outside
 
     def is_like(self, other: CallRecord) -> bool:
-        """Whether it tells the same of a call made again: what that repeats is not done anew."""
-        rest = partial(replace, at=0, shared=0, embedded=0, billed=None)
-        return bool(rest(self) == rest(other))
+        """Return whether the other call repeats this one, apart from its time and usage."""
+        comparable = partial(replace, at=0, shared=0, embedded=0, usage=None)
+        return bool(comparable(self) == comparable(other))
 
     def fields(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the fields that are stored."""
         return {
             **UNSET,
             **self.settings.to_json(),
@@ -90,24 +90,24 @@ class CallRecord:
             "model": self.model,
             "client": self.client,
             "embedded": self.embedded,
-            "billed": list(self.billed or ()),
+            "billed": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.faulted,
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The same, small: what is not set is left out."""
+        """Return the fields that are set."""
         fields = self.fields()
         return {name: fields[name] for name in fields if fields[name] or name in ALWAYS}
 
     @property
     def remaining_tokens(self) -> int:
-        """Return the tokens of the call's budget that its prompt left free."""
+        """The tokens of the call's budget that its prompt did not use."""
         return max(0, self.budget - self.after)
 
     @classmethod
     def of_node(cls, fields: Mapping[str, Any]) -> Self | None:
-        """Return the call of a stored node's fields; None if the node is damaged."""
+        """Return the record of a stored node's fields, or None if the node is corrupted."""
         try:
             return cls.from_json(fields) if isinstance(fields["messages"], int) else None
         except (KeyError, TypeError, ValueError, InvalidRequest):
@@ -115,8 +115,8 @@ class CallRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """From what `fields` or `to_json` gave."""
-        billed = tuple(data.get("billed") or ())
+        """Return the record of the values that `fields` or `to_json` returned."""
+        usage = tuple(data.get("billed") or ())
         before, after, outside, retained, shared = data["tokens"]
         return cls(
             settings := RenderSettings.of(data),
@@ -131,7 +131,7 @@ class CallRecord:
             model=data.get("model", ""),
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
-            billed=billed or None,
+            usage=usage or None,
             budget=data.get("own_budget") or settings.budget,
             faulted=data.get("faulted", False),
         ).as_sent()
@@ -144,9 +144,9 @@ def record_of(
     previous: Selection | None,
     caller: CallMetadata,
 ) -> CallRecord:
-    """Return the record of a call; `previous` is what the call before it showed.
+    """Return the record of a call. `previous` is the selection of the call before it.
 
-    Where the caller sends the full history, it tells of that.
+    If the caller sends the full history, the record has the tokens of that.
     """
     history, selection = rendered.view.history, rendered.selection
     text, sent_selection = rendered.text_tokens, selection
@@ -175,17 +175,17 @@ def record_of(
 
 
 def runs(results: Iterable[int]) -> tuple[int, ...]:
-    """Numbers as runs: the first of each run of neighbours, and its length."""
-    found: list[int] = []
+    """Return numbers as runs of consecutive numbers: the first of each run, and its length."""
+    pairs: list[int] = []
     for result in sorted(results):
-        if found and found[-2] + found[-1] == result:
-            found[-1] += 1
+        if pairs and pairs[-2] + pairs[-1] == result:
+            pairs[-1] += 1
         else:
-            found += [result, 1]
-    return tuple(found)
+            pairs += [result, 1]
+    return tuple(pairs)
 
 
-def numbers_in(found: Sequence[int]) -> list[int]:
-    """The numbers of runs."""
-    pairs = zip(found[::2], found[1::2], strict=True)
+def numbers_in(runs: Sequence[int]) -> list[int]:
+    """Return the numbers of runs."""
+    pairs = zip(runs[::2], runs[1::2], strict=True)
     return [number for first, length in pairs for number in range(first, first + length)]

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from contextrender_bridge.engine.call.compaction_text import CompactedResult, SpokenText
+from contextrender_bridge.engine.call.compaction_text import CompactedResult, MessageText
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.selection import Selection, messages_before_budget
 from contextrender_bridge.engine.text.tokens import arguments_of, content_text
 from contextrender_bridge.engine.text.transcript import Json
 
 
-def read_texts(history: History, messages: Sequence[Json]) -> list[SpokenText]:
+def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
     """Return what the user and the assistant said, in order."""
     return [
-        SpokenText(position, history.roles[position], text)
+        MessageText(position, history.roles[position], text)
         for position in history.text_messages
         if history.roles[position] in ("user", "assistant")
         and (text := content_text(messages[position].get("content"))).strip()

@@ -14,19 +14,19 @@ from contextrender_bridge.engine.plan.call_text import CAP, TARGET
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
 DEFAULT_TOKENS: Final[int] = 32_000
-LEAST_TOKENS: Final = 2_000
-MOST_TOKENS: Final = 1_000_000
+MIN_TOKENS: Final = 2_000
+MAX_TOKENS: Final = 1_000_000
 WINDOW_SHARE: Final = 0.5
-"""The most of a model's window that the text may be."""
+"""The largest share of a model's window that the text may have."""
 USER_SHARE: Final = 0.4
 ASSISTANT_SHARE: Final = 0.25
 LIST_SHARE: Final = 0.08
-"""The most of the text that the user's messages, the assistant's and the list of omitted results
-may each be."""
+"""The largest shares of the text that the user's messages, the assistant's messages and the list of
+omitted results may have."""
 LINE_TOKENS: Final = 30
 ARGUMENT_CHARACTERS: Final = 80
 PART_TOKENS: Final = 12
-"""About what the heading of a part costs."""
+"""The tokens of a part's heading, about."""
 
 OPENING: Final = (
     "This text replaces the earlier conversation, or its tool results, to make room. It has what "
@@ -38,8 +38,8 @@ OPENING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenText:
-    """What the user or the assistant said in a message."""
+class MessageText:
+    """The text of a message by the user or the assistant."""
 
     position: int
     role: str
@@ -62,7 +62,7 @@ class CompactedResult:
 class TextChoice:
     """The texts of messages that are shown, by position, and their size in tokens."""
 
-    texts: Mapping[int, SpokenText] = field(default_factory=dict)
+    texts: Mapping[int, MessageText] = field(default_factory=dict)
     tokens: int = 0
 
 
@@ -78,46 +78,53 @@ class CompactionText:
 
 def limit_tokens(tokens: int, window: int) -> int:
     """Return the most tokens that the text may have; `window` is the model's, 0 if unknown."""
-    return max(LEAST_TOKENS, min(tokens, int(WINDOW_SHARE * window) if window else tokens))
+    return max(MIN_TOKENS, min(tokens, int(WINDOW_SHARE * window) if window else tokens))
 
 
 def choose_texts(
-    texts: Sequence[SpokenText], limit: int, counter: TokenCounter, *, has_summary: bool
+    texts: Sequence[MessageText], limit: int, counter: TokenCounter, *, has_summary: bool
 ) -> TextChoice:
-    """Return the texts that are shown within `limit` tokens in all.
+    """Return the texts that are shown in a compaction text of at most `limit` tokens.
 
-    The user's first message comes first, then the newest ones. One that does not fit is cut in the
-    middle. Beside an agent's own summary the assistant's texts are left out: it has their content.
+    The user's first message is chosen first, then the newest ones. A user's message that does not
+    fit is cut in the middle. If there is a summary by the agent, the assistant's texts are left
+    out, because the summary has their content.
     """
-    own = [text for text in texts if text.role == "user"]
-    spoken = [text for text in texts if text.role == "assistant" and not has_summary]
-    order = [*own[:1], *reversed(own[1:])]
-    chosen, used = choose_within(order, int(USER_SHARE * limit), counter, cuts=True)
-    more, spent = choose_within(
-        list(reversed(spoken)), int(ASSISTANT_SHARE * limit), counter, cuts=False
+    user_texts = [text for text in texts if text.role == "user"]
+    by_user, user_tokens = choose_within(
+        [*user_texts[:1], *reversed(user_texts[1:])], int(USER_SHARE * limit), counter, cuts=True
     )
-    return TextChoice({**chosen, **more}, used + spent)
+    if has_summary:
+        return TextChoice(by_user, user_tokens)
+    assistant_texts = [text for text in reversed(texts) if text.role == "assistant"]
+    by_assistant, assistant_tokens = choose_within(
+        assistant_texts, int(ASSISTANT_SHARE * limit), counter, cuts=False
+    )
+    return TextChoice({**by_user, **by_assistant}, user_tokens + assistant_tokens)
 
 
 def choose_within(
-    texts: Sequence[SpokenText], room: int, counter: TokenCounter, *, cuts: bool
-) -> tuple[dict[int, SpokenText], int]:
-    """Return the first texts that fit into `room` tokens, and their size."""
-    chosen: dict[int, SpokenText] = {}
-    used = 0
+    texts: Sequence[MessageText], limit: int, counter: TokenCounter, *, cuts: bool
+) -> tuple[dict[int, MessageText], int]:
+    """Return the first texts that fit `limit` tokens, by position, and their size.
+
+    If it `cuts`, texts that do not fit are cut in the middle, as long as that is possible.
+    """
+    by_position: dict[int, MessageText] = {}
+    total = 0
     for text in texts:
         size = counter.text(text.text) + PART_TOKENS
-        if used + size > room:
+        if total + size > limit:
             if not cuts:
                 break
-            short = cut_middle(text.text, min(room - used, room // 2) - PART_TOKENS, counter)
+            short = cut_middle(text.text, min(limit - total, limit // 2) - PART_TOKENS, counter)
             if not short:
                 break
             text = replace(text, text=short)
             size = counter.text(short) + PART_TOKENS
-        chosen[text.position] = text
-        used += size
-    return chosen, used
+        by_position[text.position] = text
+        total += size
+    return by_position, total
 
 
 def cut_middle(text: str, room: int, counter: TokenCounter) -> str:
@@ -134,14 +141,15 @@ def cut_middle(text: str, room: int, counter: TokenCounter) -> str:
 
 
 def choose_budget(limit: int, texts: TextChoice, all_text: int, results: int, summary: int) -> int:
-    """Return the budget for the renderer, so that its results fit what the texts leave of `limit`.
+    """Return the renderer's budget, with which its results fit what the texts leave of `limit`.
 
-    `all_text` are the tokens of the text that the budget charges: the policy keeps it up to `CAP`
-    of the budget and otherwise cuts it to `TARGET`. `summary` are those of the agent's own summary.
+    `all_text` is the tokens of the history's budgeted text, which the policy keeps up to `CAP` of
+    the budget, and otherwise cuts to `TARGET`. `summary` is the tokens of the agent's summary.
     """
-    listed = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
-    room = max(500, limit - texts.tokens - listed - summary - 200)
-    return room + all_text if all_text <= CAP * (room + all_text) else int(room / (1 - TARGET))
+    list_tokens = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
+    result_tokens = max(500, limit - texts.tokens - list_tokens - summary - 200)
+    budget = result_tokens + all_text
+    return budget if all_text <= CAP * budget else int(result_tokens / (1 - TARGET))
 
 
 def write_compaction(
@@ -154,43 +162,45 @@ def write_compaction(
 ) -> CompactionText:
     """Return the text, within `limit` tokens unless the summary alone is larger.
 
-    Results that do not fit are omitted, excerpts before complete ones and old ones before new ones.
+    Results that do not fit are omitted: first excerpts, then complete results, the oldest first.
     """
     order = sorted(
         (result for result in results if result.text),
         key=lambda result: (result.is_complete, result.position),
     )
     code = branch.code
-    parts = {r.position: _result_part(r, code) for r in order}
-    sizes = {position: counter.text(part) + 2 for position, part in parts.items()}
-    texts_parts = {p: f"[{code} {t.role}]\n{t.text}" for p, t in texts.texts.items()}
+    result_parts = {result.position: _result_part(result, code) for result in order}
+    sizes = {position: counter.text(part) + 2 for position, part in result_parts.items()}
+    text_parts = {
+        position: f"[{code} {text.role}]\n{text.text}" for position, text in texts.texts.items()
+    }
     opening = [branch.first_line, OPENING.format(code=code)]
     if summary:
         opening.append(f"[{code} summary by the agent]\n{summary}")
-    fixed = [*opening, LAST_LINE]
-    used = sum(counter.text(part) + 2 for part in (*fixed, *texts_parts.values()))
+    fixed_parts = [*opening, LAST_LINE, *text_parts.values()]
+    fixed_tokens = sum(counter.text(part) + 2 for part in fixed_parts)
     omitted = [result for result in results if not result.text]
     listing = _list_omitted(omitted, limit, counter)
-    excess = used + sum(sizes.values()) + _size(listing, counter) - limit
+    excess = fixed_tokens + sum(sizes.values()) + _size(listing, counter) - limit
     for result in order:
         if excess <= 0:
             break
-        excess -= sizes[result.position]
-        del parts[result.position]
-        omitted = sorted([*omitted, replace(result, text="")], key=lambda each: each.position)
-        before, listing = _size(listing, counter), _list_omitted(omitted, limit, counter)
-        excess += _size(listing, counter) - before
+        excess -= sizes[result.position] + _size(listing, counter)
+        del result_parts[result.position]
+        omitted = sorted([*omitted, replace(result, text="")], key=lambda item: item.position)
+        listing = _list_omitted(omitted, limit, counter)
+        excess += _size(listing, counter)
     head, lines = listing
-    body = {**texts_parts, **parts, **lines}
-    text = "\n\n".join(
-        [*opening, *([head] if head else []), *(body[place] for place in sorted(body)), LAST_LINE]
-    )
-    shown = [result for result in results if result.position in parts]
+    if head:
+        opening.append(head)
+    body = {**text_parts, **result_parts, **lines}
+    text = "\n\n".join([*opening, *(body[position] for position in sorted(body)), LAST_LINE])
+    results_in_text = [result for result in results if result.position in result_parts]
     return CompactionText(
         text,
         counter.text(text),
-        tuple(result.position for result in shown if result.is_complete),
-        tuple(result.position for result in shown if not result.is_complete),
+        tuple(result.position for result in results_in_text if result.is_complete),
+        tuple(result.position for result in results_in_text if not result.is_complete),
     )
 
 
@@ -204,16 +214,16 @@ def _size(listing: Listing, counter: TokenCounter) -> int:
 
 
 def _list_omitted(omitted: Sequence[CompactedResult], limit: int, counter: TokenCounter) -> Listing:
-    """Return the lines on the omitted results, of which the newest have one each."""
+    """Return the lines on the omitted results. The newest of these have one line each."""
     lines: dict[int, str] = {}
-    room = int(LIST_SHARE * limit)
+    remaining_tokens = int(LIST_SHARE * limit)
     for result in reversed(omitted):
         line = (
             f"- Result {result.position} is omitted: {result.tool} "
             f"{_shorten(result.arguments)} ({result.tokens:,} tokens)"
         )
-        room -= counter.text(line) + 2
-        if room < 0:
+        remaining_tokens -= counter.text(line) + 2
+        if remaining_tokens < 0:
             break
         lines[result.position] = line
     older = omitted[: len(omitted) - len(lines)]

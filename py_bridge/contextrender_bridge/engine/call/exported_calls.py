@@ -1,4 +1,4 @@
-"""Model calls in an exported session: as they are written, and checked when they are read."""
+"""Model calls in an exported session: they are written as JSON, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -38,122 +38,127 @@ RECORD: Final = frozenset(
     }
 )
 EDGES: Final = frozenset({"shown", "is_relative", "is_over", "rebuilt", "breakpoints"})
-OTHERS: Final = frozenset({"position", "again", "step_budget", "missing"})
+OTHER_FIELDS: Final = frozenset({"position", "again", "step_budget", "missing"})
 SIZES: Final = 5
-LATEST: Final = 2**40
-"""Of any count, seconds since 1970 among them."""
-LONGEST_KIND: Final = 40
-NEXT: Final = frozenset({"next_pieces", "next_tokens"})
-"""The fields of an edge to a result that is shown so in one call alone."""
+COUNT_LIMIT: Final = 2**40
+"""All counts, and all times in seconds since 1970, are below this."""
+MAX_KIND_LENGTH: Final = 40
+NEXT_FIELDS: Final = frozenset({"next_pieces", "next_tokens"})
+"""The further fields of an edge to a result that the next call shows as another excerpt."""
+FORMAT_ERROR: Final = "{field_path}.calls must have the format that export_session writes"
 
 
 @dataclass(slots=True, frozen=True)
 class ExportedCall:
     """A model call that had the first `messages` messages of its branch.
 
-    It was made `again` if the branch had gone on already. `edges` are None where they are lost.
+    It is `repeated` if the branch had later messages already. `edges` are None if one of them is
+    missing in the store. `missing_edges` lead to the call's missing results.
     """
 
     messages: int
-    again: bool
+    repeated: bool
     record: CallRecord
     edges: CallEdges | None
-    missing: tuple[ShownEvent, ...]
+    missing_edges: tuple[ShownEvent, ...]
 
     def to_json(self) -> Json:
-        """Return it as plain values; what is not set is left out."""
-        told: Json = {"position": self.messages, **self.record.to_json()}
-        if self.again:
-            told["again"] = True
+        """Return the call's fields that are set."""
+        call: Json = {"position": self.messages, **self.record.to_json()}
+        if self.repeated:
+            call["again"] = True
         if self.edges is not None:
             fields = self.edges.fields()
-            told |= {name: fields[name] for name in fields if fields[name]}
-            told["shown"] = [
+            call |= {name: fields[name] for name in fields if fields[name]}
+            call["shown"] = [
                 [edge.kind, edge.event, *([dict(edge.fields)] if edge.fields else ())]
-                for edge in self.edges.shown
+                for edge in self.edges.edges
             ]
-        if self.missing:
-            told["missing"] = [[edge.event, dict(edge.fields)] for edge in self.missing]
-        return told
+        if self.missing_edges:
+            call["missing"] = [[edge.event, dict(edge.fields)] for edge in self.missing_edges]
+        return call
 
 
 def kinds_of(messages: Iterable[Json]) -> list[str]:
-    """Return what the events of each message are: "r" a result, "m" a message, "c" its calls."""
-    return [
-        "r"
-        if one["role"] == "tool"
-        else "m" + "c" * len((one.get("tool_calls") or ()) if one["role"] == "assistant" else ())
-        for one in messages
-    ]
+    """Return the kinds of each message's events: "r" a result, "m" a message, "c" one call."""
+    kinds: list[str] = []
+    for message in messages:
+        is_assistant = message["role"] == "assistant"
+        calls = (message.get("tool_calls") or ()) if is_assistant else ()
+        kinds.append("r" if message["role"] == "tool" else "m" + "c" * len(calls))
+    return kinds
 
 
 def read_calls(
-    data: Sequence[Any], where: str, fork: int, line: Sequence[str]
+    data: Sequence[Any], field_path: str, fork: int, message_kinds: Sequence[str]
 ) -> list[ExportedCall]:
     """Return the calls of a branch that shares the first `fork` messages with its parent.
 
-    `line` has the kinds of each message's events, those of the parent first. Raises InvalidRequest
-    for what no export has, and for calls that refer to events that were not there yet.
+    `message_kinds` has the kinds of each message's events, those of the parent first. `field_path`
+    names the branch in errors. Raise InvalidRequest if a call does not have the format of exports,
+    or refers to an event that is not before it.
     """
-    events = list(accumulate(map(len, line), initial=0))
-    results = list(accumulate((one == "r" for one in line), initial=0))
-    kinds = "".join(line)
-    found: dict[tuple[int, bool], ExportedCall] = {}
-    for call in data:
-        at = call.get("position") if isinstance(call, Mapping) else None
-        if type(at) is not int or not max(fork, 1) <= at <= len(line):
-            raise InvalidRequest(f"{where}.calls must each have a position within the branch")
-        read = _call(call, at, where)
-        edges = [*(read.edges.shown if read.edges else ()), *read.missing]
-        known = kinds[: events[at]]
-        if read.record.results > results[at] or not all(_leads_to(edge, known) for edge in edges):
-            raise InvalidRequest(f"{where}.calls refer to a result that was not there yet")
-        if found.setdefault((at, read.again), read) is not read:
-            raise InvalidRequest(f"{where}.calls must each have a position of their own")
-    return [found[place] for place in sorted(found)]
+    events = list(accumulate(map(len, message_kinds), initial=0))
+    results = list(accumulate((kinds == "r" for kinds in message_kinds), initial=0))
+    all_kinds = "".join(message_kinds)
+    calls: dict[tuple[int, bool], ExportedCall] = {}
+    for item in data:
+        position = item.get("position") if isinstance(item, Mapping) else None
+        if type(position) is not int or not max(fork, 1) <= position <= len(message_kinds):
+            raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
+        call = _call(item, position, field_path)
+        edges = [*(call.edges.edges if call.edges else ()), *call.missing_edges]
+        kinds = all_kinds[: events[position]]
+        has_results = call.record.results <= results[position]
+        if not has_results or not all(_leads_to(edge, kinds) for edge in edges):
+            raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
+        if calls.setdefault((position, call.repeated), call) is not call:
+            raise InvalidRequest(f"{field_path}.calls must each have a position of their own")
+    return [calls[key] for key in sorted(calls)]
 
 
-def _call(call: Mapping[str, Any], at: int, where: str) -> ExportedCall:
-    again = call.get("again", False)
+def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCall:
+    """Return a call. Raise InvalidRequest if it does not have the format of exports."""
+    repeated = call.get("again", False)
     record = {name: call[name] for name in RECORD & call.keys()}
-    if not (call.keys() <= RECORD | EDGES | OTHERS and type(again) is bool and _is_record(record)):
-        raise InvalidRequest(f"{where}.calls must have the format that export_session writes")
+    has_fields = call.keys() <= RECORD | EDGES | OTHER_FIELDS and type(repeated) is bool
+    if not has_fields or not _is_record(record):
+        raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path))
     CallMetadata.of(
         call.get("delivery") or DELIVERIES[0], call.get("model", ""), call.get("client", "")
     )
     try:
         edges = _edges(call) if "shown" in call else None
-        missing = tuple(_missing(*one) for one in call.get("missing", ()))
+        missing_edges = tuple(_missing_edge(*edge) for edge in call.get("missing", ()))
     except (ValueError, TypeError, KeyError):
-        raise InvalidRequest(
-            f"{where}.calls must have the format that export_session writes"
-        ) from None
-    return ExportedCall(at, again, CallRecord.from_json(record), edges, missing)
+        raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path)) from None
+    return ExportedCall(position, repeated, CallRecord.from_json(record), edges, missing_edges)
 
 
 def _is_record(call: Mapping[str, Any]) -> bool:
-    sizes, billed = call.get("tokens"), call.get("billed", [])
+    """Return whether the fields of a record have the types and the sizes of an export."""
+    sizes, usage = call.get("tokens"), call.get("billed", [])
     return (
         _are_counts([call.get("at"), call.get("results"), call.get("embedded", 0)])
         and _are_counts([call.get("own_budget", 0)])
         and _are_counts(sizes)
         and isinstance(call.get("faulted", False), bool)
-        and _are_counts(billed)
-        and (len(sizes or ()), len(billed)) in ((SIZES, 0), (SIZES, len(TOKEN_FIELDS)))
+        and _are_counts(usage)
+        and (len(sizes or ()), len(usage)) in ((SIZES, 0), (SIZES, len(TOKEN_FIELDS)))
         and all(isinstance(call.get(name, ""), str) for name in ("delivery", "model", "client"))
     )
 
 
 def _edges(call: Mapping[str, Any]) -> CallEdges:
-    """Return a call's edges. Raises ValueError, TypeError or KeyError for what no export has."""
-    shown = [_edge(*one) for one in call["shown"]]
-    if len({(edge.kind, edge.event) for edge in shown}) < len(shown):
+    """Return a call's edges. Raise ValueError, TypeError or KeyError for a wrong format."""
+    edges = [_edge(*edge) for edge in call["shown"]]
+    if len({(edge.kind, edge.event) for edge in edges}) < len(edges):
         raise ValueError("two edges of a type to one event")
     budget = call.get("step_budget", 0.0)
     _check(_are_counts([call.get("rebuilt", 0)]) and _are_counts(call.get("breakpoints", [])))
-    _check(type(budget) in (int, float) and 0 <= budget < LATEST)
+    _check(type(budget) in (int, float) and 0 <= budget < COUNT_LIMIT)
     _check(all(type(call.get(name, False)) is bool for name in ("is_relative", "is_over")))
-    return CallEdges.of(call, shown)
+    return CallEdges.of(call, edges)
 
 
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
@@ -162,14 +167,14 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
     names = set(values)
     if kind in (COMPLETE, EXCERPT) and "next_pieces" in values:
         _check(_are_pieces(values["next_pieces"]) and _are_counts([values["next_tokens"]]))
-        names -= NEXT
+        names -= NEXT_FIELDS
     if kind in (COMPLETE, DROPPED):
         _check(not names)
         return ShownEvent(kind, event, values)
     _check(_are_pieces(values["pieces"]) and _are_counts([values["tokens"]]))
     if kind == EXCERPT:
         _check(names == {"pieces", "tokens", "kind"} and isinstance(values["kind"], str))
-        _check(len(values["kind"]) <= LONGEST_KIND and values["kind"].isprintable())
+        _check(len(values["kind"]) <= MAX_KIND_LENGTH and values["kind"].isprintable())
     else:
         _check(kind == RESTORED and names == {"pieces", "tokens", "behind", "place"})
         _check(_are_counts([values["behind"], values["place"]]))
@@ -177,7 +182,7 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
 
 
 def _are_pieces(pieces: Any) -> bool:
-    """Return whether they are texts, and ranges of an event's own text, one behind the other."""
+    """Return whether the pieces are texts and ranges of an event's text, the ranges in order."""
     if not isinstance(pieces, list):
         return False
     numbers = [piece for piece in pieces if not isinstance(piece, str)]
@@ -192,7 +197,7 @@ def _are_pieces(pieces: Any) -> bool:
     return True
 
 
-def _missing(event: int, fields: Mapping[str, Any]) -> ShownEvent:
+def _missing_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
     _check(_are_counts([event]) and fields.keys() == {"values", "repeated", "names_only"})
     values, flags = fields["values"], (fields["repeated"], fields["names_only"])
     _check(isinstance(values, list) and all(isinstance(value, str) for value in values))
@@ -201,7 +206,7 @@ def _missing(event: int, fields: Mapping[str, Any]) -> ShownEvent:
 
 
 def _leads_to(edge: ShownEvent, kinds: str) -> bool:
-    """Return whether an edge leads to one of the events of these kinds that it may lead to."""
+    """Return whether an edge leads to an event of these `kinds`, and to a result if it must."""
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)
     ends = (edge.event, edge.fields.get("behind", edge.event))
@@ -214,4 +219,6 @@ def _check(condition: bool) -> None:
 
 
 def _are_counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(v) is int and 0 <= v < LATEST for v in values)
+    return isinstance(values, list) and all(
+        type(value) is int and 0 <= value < COUNT_LIMIT for value in values
+    )

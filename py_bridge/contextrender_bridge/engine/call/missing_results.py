@@ -1,4 +1,4 @@
-"""The results that a call's prompt lacked and its answer needed.
+"""The results that a call's answer used and that its prompt did not show.
 
 A value is visible if it is anywhere in the prompt: in a complete result, an excerpt, retained text
 or the arguments of a shown call (docs/method.md, Misses).
@@ -23,11 +23,11 @@ FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))"
 
 @dataclass(slots=True, frozen=True)
 class MissingResult:
-    """A result (by number) that a prompt did not show complete and its answer needed.
+    """A result (by number) that an answer used and that was not complete in its prompt.
 
-    `values` are those the answer used that were not visible, the rarest first. `repeated` says that
-    the answer made the result's own call once more. `names_only` says that all of the values are
-    names of tools or fields, which an agent knows without the result.
+    `values` are the values that the answer used and that were not visible, the rarest first. It is
+    `repeated` if the answer repeats the result's call. It is `names_only` if all values are names
+    of tools or fields, which an agent knows without the result.
     """
 
     result: int
@@ -37,12 +37,12 @@ class MissingResult:
 
     @classmethod
     def of(cls, result: int, fields: Mapping[str, Any]) -> Self:
-        """Return one of the fields of its edge."""
+        """Return the missing result of a stored edge's fields."""
         values = tuple(map(str, fields.get("values", ())))
         return cls(result, values, bool(fields.get("repeated")), bool(fields.get("names_only")))
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its edge."""
+        """Return the fields of the stored edge."""
         return {
             "values": list(self.values),
             "repeated": self.repeated,
@@ -57,41 +57,40 @@ def missing_results(
     prompt: Callable[[], Iterable[str]],
     text_of: TextOf,
 ) -> tuple[MissingResult, ...]:
-    """Return what the call that message `answer` answers lacked, having shown `complete` results.
+    """Return the missing results of the call that message `answer` answers.
 
-    `prompt` reads the texts of what was sent; it is asked only if the answer used another result.
+    `complete` are the results that its prompt showed complete. `prompt` reads the texts of the
+    prompt; it is called only if the answer used another result.
     """
-    used: dict[int, set[str]] = {}
+    used_values: dict[int, set[str]] = {}
     for use in uses_of(history, answer):
         if use.result not in complete:
-            used.setdefault(use.result, set()).update(use.values)
-    repeated = {one for one in history.repeated.get(answer, ()) if one not in complete}
-    invisible = without_visible(set().union(*used.values()), prompt()) if used else set()
+            used_values.setdefault(use.result, set()).update(use.values)
+    repeated = {result for result in history.repeated.get(answer, ()) if result not in complete}
+    all_values: set[str] = set().union(*used_values.values())
+    invisible = without_visible(all_values, prompt()) if used_values else set()
     holders = history.reuse.holders(invisible)
-    values = {
-        result: tuple(sorted(those & invisible, key=lambda value: (holders.get(value, 0), value)))
-        for result, those in used.items()
+    missing_values = {
+        result: tuple(sorted(values & invisible, key=lambda value: (holders.get(value, 0), value)))
+        for result, values in used_values.items()
+        if values & invisible
     }
-    missing = repeated.union(result for result, lacking in values.items() if lacking)
-    return tuple(
-        MissingResult(
-            result,
-            lacking := values.get(result, ()),
-            result in repeated,
-            result not in repeated and _are_names(history, result, lacking, text_of),
-        )
-        for result in sorted(missing)
-    )
+    missing_list: list[MissingResult] = []
+    for result in sorted(repeated | missing_values.keys()):
+        values, is_repeated = missing_values.get(result, ()), result in repeated
+        names_only = not is_repeated and _are_names(history, result, values, text_of)
+        missing_list.append(MissingResult(result, values, is_repeated, names_only))
+    return tuple(missing_list)
 
 
 def uses_of(history: History, message: int) -> Sequence[Use]:
-    """Return what a message and its calls used, operation by operation."""
+    """Return the uses of results by a message and its calls, in order."""
     first = history.first_events[message]
     return history.reuse.uses_in(first, history.events_before(message + 1))
 
 
 def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
-    """Return those of the values that none of the texts has."""
+    """Return the values that none of the texts has."""
     invisible = set(values)
     for text in texts:
         if not invisible:
@@ -102,7 +101,10 @@ def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
 
 
 def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) -> Iterator[str]:
-    """Return the texts of a prompt's messages and of their calls; `originals` are as recorded."""
+    """Return the texts of a prompt's messages and of their calls.
+
+    `originals` are the recorded messages of the prompt's `items`.
+    """
     for item, original in zip(items, originals, strict=True):
         yield content_text(original.get("content")) if item.text is None else item.text
         cut, calls = dict(item.arguments), original.get("tool_calls") or ()
@@ -113,9 +115,8 @@ def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) ->
 
 def _are_names(history: History, result: int, values: Collection[str], text_of: TextOf) -> bool:
     """Return whether all values are names of tools, or only names of fields in the result."""
-    tools = set(history.names.values())
-    others = {value for value in values if value not in tools}
-    if not others:
+    other_values = set(values).difference(history.names.values())
+    if not other_values:
         return True
     text = text_of(history.results.message[result])
-    return others.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))
+    return other_values.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))

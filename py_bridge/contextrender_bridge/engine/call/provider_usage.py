@@ -13,7 +13,7 @@ from contextrender_bridge.engine.call.settings import DELIVERIES, check_delivery
 TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
 """The provider's counts. The order is that in which a call's record stores them."""
 FIELDS: Final = ("messages", *TOKEN_FIELDS, "delivery", "model", "added_tokens", "declared_tokens")
-MOST_TOOLS: Final = 1_000
+MAX_TOOLS: Final = 1_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,10 +40,10 @@ class ProviderUsage:
             raise InvalidRequest(f"usage has {', '.join(FIELDS)}; messages must be at least 1")
         declared = fields.get("declared_tokens")
         if declared is not None and (
-            not isinstance(declared, Mapping) or len(declared) > MOST_TOOLS
+            not isinstance(declared, Mapping) or len(declared) > MAX_TOOLS
         ):
             raise InvalidRequest(
-                f"usage.declared_tokens must map at most {MOST_TOOLS} tool names to tokens"
+                f"usage.declared_tokens must map at most {MAX_TOOLS} tool names to tokens"
             )
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
@@ -71,10 +71,10 @@ class ProviderUsage:
         """
         record = replace(record, added=self.added_tokens)
         if in_totals:
-            return replace(record, billed=self.tokens)
+            return replace(record, usage=self.tokens)
         delivery = self.delivery or record.delivery
         if record.sent_full and self.delivery == DELIVERIES[0]:
             delivery = record.delivery
         return replace(
-            record, billed=self.tokens, delivery=delivery, model=self.model or record.model
+            record, usage=self.tokens, delivery=delivery, model=self.model or record.model
         ).as_sent()

@@ -1,4 +1,4 @@
-"""Renders one model call: a policy's selection for a history, with substitutes.
+"""The rendering of one model call: a policy's selection for a history, with substitutes.
 
 Long because a rendering, its substitutes and its messages are made together.
 """
@@ -22,8 +22,8 @@ from contextrender_bridge.engine.plan.selection import (
     RenderedMessage,
     Selection,
     Substitute,
-    everything_shown,
     rendered_messages,
+    select_full_history,
 )
 from contextrender_bridge.engine.plan.truncated_calls import with_arguments
 from contextrender_bridge.engine.policies import policy_named, selection_for
@@ -38,22 +38,21 @@ MARK_TOKENS = 40
 
 @dataclass
 class RenderedCall:
-    """A call's selection, with the view it was made of and what making it took.
+    """A call's selection, with the input that the policy made it from.
 
-    `fresh_vectors` were made on the way, `summary_usage` is what compactions took.
-    `tokens_before` are the full history's without what the budget does not charge, `tokens_after`
-    the same of what is shown: at most the budget, except for the policy `full`.
+    `new_vectors` are the embeddings that were computed for it, `summary_usage` the usage of result
+    summaries. With `sends_everything`, the prompt has every message with all of its calls, those
+    without results included.
     """
 
     view: PolicyInput
     selection: Selection
-    fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
+    new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     embedded: bool = False
     embedded_tokens: int = 0
     summary_usage: list[Usage] = field(default_factory=list)
     sends_everything: bool = False
-    """Whether the prompt is every message with all of its calls, orphans too."""
 
     @cached_property
     def items(self) -> list[RenderedMessage]:
@@ -74,17 +73,17 @@ class RenderedCall:
 
     @cached_property
     def tokens_before(self) -> int:
-        """The full history's tokens that the budget would charge."""
+        """The budgeted tokens of the full history."""
         return self.view.history.total_tokens - self.view.unbudgeted_tokens
 
     @cached_property
     def tokens_after(self) -> int:
-        """The prompt's tokens that the budget charges."""
+        """The budgeted tokens of the prompt: at most the budget, except for the policy `full`."""
         return self.selection.tokens_in(self.view.history) - self.view.unbudgeted_tokens
 
     @cached_property
     def text_tokens(self) -> int:
-        """Those of them that are text, results and their calls apart."""
+        """The budgeted tokens of the prompt without results and their calls."""
         return self.view.tokens_of(self.selection.text)
 
     @property
@@ -96,32 +95,36 @@ class RenderedCall:
     @property
     def omitted(self) -> list[int]:
         """The positions of the results that are not shown in their own place."""
-        positions, shown = self.view.history.results.message, self.selection.shown
-        return [place for result, place in enumerate(positions) if result not in shown]
+        positions, in_prompt = self.view.history.results.message, self.selection.shown_results
+        return [position for r, position in enumerate(positions) if r not in in_prompt]
 
     @property
     def truncated(self) -> list[int]:
-        """The positions of messages whose text or calls are cut, or whose text alone is dropped."""
+        """The positions of messages whose text or calls are cut, or whose text is dropped.
+
+        Messages of turns that are dropped as a whole are not among them.
+        """
         text, results = self.selection.text, self.view.history.results
-        alone = () if text.turns else text.dropped
-        cut = (results.call_message[result] for result in self.selection.arguments)
-        return sorted({*(p for p in text.cut if p not in self.view.unbudgeted), *alone, *cut})
+        dropped_texts = () if text.turns else text.dropped
+        cut_texts = (position for position in text.cut if position not in self.view.unbudgeted)
+        cut_calls = (results.call_message[result] for result in self.selection.arguments)
+        return sorted({*cut_texts, *dropped_texts, *cut_calls})
 
     @property
     def usage(self) -> Usage:
-        """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        used = self.view.summaries.usage if self.view.summaries else NOTHING_USED
-        for more in self.summary_usage:
-            used = used.plus(more)
-        return replace(used, embedded=used.embedded + self.embedded_tokens)
+        """The tokens of the policy's own model calls and embeddings."""
+        usage = self.view.summaries.usage if self.view.summaries else NOTHING_USED
+        for summary_usage in self.summary_usage:
+            usage = usage.plus(summary_usage)
+        return replace(usage, embedded=usage.embedded + self.embedded_tokens)
 
     @property
     def pinned(self) -> dict[int, str]:
-        """How each pinned result is shown, by position: `omitted` if not at all."""
+        """The display of each pinned result, by position: `omitted` if it is not in the prompt."""
         positions, excerpts = self.view.history.results.message, self.selection.excerpts
-        shown = dict.fromkeys(self.selection.complete, "complete")
-        shown |= {result: made.kind for result, made in excerpts.items()}
-        return {positions[r]: shown.get(r, "omitted") for r in next_call(self.view).pinned}
+        displays = dict.fromkeys(self.selection.complete, "complete")
+        displays |= {result: substitute.kind for result, substitute in excerpts.items()}
+        return {positions[r]: displays.get(r, "omitted") for r in next_call(self.view).pinned}
 
 
 def render_call(
@@ -144,15 +147,18 @@ def render_call(
 ) -> RenderedCall:
     """Return the rendering before the next model call.
 
-    `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
-    `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
-    must be in memory. `embedder` is asked by policies that rank by meaning; `summaries` are for
-    those that need a model. `compact` may give a model-made text for an oversized result; where it
-    gives none, or one over the limit, an excerpt stands in. with `agent_defaults` the newest
-    results are in view under any policy, and for anyone those of `pins`. A budget that finds itself
-    keeps to `model_window`, where that is known. `previous` is the selection of the last answered
-    call, where this policy made that; with `follows`, calls answered since are selected on the way.
-    Raises InvalidRequest for an unknown policy.
+    - `text_of(message)` reads a message's text, for texts that are embedded or replaced.
+    - `originals(start, stop)` reads messages, for policies that track tokens. Without it they must
+      be in memory.
+    - `embedder` is for policies that rank by meaning, `summaries` for those that need a model.
+    - `compact(result, limit)` may return a model's summary of an oversized result. If it returns
+      None or a text above the limit, the substitute is an excerpt.
+    - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
+    - An automatic budget stays within `model_window`, if that is known.
+    - `previous` is the selection of the last answered call, if it had this policy. With `follows`,
+      calls that were answered since then are selected first.
+
+    Raise InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = policy_input(
@@ -178,7 +184,7 @@ def render_call(
     return RenderedCall(
         view,
         selection,
-        relevance.fresh,
+        relevance.new_vectors,
         warnings,
         relevance.embedded,
         relevance.embedded_tokens,
@@ -201,12 +207,12 @@ def policy_input(
     previous: Selection | None = None,
     follows: bool = False,
 ) -> PolicyInput:
-    """Return what a policy selects from; the parameters are those of `render_call`."""
+    """Return the input of a policy. The parameters are those of `render_call`."""
     sizes_itself = policy_named(policy).sizes_itself
-    most, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
+    limit, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
     return PolicyInput(
         history,
-        most,
+        limit,
         parameters,
         counter,
         text_of,
@@ -223,73 +229,78 @@ def policy_input(
 def _with_substitutes(
     view: PolicyInput, selection: Selection, compact: Compact | None
 ) -> Selection:
-    """Return the selection with the substitutes for which its policy set limits alone."""
+    """Return the selection with a substitute for each result that has only a limit so far."""
     if not selection.limits:
         return selection
-    made = dict(selection.excerpts)
+    substitutes = dict(selection.excerpts)
     for result, limit in selection.limits.items():
-        text = compact(result, limit - MARK_TOKENS) if compact else None
-        text = _compaction(view, result, limit, text) if text else None
+        summary = compact(result, limit - MARK_TOKENS) if compact else None
+        text = _compaction(view, result, limit, summary) if summary else None
         kind = "compaction" if text else "excerpt"
-        shown = text or _excerpt(view, result, limit)
-        made[result] = Substitute(shown, view.counter.message({"content": shown}), kind)
-    return replace(selection, excerpts=made)
+        text = text or _excerpt(view, result, limit)
+        substitutes[result] = Substitute(text, view.counter.message({"content": text}), kind)
+    return replace(selection, excerpts=substitutes)
 
 
-def assembled(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
+def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> list[Json]:
     """Return messages of the history as the items of a prompt show them."""
     return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
 def assemble(message: Json, item: RenderedMessage) -> Json:
-    """The message as the model gets it: only the calls that stay, and the text in its place."""
-    shown = dict(message)
-    calls = shown.get("tool_calls")
-    if calls and shown.get("role") == "assistant" and len(item.calls) < len(calls):
+    """Return a message as the model receives it, with the item's calls, arguments and text."""
+    assembled = dict(message)
+    calls = assembled.get("tool_calls")
+    if calls and assembled.get("role") == "assistant" and len(item.calls) < len(calls):
         if item.calls:
-            shown["tool_calls"] = [calls[index] for index in item.calls]
+            assembled["tool_calls"] = [calls[index] for index in item.calls]
         else:
-            del shown["tool_calls"]
+            del assembled["tool_calls"]
     if calls and item.arguments:
-        cut = dict(item.arguments)
-        shown["tool_calls"] = [
-            with_arguments(calls[index], cut[index]) if index in cut else calls[index]
+        cut_arguments = dict(item.arguments)
+        assembled["tool_calls"] = [
+            with_arguments(calls[index], cut_arguments[index])
+            if index in cut_arguments
+            else calls[index]
             for index in item.calls
         ]
     if item.text is not None:
-        shown["content"] = item.text
-    return shown
+        assembled["content"] = item.text
+    return assembled
 
 
 def excerpt_header(position: int, tokens: int, kind: str) -> str:
-    """The line that marks a text as standing in for a complete result, with the id to recall it."""
+    """Return the first line of a substitute, with the number by which the result is recalled."""
     return f"[{kind} of a tool result of {tokens} tokens; recall result {position} for all of it]\n"
 
 
-def _compaction(view: PolicyInput, result: int, limit: int, made: str) -> str | None:
+def _compaction(view: PolicyInput, result: int, limit: int, summary: str) -> str | None:
+    """Return a model's summary with its header, or None if that exceeds the limit."""
     history, counter = view.history, view.counter
     header = excerpt_header(
         history.results.message[result], history.results.tokens[result], "Compaction"
     )
-    return header + made if counter.message({"content": header + made}) <= limit else None
+    return header + summary if counter.message({"content": header + summary}) <= limit else None
 
 
 def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
+    """Return an excerpt within the limit, with the lines that have used or current values."""
     history, counter = view.history, view.counter
     position = history.results.message[result]
-    room = limit - counter.message({"content": ""})
-    header = excerpt_header(position, history.results.tokens[result], "Excerpt")
+    text_limit = limit - counter.message({"content": ""})
+    tokens = history.results.tokens[result]
+    header = excerpt_header(position, tokens, "Excerpt")
     latest = (history.last_user, history.last_assistant)
-    wanted = set(history.reuse.used_values(result)).union(
+    values = set(history.reuse.used_values(result)).union(
         *(extract_values(view.text_of(message)) for message in latest if message >= 0)
     )
-    size = history.results.tokens[result]
-    body = excerpt(view.text_of(position), room - counter.text(header) - 1, counter, wanted, size)
-    return counter.cut(header + body, room)
+    body_limit = text_limit - counter.text(header) - 1
+    body = excerpt(view.text_of(position), body_limit, counter, values, tokens)
+    return counter.cut(header + body, text_limit)
 
 
 def sent_in_full(rendered: RenderedCall) -> RenderedCall:
-    """Return every message as it is, with all of its calls: orphans, too."""
+    """Return the prompt with the full history, calls without results included."""
     history = rendered.view.history
-    selection = everything_shown(history, len(history))
+    selection = select_full_history(history, len(history))
     return RenderedCall(rendered.view, selection, sends_everything=True)

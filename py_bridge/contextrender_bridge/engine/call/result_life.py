@@ -1,4 +1,4 @@
-"""What happened to one result from call to call, and why a recorded call showed it or not."""
+"""The life of a result: the calls that showed it otherwise than before, and the reasons for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NEVER_SHOWN: Final = "never in view so far"
 
 
 class LifeChange(NamedTuple):
-    """A call that showed or dropped a result, after so many `events`; `kind` is its edge's."""
+    """A change by the call of a `turn`, after so many `events`; `kind` is that of its edge."""
 
     events: int
     turn: int
@@ -24,33 +24,33 @@ class LifeChange(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class ResultLife:
-    """The calls of a branch that showed a result otherwise than the call before, in order."""
+    """The changes of how a branch's calls showed a result, in order."""
 
     changes: tuple[LifeChange, ...] = ()
 
     def decision(self, turn: int, remaining_tokens: int) -> ResultDecision:
-        """Return how the call before `turn` showed the result, and why.
+        """Return how the call of `turn` showed the result, and why.
 
-        `remaining_tokens` are those of its budget that it left free.
+        `remaining_tokens` are the tokens of its budget that the call did not use.
         """
-        known = [change for change in self.changes if change.turn <= turn]
-        if not known:
+        changes = [change for change in self.changes if change.turn <= turn]
+        if not changes:
             return ResultDecision("omitted", None, NEVER_SHOWN, remaining_tokens)
-        call, kind = known[-1].turn, known[-1].kind
+        call, kind = changes[-1].turn, changes[-1].kind
         if kind == COMPLETE:
             return ResultDecision("complete", None, f"shown since call {call}")
         if kind == DROPPED:
             reason = f"dropped when the prompt was rebuilt at call {call}"
             return ResultDecision("omitted", None, reason, remaining_tokens)
-        restored = any(change.kind == DROPPED for change in known)
-        reason = f"a part was restored at call {call}" if restored else IN_PART
+        was_dropped = any(change.kind == DROPPED for change in changes)
+        reason = f"a part was restored at call {call}" if was_dropped else IN_PART
         return ResultDecision("excerpt", None, reason, remaining_tokens)
 
 
 def is_told_by_lives(record: CallRecord) -> bool:
-    """Return whether a call's results have reasons without a rendering.
+    """Return whether the results' lives give the reasons of a call, without a rendering.
 
-    Its policy goes on from what the call before showed, and it was sent as rendered.
+    They do if its policy continues the call before it, and the call was sent as rendered.
     """
     return policy_named(record.settings.policy).sizes_itself and not record.sent_full
 

@@ -1,5 +1,4 @@
-"""A page of a call's results, sorted as the reader asked, and how they ranked when the prompt was
-rebuilt."""
+"""A page of a call's results, sorted by a column, and the results' ranks at the last rebuild."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from contextrender_bridge.engine.plan.selection import Selection
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
 )
-"""What results can be ordered by; those without a value come last either way, the newest first."""
+"""The columns that results can be sorted by. Results without a value are last, the newest first."""
 
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """At most `rows` results from number `offset` on, ordered by a column; without one, all.
+    """At most `rows` results from number `offset` on, or all, sorted by a column.
 
     Without `sort` they are in transcript order.
     """
@@ -36,36 +35,41 @@ class Page:
         if self.sort not in ("", *COLUMNS):
             raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
 
-    def of(self, rendered: RenderedCall, shown: Selection) -> list[int]:
-        """Return the numbers of the results on the page; `shown` is what the call showed."""
-        ordered = self._ordered(rendered, shown)
+    def of(self, rendered: RenderedCall, selection: Selection) -> list[int]:
+        """Return the numbers of the results on the page. `selection` is the call's."""
+        ordered = self._ordered(rendered, selection)
         stop = None if self.rows is None else self.offset + self.rows
         return list(ordered[self.offset : stop])
 
-    def _ordered(self, rendered: RenderedCall, shown: Selection) -> Sequence[int]:
-        everything = range(len(rendered.view.history.results))
+    def _ordered(self, rendered: RenderedCall, selection: Selection) -> Sequence[int]:
+        all_results = range(len(rendered.view.history.results))
         if not self.sort:
-            return everything
+            return all_results
         if self.sort == "order":
-            return _as_taken(rendered, shown, self.descending)
+            return _in_selection_order(rendered, selection, self.descending)
         keys = _keys(rendered, self.sort)
         if keys is None:
-            return everything[::-1]
-        return sorted(everything, key=keys.__getitem__, reverse=self.descending)
+            return all_results[::-1]
+        return sorted(all_results, key=keys.__getitem__, reverse=self.descending)
 
 
-def _as_taken(rendered: RenderedCall, shown: Selection, descending: bool) -> list[int]:
-    """Return those shown in the order taken, then the others that are shown, then the rest."""
-    differing = shown.differing_results(rendered.selection)
-    taken = [result for result in rendered.selection.shown_order if result not in differing]
-    others = sorted({*shown.complete, *shown.partial}.difference(taken), reverse=True)
-    known = {*taken, *others}
-    last = range(len(rendered.view.history.results) - 1, -1, -1)
-    return [*(taken[::-1] if descending else taken), *others, *(r for r in last if r not in known)]
+def _in_selection_order(
+    rendered: RenderedCall, selection: Selection, descending: bool
+) -> list[int]:
+    """Return all results: those with a known order, then the others in the prompt, then the rest.
+
+    The order of a result is known if the rendering shows it as the `selection` does.
+    """
+    differing_results = selection.differing_results(rendered.selection)
+    ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
+    unordered = {*selection.complete, *selection.partial}.difference(ordered)
+    omitted = set(range(len(rendered.view.history.results))).difference(ordered, unordered)
+    newest_first = [*sorted(unordered, reverse=True), *sorted(omitted, reverse=True)]
+    return [*(ordered[::-1] if descending else ordered), *newest_first]
 
 
 def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:
-    """A sortable value of each result; None where the policy has none."""
+    """Return a sortable value of each result, or None if the policy has none."""
     view, scores = rendered.view, rendered.selection.scores
     results = view.history.results
     if by == "name":
@@ -74,15 +78,15 @@ def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:
         rebuilt = LastRebuild(rendered)
         return [rebuilt.score(result) or 0.0 for result in range(len(results))]
     if by in ("relevance", "usefulness", "score"):
-        found = getattr(scores, by) if scores else None
-        return None if found is None else list(found)
-    known: dict[str, Sequence[Any]] = {
+        values = getattr(scores, by) if scores else None
+        return None if values is None else list(values)
+    columns: dict[str, Sequence[Any]] = {
         "position": results.message,
         "age": view.ages.tolist(),
         "reuse": view.reuse.tolist(),
         "tokens": results.tokens,
     }
-    return known[by]
+    return columns[by]
 
 
 ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
@@ -90,43 +94,43 @@ ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 @dataclass(frozen=True)
 class LastRebuild:
-    """The call at which the prompt of this rendering was last rebuilt."""
+    """The call at which this rendering's prompt was last rebuilt."""
 
     rendered: RenderedCall
 
     @cached_property
     def density(self) -> Density:
-        """S of the results there were."""
+        """S of the results before that call."""
         view = self.rendered.view
         return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The place by S of every result that competed, from 1."""
-        asked = self.density.moment.asked
-        competed = (result for result in self.density.order if asked[result])
-        return {result: place for place, result in enumerate(competed, 1)}
+        """The rank by S, from 1, of every result that has a call."""
+        has_call = self.density.context.has_call
+        candidates = (result for result in self.density.order if has_call[result])
+        return {result: rank for rank, result in enumerate(candidates, 1)}
 
     @cached_property
-    def kept(self) -> int:
-        """How many of them were complete in the prompt then, and still are."""
+    def complete_count(self) -> int:
+        """The number of these results that the prompt still shows complete."""
         return sum(result in self.ranks for result in self.rendered.selection.complete)
 
     def score(self, result: int) -> float | None:
-        """S of a result then; None for one that came later."""
+        """Return S of a result at that call, or None if the result is newer."""
         return float(self.density.scores[result]) if result in self.ranks else None
 
-    def said(self, result: int) -> str:
-        """How a result that was left out had ranked; empty for one that came later."""
+    def rank_note(self, result: int) -> str:
+        """Return the rank of an omitted result in words, or nothing if the result is newer."""
         rank = self.ranks.get(result)
         if rank is None:
             return ""
-        if rank <= self.kept:
+        if rank <= self.complete_count:
             return f": ranked {ordinal(rank)}, but too large, or before what was kept as it stood"
-        return f": ranked {ordinal(rank)}, {self.kept} fitted"
+        return f": ranked {ordinal(rank)}, {self.complete_count} fitted"
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th ..."""
+    """Return a number as 1st, 2nd, 3rd, 4th, 11th and so on."""
     last = 0 if number % 100 in (11, 12, 13) else number % 10
     return f"{number}{ENDINGS.get(last, 'th')}"

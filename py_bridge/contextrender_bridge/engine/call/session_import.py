@@ -1,4 +1,4 @@
-"""An exported session, checked before anything is made of it."""
+"""An exported session, which is checked before it is imported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 @dataclass(slots=True, frozen=True)
 class ImportedBranch:
-    """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
+    """A branch: the messages after the first `fork` messages of `parent`, with their timestamps.
 
     `calls` are its model calls, in order.
     """
@@ -27,7 +27,7 @@ class ImportedBranch:
 
 @dataclass(slots=True, frozen=True)
 class ExportedSession:
-    """The branches in the order they were made; `head` is the one written last."""
+    """A session with its branches in order; `head` is the number of the one written last."""
 
     session: str
     settings: Json
@@ -36,7 +36,10 @@ class ExportedSession:
 
 
 def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
-    """The session in an export of format `expected`. Raises InvalidRequest saying what is wrong."""
+    """Return the session of an export. Raise InvalidRequest, which names the first wrong field.
+
+    `expected` is the name of the export's format.
+    """
     if data.get("format") != expected:
         raise InvalidRequest(f"data.format must be {expected!r}")
     settings = _typed(data, "settings", dict)
@@ -45,14 +48,14 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
         raise InvalidRequest("data.settings.model must be text")
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
     branches: list[ImportedBranch] = []
-    lines: list[list[str]] = []
+    kinds_by_branch: list[list[str]] = []
     for number, branch in enumerate(_typed(data, "branches", list)):
         if not isinstance(branch, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
-        read = _branch(branch, number, lines)
-        branches.append(read)
-        before = [] if read.parent == ROOT else lines[read.parent][: read.fork]
-        lines.append(before + kinds_of(read.messages))
+        exported = _branch(branch, number, kinds_by_branch)
+        branches.append(exported)
+        parent_kinds = [] if exported.parent == ROOT else kinds_by_branch[exported.parent]
+        kinds_by_branch.append(parent_kinds[: exported.fork] + kinds_of(exported.messages))
     head = _typed(data, "head", int)
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
@@ -64,25 +67,32 @@ def _is_time(stamp: Any) -> bool:
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
-def _branch(data: Mapping[str, Any], number: int, lines: list[list[str]]) -> ImportedBranch:
-    """Return a branch; `lines` has the kinds of each earlier one's events, by message."""
-    where = f"data.branches[{number}]"
+def _branch(
+    data: Mapping[str, Any], number: int, kinds_by_branch: list[list[str]]
+) -> ImportedBranch:
+    """Return a branch of an export. Raise InvalidRequest, which names the first wrong field.
+
+    `kinds_by_branch` has, for each earlier branch, the kinds of the events of each message.
+    """
+    field_path = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
-    last = 0 if parent == ROOT else len(lines[parent]) if 0 <= parent < number else -1
-    if not 0 <= fork <= last:
-        raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
+    parent_kinds = kinds_by_branch[parent] if 0 <= parent < number else []
+    if not ROOT <= parent < number or not 0 <= fork <= len(parent_kinds):
+        raise InvalidRequest(f"{field_path} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)
     timestamps = _typed(data, "timestamps", list)
     if not messages or len(timestamps) != len(messages):
-        raise InvalidRequest(f"{where} needs messages and as many timestamps")
+        raise InvalidRequest(f"{field_path} needs messages and as many timestamps")
     if not all(map(_is_time, timestamps)):
-        raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
+        raise InvalidRequest(f"{field_path}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
-    line = [] if parent == ROOT else lines[parent][:fork]
-    told = _typed(data, "calls", list) if "calls" in data else []
-    calls = read_calls(told, where, fork, line + kinds_of(messages))
-    stamps = [float(stamp) for stamp in timestamps]
-    return ImportedBranch(parent, fork, messages, stamps, calls)
+    calls = read_calls(
+        _typed(data, "calls", list) if "calls" in data else [],
+        field_path,
+        fork,
+        parent_kinds[:fork] + kinds_of(messages),
+    )
+    return ImportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps], calls)
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:

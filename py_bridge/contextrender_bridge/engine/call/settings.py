@@ -1,4 +1,4 @@
-"""How a session is rendered by default, how one call differs, and what a caller says of it."""
+"""The settings of a session and of each call, and the metadata that a caller sends with a call."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
 DELIVERIES: Final = ("rendered", "full", "holdout")
-"""What went to the model: the rendering, the whole history, or that for comparison's sake."""
-LONGEST_NAME: Final = 80
+"""The rendered prompt was sent to the model, the full history, or that for comparison."""
+MAX_NAME_LENGTH: Final = 80
 SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *NAMES)
 
 
@@ -33,9 +33,9 @@ SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window",
 class RenderSettings:
     """The budget in tokens (or `AUTO`), the policy by name, and the method's parameters.
 
-    With `agent_defaults` the newest results are always shown; `pins` are results that
-    the caller wants kept. `window` is the most tokens the model takes, 0 where that is not known: a
-    budget that finds itself keeps to it.
+    With `agent_defaults` the newest results are always shown. `pins` says which results are in
+    every prompt. `window` is the model's context window in tokens, 0 if it is unknown; an automatic
+    budget stays within it.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -46,28 +46,28 @@ class RenderSettings:
     window: int = 0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """These with some changed: `budget`, `policy`, `parameters` (by name), and pins.
+        """Return a copy with changes of `budget`, `policy`, `parameters` (by name) and pins.
 
-        Raises InvalidRequest for an unknown name or a value that is not what it should be.
+        Raise InvalidRequest for an unknown name or an invalid value.
         """
         try:
             return self._updated(changes)
-        except InvalidRequest as wrong:
-            # For clients that let a model call go on whatever is wrong with it, but for this.
-            raise InvalidRequest(wrong.message, setting=True) from None
+        except InvalidRequest as error:
+            # Clients continue a model call after other errors, but not with a wrong setting.
+            raise InvalidRequest(error.message, setting=True) from None
 
     def of_model(self, window: int | None) -> Self:
-        """These for a model with that window, where it matters."""
+        """Return a copy with a model's window, if the budget is automatic."""
         return replace(self, window=window or 0) if self.budget == AUTO else self
 
     @staticmethod
-    def of(noted: Mapping[str, Any]) -> RenderSettings:
-        """From what `to_json` gave, among other things. Raises InvalidRequest."""
-        told = {name: value for name in SETTINGS if (value := noted.get(name)) is not None}
-        return _told(json.dumps(told))
+    def of(fields: Mapping[str, Any]) -> RenderSettings:
+        """Return the settings among stored fields. Raise InvalidRequest if a value is invalid."""
+        values = {name: value for name in SETTINGS if (value := fields.get(name)) is not None}
+        return _parsed(json.dumps(values))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, without what is not set."""
+        """Return the settings that are set as JSON values."""
         return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
@@ -98,11 +98,11 @@ class RenderSettings:
 
 @lru_cache(256)
 def _as_json(settings: RenderSettings) -> dict[str, Any]:
-    usual = Parameters()
+    defaults = Parameters()
     changed = {
-        each.name: value
-        for each in fields(usual)
-        if (value := getattr(settings.parameters, each.name)) != getattr(usual, each.name)
+        name: value
+        for name in (field.name for field in fields(defaults))
+        if (value := getattr(settings.parameters, name)) != getattr(defaults, name)
     }
     return {
         "budget": budget_name(settings.budget),
@@ -115,8 +115,8 @@ def _as_json(settings: RenderSettings) -> dict[str, Any]:
 
 
 @lru_cache(256)
-def _told(settings: str) -> RenderSettings:
-    """Settings as JSON: of a session's calls most have the same."""
+def _parsed(settings: str) -> RenderSettings:
+    """Return settings from JSON. They are cached, because most calls of a session share them."""
     return RenderSettings().updated(json.loads(settings))
 
 
@@ -127,56 +127,56 @@ def _window(window: object) -> int:
 
 
 AGENT_SETTINGS = RenderSettings(budget=AUTO, policy=LIVE_POLICY, agent_defaults=True)
-"""What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""
+"""The settings for live agents (`docs/policies.md`): the default of `fit`, proxy and adapters."""
 
 
-def asks(changes: Mapping[str, Any]) -> bool:
-    """Whether any setting is asked for; those that a caller left out are None."""
+def has_changes(changes: Mapping[str, Any]) -> bool:
+    """Return whether a request changes any setting. A setting that it does not change is None."""
     return any(value is not None for value in changes.values())
 
 
 @dataclass(slots=True, frozen=True)
 class SettingsByTurn:
-    """Settings from a turn on, where they changed; those of calls before the first are `rest`."""
+    """The settings of a branch's calls: `changes` by turn, and `default` before the first one."""
 
-    rest: RenderSettings
+    default: RenderSettings
     changes: tuple[tuple[int, RenderSettings], ...] = ()
 
     @classmethod
-    def of(cls, calls: Iterable[tuple[int, RenderSettings]], rest: RenderSettings) -> Self:
-        """From the calls that are known, by turn, in order."""
+    def of(cls, calls: Iterable[tuple[int, RenderSettings]], default: RenderSettings) -> Self:
+        """Return the settings of recorded calls, given by turn, in order."""
         changes: list[tuple[int, RenderSettings]] = []
         for turn, settings in calls:
             if not changes or changes[-1][1] != settings:
                 changes.append((turn, settings))
-        return cls(rest, tuple(changes))
+        return cls(default, tuple(changes))
 
     def at(self, turn: int) -> RenderSettings:
-        """The settings of a call: if it is not known, those of the last known one before it."""
-        known = [settings for first, settings in self.changes if first <= turn]
-        return known[-1] if known else self.rest
+        """Return the settings of a call, or else of the last recorded call before it."""
+        until_turn = [settings for first, settings in self.changes if first <= turn]
+        return until_turn[-1] if until_turn else self.default
 
     def before(self, turn: int | None) -> RenderSettings:
-        """The settings of a call; without a turn, those that the next one has unless it says so.
+        """Return the settings of a call, or without a turn those of the next call by default.
 
-        A live agent's next call has those of its last one.
+        A live agent's next call has the settings of its last one.
         """
         if turn is not None:
             return self.at(turn)
-        last = self.changes[-1][1] if self.changes else self.rest
-        return last if last.agent_defaults else self.rest
+        last = self.changes[-1][1] if self.changes else self.default
+        return last if last.agent_defaults else self.default
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """The same with something changed in all of them. Raises InvalidRequest."""
+        """Return a copy with changes in all settings. Raise InvalidRequest if one is invalid."""
         return type(self)(
-            self.rest.updated(changes),
+            self.default.updated(changes),
             tuple((turn, settings.updated(changes)) for turn, settings in self.changes),
         )
 
 
 @dataclass(slots=True, frozen=True)
 class CallMetadata:
-    """What a caller says of its model call: what it will send, the model, and its own name."""
+    """The delivery, the model and the client's name, which the caller sends with a model call."""
 
     delivery: str = DELIVERIES[0]
     model: str = ""
@@ -184,23 +184,26 @@ class CallMetadata:
 
     @classmethod
     def of(cls, delivery: str = DELIVERIES[0], model: str = "", client: str = "") -> Self:
-        """From outside; a model's long name is cut. Raises InvalidRequest."""
+        """Return the metadata of a request. Raise InvalidRequest for an invalid value.
+
+        A long name of a model is cut.
+        """
         check_delivery(delivery)
-        if len(client) > LONGEST_NAME or not client.isprintable():
-            raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
+        if len(client) > MAX_NAME_LENGTH or not client.isprintable():
+            raise InvalidRequest(f"client must have up to {MAX_NAME_LENGTH} printable characters")
         return cls(delivery, short_name(model), client)
 
-    def calling(self, model: str) -> Self:
-        """The same, of that model unless it is known."""
+    def with_model(self, model: str) -> Self:
+        """Return a copy with that model, unless the caller named one."""
         return self if self.model else replace(self, model=short_name(model))
 
 
 def check_delivery(delivery: str) -> None:
-    """Raises InvalidRequest for what cannot be sent."""
+    """Raise InvalidRequest if it is not one of `DELIVERIES`."""
     if delivery not in DELIVERIES:
         raise InvalidRequest(f"delivery must be one of {', '.join(DELIVERIES)}")
 
 
 def short_name(model: str) -> str:
-    """A name from outside: printable, and cut where it is long."""
-    return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])
+    """Return a name of printable characters, cut at `MAX_NAME_LENGTH`."""
+    return "".join(char if char.isprintable() else "_" for char in model[:MAX_NAME_LENGTH])

@@ -1,6 +1,6 @@
-"""Totals over answered calls, kept as the calls are recorded, and what they come to in dollars.
+"""Totals over a session's answered calls, stored with the session, and their cost in dollars.
 
-Long because a call is counted, told and paid in one step.
+Long because a call's tokens, usage and misses are added in one step.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from contextrender_bridge.engine.call.missing_results import MissingResult
 
 Row = list[Any]
 Key = tuple[str, str, str, str, str]
-"""Day (of UTC), client, model, policy, and what was sent."""
+"""The key of a row: day (in UTC), client, model, policy and delivery."""
 
-MOST_ROWS: Final = 64
-REST: Final = "other"
+MAX_ROWS: Final = 64
+OTHER: Final = "other"
 
 
 @dataclass(slots=True, frozen=True)
 class CallTotals:
-    """Sums over calls. Of `calls`, `over` had a history larger than the budget.
+    """Sums over calls. The numbers are stored in the order of the fields.
 
-    Prompts in tokens, the provider's where it told them: `full` with the whole history, `capped`
-    the same at most the model's window, `capped_cached` what of that the call before had, `prompt`
-    and `cached` those of what was sent; `output` is what the model wrote, `embedded` what the
-    policy embedded. Answers drew on `drawn` results, `seen` of which they had complete. `billed`
-    calls came with a bill (`fresh` to `billed_output`); the `whole_` are what the whole history's
-    would have been. Of the `steps`, the calls whose answer used an earlier result,
-    `steps_with_misses` missed a value; `misses` counts every miss.
+    - `calls` counts the calls, `over` those whose history was larger than the budget.
+    - Tokens of prompts, as the provider counted them if it did: `full` with the full history,
+      `capped` the same cut at the model's window, `capped_cached` the part of that which the call
+      before had, too; `prompt` and `cached` are the same of what was sent.
+    - `output` is the tokens of the answers, `embedded` the tokens that the policy embedded.
+    - `results_used` counts the results that answers used, `results_used_visible` those of them that
+      were complete in the prompt.
+    - `calls_with_usage` have a provider's usage, from `uncached` to `usage_output`. `full_uncached`
+      to `full_cache_write_1h` estimate that usage with the full history.
+    - `steps` counts the calls whose answer used an earlier result, `steps_with_misses` those of
+      them with a miss. `misses` counts all misses.
     """
 
     calls: int = 0
@@ -51,29 +55,29 @@ class CallTotals:
     cached: int = 0
     output: int = 0
     embedded: int = 0
-    drawn: int = 0
-    seen: int = 0
-    billed: int = 0
-    fresh: int = 0
-    read: int = 0
-    written: int = 0
-    written_long: int = 0
-    billed_output: int = 0
-    whole_fresh: int = 0
-    whole_read: int = 0
-    whole_written: int = 0
-    whole_written_long: int = 0
+    results_used: int = 0
+    results_used_visible: int = 0
+    calls_with_usage: int = 0
+    uncached: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    usage_output: int = 0
+    full_uncached: int = 0
+    full_cache_read: int = 0
+    full_cache_write: int = 0
+    full_cache_write_1h: int = 0
     steps: int = 0
     steps_with_misses: int = 0
     misses: int = 0
 
     def plus(self, other: CallTotals) -> CallTotals:
-        """Both together."""
+        """Return the sum of both."""
         return CallTotals(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
 
     @property
     def numbers(self) -> list[int]:
-        """In the order of the fields."""
+        """The numbers in the order of the fields."""
         return [getattr(self, name) for name in NAMES]
 
 
@@ -82,147 +86,159 @@ NAMES: Final = tuple(field.name for field in fields(CallTotals))
 
 @dataclass(slots=True, frozen=True)
 class PreviousCall:
-    """What the next call's sums need of the calls before it: `full` and `at` of the last one.
+    """The previous call's data from which the next call's sums are computed.
 
-    `known` is for estimating the whole history's bill.
+    `full` is the tokens of its full history, `at` its time in seconds since 1970. `usage_state` is
+    the state of the estimate of the full history's usage.
     """
 
     full: int = 0
     at: int = 0
-    known: FullUsageState = NOTHING_BILLED
+    usage_state: FullUsageState = NOTHING_BILLED
 
     @classmethod
-    def of(cls, tokens: Sequence[int], at: int, noted: Sequence[int]) -> Self:
-        """After a call made `at` that second with these `tokens`, as its record's fields have them;
-        `noted` is what `noted` told of it then."""
-        known = NOTHING_BILLED
-        if noted:
-            prompt, away, caches, writes = noted
-            known = FullUsageState(prompt, away, bool(caches), bool(writes))
-        whole, _, outside, *_ = tokens
-        return cls(whole + outside, at, known)
+    def of(cls, tokens: Sequence[int], at: int, state_numbers: Sequence[int]) -> Self:
+        """Return the data of a stored call with these `tokens`, as its record's fields have them.
+
+        `state_numbers` are the numbers that `state_numbers` returned for it.
+        """
+        usage_state = NOTHING_BILLED
+        if state_numbers:
+            prompt, omitted_tokens, caches, writes = state_numbers
+            usage_state = FullUsageState(prompt, omitted_tokens, bool(caches), bool(writes))
+        history_tokens, _, unbudgeted_tokens, *_ = tokens
+        return cls(history_tokens + unbudgeted_tokens, at, usage_state)
 
     @property
-    def noted(self) -> list[int]:
-        """`known` as plain values; nothing where nothing is known."""
-        return [] if self.known == NOTHING_BILLED else [int(one) for one in astuple(self.known)]
+    def state_numbers(self) -> list[int]:
+        """The `usage_state` as numbers that are stored; empty if no call had usage."""
+        if self.usage_state == NOTHING_BILLED:
+            return []
+        return [int(number) for number in astuple(self.usage_state)]
 
 
 def add_call(
     rows: Sequence[Row],
     record: CallRecord,
-    before: PreviousCall,
+    previous: PreviousCall,
     window: int | None,
     answer: CallTotals,
 ) -> tuple[list[Row], list[int]]:
-    """The rows with a call in them, its `answer` included; and what is noted for the next one."""
-    sums, after = prompt_sums(record, before, window)
-    return added(rows, record, sums.plus(answer)), after.noted
+    """Return the rows with a call and its `answer` added, and the `state_numbers` to store."""
+    sums, call = prompt_sums(record, previous, window)
+    return add_sums(rows, record, sums.plus(answer)), call.state_numbers
 
 
 def answer_sums(
-    complete: Set[int], output: int, used: Set[int], missing: Iterable[MissingResult]
+    complete: Set[int],
+    output: int,
+    used_results: Set[int],
+    missing_results: Iterable[MissingResult],
 ) -> CallTotals:
     """Return the sums of a call that follow from its answer.
 
-    `output` is the answer's tokens, `used` the results that it used. `missing` are those that the
-    prompt lacked; it had the `complete` ones.
+    `output` is the answer's tokens, `complete` the results that the prompt showed complete.
     """
-    misses = sum(not one.names_only for one in missing)
+    misses = sum(not missing_result.names_only for missing_result in missing_results)
     return CallTotals(
         output=output,
-        drawn=len(used),
-        seen=len(used & complete),
-        steps=int(bool(used or misses)),
+        results_used=len(used_results),
+        results_used_visible=len(used_results & complete),
+        steps=int(bool(used_results or misses)),
         steps_with_misses=int(bool(misses)),
         misses=misses,
     )
 
 
 def prompt_sums(
-    record: CallRecord, before: PreviousCall, window: int | None
+    record: CallRecord, previous: PreviousCall, window: int | None
 ) -> tuple[CallTotals, PreviousCall]:
-    """The sums of one call's prompt and bill, and what the next one is told.
+    """Return the sums of a call's prompt and usage, and its data for the next call's sums.
 
-    `window` is the most its model takes.
+    `window` is the context window of its model in tokens.
     """
     full = record.full
     capped = min(full, window or full)
-    made = CallTotals(
+    sums = CallTotals(
         calls=1,
         over=int(record.before > record.budget),
         full=full,
         capped=capped,
-        capped_cached=min(before.full, capped),
+        capped_cached=min(previous.full, capped),
         prompt=record.prompt,
         cached=record.shared,
         embedded=record.embedded,
     )
-    billed, after = bill_sums(record, before, window)
-    return made.plus(billed), replace(after, full=full, at=record.at)
+    from_usage, call = usage_sums(record, previous, window)
+    return sums.plus(from_usage), replace(call, full=full, at=record.at)
 
 
-def bill_sums(
-    record: CallRecord, before: PreviousCall, window: int | None = None
+def usage_sums(
+    record: CallRecord, previous: PreviousCall, window: int | None = None
 ) -> tuple[CallTotals, PreviousCall]:
-    """What a call's bill adds: also, to the prompts' tokens, what is not in the history.
+    """Return the sums that a call's usage adds, and the `previous` data with the new estimate.
 
-    That are the tools' schemas, and what the provider counts otherwise.
+    To the prompts' tokens it adds those that are not in the history, which are the tools' schemas,
+    and the difference between the provider's counts and ours.
     """
-    if record.billed is None:
-        return CallTotals(), before
-    fresh, read, written, long, output = record.billed
-    usage = Usage(record.model, fresh, read, written, long, output)
-    full, prompt = record.full, record.prompt
-    whole, known = estimate_full_usage(
-        before.known, usage, full - prompt - record.added, record.at - before.at
+    if record.usage is None:
+        return CallTotals(), previous
+    uncached, cache_read, cache_write, cache_write_1h, output = record.usage
+    usage = Usage(record.model, uncached, cache_read, cache_write, cache_write_1h, output)
+    omitted_tokens = record.full - record.prompt - record.added
+    full_usage, usage_state = estimate_full_usage(
+        previous.usage_state, usage, omitted_tokens, record.at - previous.at
     )
-    capped = min(full, window or full)
-    more, more_whole = usage.prompt - prompt, whole.prompt - capped
-    made = CallTotals(
-        full=more,
-        capped=more_whole,
-        capped_cached=max(more_whole, -min(before.full, capped)) if before.at else 0,
-        prompt=more,
-        cached=max(more, -record.shared) if before.at else 0,
-        billed=1,
-        fresh=fresh,
-        read=read,
-        written=written,
-        written_long=long,
-        billed_output=output,
-        whole_fresh=whole.uncached,
-        whole_read=whole.cache_read,
-        whole_written=whole.cache_write,
-        whole_written_long=whole.cache_write_1h,
+    capped = min(record.full, window or record.full)
+    extra, full_extra = usage.prompt - record.prompt, full_usage.prompt - capped
+    sums = CallTotals(
+        full=extra,
+        capped=full_extra,
+        capped_cached=max(full_extra, -min(previous.full, capped)) if previous.at else 0,
+        prompt=extra,
+        cached=max(extra, -record.shared) if previous.at else 0,
+        calls_with_usage=1,
+        uncached=uncached,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        cache_write_1h=cache_write_1h,
+        usage_output=output,
+        full_uncached=full_usage.uncached,
+        full_cache_read=full_usage.cache_read,
+        full_cache_write=full_usage.cache_write,
+        full_cache_write_1h=full_usage.cache_write_1h,
     )
-    return made, replace(before, known=known)
+    return sums, replace(previous, usage_state=usage_state)
 
 
 def _key_of(record: CallRecord) -> Key:
-    """The row a call is counted in."""
+    """Return the key of the row that counts a call."""
     day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
     return day, record.client, record.model, record.settings.policy, record.delivery
 
 
-def added(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
-    """The rows with one more call in them. A caller that makes up names gets no more than some."""
-    known, key = dict(read_rows(rows)), _key_of(record)
-    if key not in known and len(known) >= MOST_ROWS:
-        key = (key[0], REST, REST, key[3], key[4])
-    if key not in known and len(known) >= 2 * MOST_ROWS:
-        key = next(iter(known))
-    known[key] = known[key].plus(sums) if key in known else sums
-    return [[*key, *_trimmed(total.numbers)] for key, total in known.items()]
+def add_sums(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
+    """Return the rows with a call's sums added.
+
+    The number of rows is limited, because callers choose the names of clients and models: above
+    `MAX_ROWS`, calls with new names are counted under `OTHER`.
+    """
+    totals, key = dict(read_rows(rows)), _key_of(record)
+    if key not in totals and len(totals) >= MAX_ROWS:
+        key = (key[0], OTHER, OTHER, key[3], key[4])
+    if key not in totals and len(totals) >= 2 * MAX_ROWS:
+        key = next(iter(totals))
+    totals[key] = totals[key].plus(sums) if key in totals else sums
+    return [[*key, *_trimmed(total.numbers)] for key, total in totals.items()]
 
 
 def total_of(rows: Iterable[Row]) -> CallTotals:
-    """All of a session's rows together."""
+    """Return the sum of a session's rows."""
     return reduce(CallTotals.plus, (sums for _, sums in read_rows(rows)), CallTotals())
 
 
 def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, CallTotals]]:
-    """Every row's key and sums."""
+    """Yield the key and the sums of every row."""
     for row in rows:
         day, client, model, policy, delivery, *numbers = row
         yield (
@@ -232,9 +248,9 @@ def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, CallTotals]]:
 
 
 def last_client(rows: Iterable[Row]) -> str:
-    """The program of the newest row that names one."""
-    named = [(day, client) for (day, client, *_), _ in read_rows(rows) if client]
-    return max(named)[1] if named else ""
+    """Return the client of the newest row that names one, or an empty text."""
+    clients = [(day, client) for (day, client, *_), _ in read_rows(rows) if client]
+    return max(clients)[1] if clients else ""
 
 
 def _trimmed(numbers: list[int]) -> list[int]:
@@ -245,49 +261,55 @@ def _trimmed(numbers: list[int]) -> list[int]:
 
 @dataclass(slots=True, frozen=True)
 class CostTotals:
-    """Dollars of a row; None where the model has no price.
+    """The costs of a row in dollars, None if the model has no price.
 
-    `price_source` is the model whose price was taken where it has none of its own.
-    `cost` and `full_cost` are of the tokens counted here, `billed_cost` of those the provider told,
-    `whole_cost` what these calls would have cost with the whole history, about.
+    `cost` and `full_cost` follow from our own counts of the prompt and of the full history.
+    `usage_cost` follows from the provider's usage, and `full_usage_cost` from the estimated usage
+    with the full history. `price_source` names the model whose price was used, if the row's model
+    has no price of its own.
     """
 
     cost: float | None = None
     full_cost: float | None = None
-    billed_cost: float | None = None
-    whole_cost: float | None = None
+    usage_cost: float | None = None
+    full_usage_cost: float | None = None
     price_source: str = ""
 
 
 def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:
-    """The rows of many sessions as one."""
-    total: dict[Key, CallTotals] = {}
+    """Return the sums of many sessions' rows by key."""
+    totals: dict[Key, CallTotals] = {}
     for rows in sessions:
         for key, sums in read_rows(rows):
-            total[key] = total[key].plus(sums) if key in total else sums
-    return dict(sorted(total.items()))
+            totals[key] = totals[key].plus(sums) if key in totals else sums
+    return dict(sorted(totals.items()))
 
 
-def money_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
-    """A row's dollars."""
+def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
+    """Return the costs of a row."""
     price = prices.of_model(model)
     if price is None:
         return CostTotals()
-    billed = Usage(
-        model, sums.fresh, sums.read, sums.written, sums.written_long, sums.billed_output
-    )
-    whole = Usage(
+    usage = Usage(
         model,
-        sums.whole_fresh,
-        sums.whole_read,
-        sums.whole_written,
-        sums.whole_written_long,
-        sums.billed_output,
+        sums.uncached,
+        sums.cache_read,
+        sums.cache_write,
+        sums.cache_write_1h,
+        sums.usage_output,
+    )
+    full_usage = Usage(
+        model,
+        sums.full_uncached,
+        sums.full_cache_read,
+        sums.full_cache_write,
+        sums.full_cache_write_1h,
+        sums.usage_output,
     )
     return CostTotals(
         price.cost_of_counts(sums.prompt, sums.cached, sums.output),
         price.cost_of_counts(sums.capped, sums.capped_cached, sums.output),
-        price.of(billed) if sums.billed else None,
-        price.of(whole) if sums.billed else None,
+        price.of(usage) if sums.calls_with_usage else None,
+        price.of(full_usage) if sums.calls_with_usage else None,
         prices.price_source_of(model),
     )

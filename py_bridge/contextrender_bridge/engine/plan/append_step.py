@@ -1,6 +1,7 @@
-"""What a frozen rendering shows next: as it was, what is new, and what comes back behind that.
+"""The step that appends to the last prompt: the new results, and restored parts of older ones.
 
-What comes back is needed again; in its own place it would change what a cache holds.
+Older results that are needed again are restored behind a new result. In their own place they would
+change the beginning of the prompt, which the provider has cached.
 (docs/policies.md, contextrender_cache_aware and Back)
 """
 
@@ -12,133 +13,141 @@ import numpy as np
 
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import density_of
-from contextrender_bridge.engine.plan.excerpt_text import back_mark, parts_of
+from contextrender_bridge.engine.plan.excerpt_text import parts_of, restored_mark
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
-from contextrender_bridge.engine.plan.fill_selection import LEAST_EXCERPT, small_newcomer
+from contextrender_bridge.engine.plan.fill_selection import MIN_EXCERPT, max_new_excerpt
 from contextrender_bridge.engine.plan.selection import RestoredPart, RestoredText, Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 THRIFTY_FROM: Final = 2_000
-"""Tokens above which a newcomer is complete only where there is much room."""
+"""A new result above these tokens is complete only if much of the budget is left."""
 
 THRIFTY_SHARE: Final = 0.2
-THRIFTY_LEAST: Final = 0.05
+THRIFTY_MIN_SHARE: Final = 0.05
 
 
-def append_step(moment: CallContext, last: Selection) -> SelectionBuilder | None:
+def append_step(context: CallContext, previous: Selection) -> SelectionBuilder | None:
     """Return the previous selection plus the new results, or None if they exceed the budget.
 
     A new result that is too large is shown as an excerpt.
     """
-    choice = SelectionBuilder.repeated(moment, last, shown_before(moment, last))
-    new = range(first_new(moment, last), moment.results)
-    newcomers = [result for result in new if choice.available[result]]
-    large = [result for result in newcomers if _is_large(choice, result)]
-    for result in newcomers:
+    builder = SelectionBuilder.from_previous(context, previous, results_before(context, previous))
+    new = range(first_new(context, previous), context.results)
+    new_results = [result for result in new if builder.available[result]]
+    large = [result for result in new_results if _is_large(builder, result)]
+    for result in new_results:
         if result not in large:
-            choice.take(result)
-    if choice.left_over < 0 or not (not large or _show_large(choice, large)):
+            builder.take(result)
+    if builder.remaining_tokens < 0 or (large and not _add_excerpts(builder, large)):
         return None
-    bring_back(choice, [result for result in newcomers if result in choice.complete])
-    return choice
+    restore_used(builder, [result for result in new_results if result in builder.complete])
+    return builder
 
 
-def shown_before(moment: CallContext, last: Selection) -> list[int]:
-    """The results of the last prompt; all there were while everything fitted."""
-    if last.is_over:
-        return [r for r in (*last.complete, *last.excerpts) if moment.asked[r]]
-    return [r for r in range(first_new(moment, last)) if moment.asked[r]]
+def results_before(context: CallContext, previous: Selection) -> list[int]:
+    """Return the results of the previous prompt, which had all results while they fitted."""
+    if previous.is_over:
+        return [r for r in (*previous.complete, *previous.excerpts) if context.has_call[r]]
+    return [r for r in range(first_new(context, previous)) if context.has_call[r]]
 
 
-def first_new(moment: CallContext, last: Selection) -> int:
-    """The first result that the last prompt could not have."""
-    return bisect_left(moment.view.history.results.message, max(last.messages, 0))
+def first_new(context: CallContext, previous: Selection) -> int:
+    """Return the number of the first result that is newer than the previous prompt."""
+    return bisect_left(context.view.history.results.message, max(previous.messages, 0))
 
 
-def _is_large(choice: SelectionBuilder, result: int) -> bool:
-    size = choice.moment.sizes[result]
-    most = choice.moment.view.parameters.newest_share * choice.free
-    if THRIFTY_FROM < size <= most and not _is_wanted(choice.moment, result):
-        left = max(choice.left_over / 2, THRIFTY_LEAST * choice.free)
-        most = min(THRIFTY_SHARE * choice.moment.view.budget, left)
-    return bool(size > most)
+def _is_large(builder: SelectionBuilder, result: int) -> bool:
+    """Return whether a new result is too large to be shown complete."""
+    size = builder.context.sizes[result]
+    limit = builder.context.view.parameters.newest_share * builder.free
+    if THRIFTY_FROM < size <= limit and not _is_needed(builder.context, result):
+        share = max(builder.remaining_tokens / 2, THRIFTY_MIN_SHARE * builder.free)
+        limit = min(THRIFTY_SHARE * builder.context.view.budget, share)
+    return bool(size > limit)
 
 
-def _is_wanted(moment: CallContext, result: int) -> bool:
-    """Whether it is pinned, or the very same call gave about as much before and is made again."""
-    return result in moment.pinned or bool(
-        moment.tracking.previous_size.values[result] > moment.sizes[result] / 2
+def _is_needed(context: CallContext, result: int) -> bool:
+    """Return whether a result is pinned, or repeats a call whose earlier result was not smaller.
+
+    An earlier result counts if it had more than half of the tokens.
+    """
+    return result in context.pinned or bool(
+        context.tracking.previous_size.values[result] > context.sizes[result] / 2
     )
 
 
-def _show_large(choice: SelectionBuilder, large: list[int]) -> bool:
-    """Appends excerpts, which share half of what their calls leave; False if that is too little."""
-    calls = sum(choice.calls[result] for result in large)
-    size = (choice.left_over - calls) / 2 / len(large)
-    if size < LEAST_EXCERPT:
+def _add_excerpts(builder: SelectionBuilder, large: list[int]) -> bool:
+    """Add excerpts of large results. Return False if too few tokens are left for them.
+
+    They share half of the tokens that are left beside their calls.
+    """
+    calls = sum(builder.calls[result] for result in large)
+    size = (builder.remaining_tokens - calls) / 2 / len(large)
+    if size < MIN_EXCERPT:
         return False
-    size = min(size, small_newcomer(choice.moment.view))
-    excerpting = ExcerptBuilder(choice, density_of(choice.moment))
+    size = min(size, max_new_excerpt(builder.context.view))
+    excerpts = ExcerptBuilder(builder, density_of(builder.context))
     for result in large:
-        excerpting.one(result, size + choice.calls[result])
-        if choice.available[result]:
-            if choice.costs[result] > choice.left_over:
+        excerpts.add_excerpt(result, size + builder.calls[result])
+        if builder.available[result]:
+            if builder.costs[result] > builder.remaining_tokens:
                 return False
-            choice.take(result)
+            builder.take(result)
     return True
 
 
-SHARE: Final = 0.04
-"""The most of the budget that comes back with one call."""
+RESTORED_SHARE: Final = 0.04
+"""The largest share of the budget that one call restores."""
 
 MARK_TOKENS: Final = 26
-LEAST_ROOM: Final = 60
-"""Tokens under which nothing that says much comes back."""
+MIN_RESTORED: Final = 60
+"""The fewest tokens with which results are restored."""
 
-RECENT: Final = 5
-"""Turns within which a result was said something of that may come back."""
+RECENT_TURNS: Final = 5
+"""A result may be restored if it was used within so many turns."""
 
 
-def bring_back(choice: SelectionBuilder, newcomers: Sequence[int]) -> None:
-    """Adds behind the last of these complete results what was used of late and is not in view."""
-    moment = choice.moment
-    room = min(SHARE * moment.view.budget, choice.left_over)
-    if not newcomers or room < LEAST_ROOM:
+def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
+    """Restore recently used text that is not visible, behind the last of these complete results."""
+    token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
+    if not new_results or token_limit < MIN_RESTORED:
         return
-    wanted = _wanted(choice)
-    if not wanted:
-        return
-    parts = _parts(choice, wanted, room)
-    if parts:
-        choice.restore(max(newcomers), RestoredText(tuple(parts)))
+    restorable = _restorable(builder)
+    if restorable and (parts := _restored_parts(builder, restorable, token_limit)):
+        builder.restore(max(new_results), RestoredText(tuple(parts)))
 
 
-def _parts(choice: SelectionBuilder, wanted: Sequence[int], room: float) -> list[RestoredPart]:
-    """Return what is restored of each result; the most worth for its size comes first."""
-    moment = choice.moment
-    density, counter = density_of(moment), moment.view.counter
-    excerpting, positions = ExcerptBuilder(choice, density), moment.view.history.results.message
+def _restored_parts(
+    builder: SelectionBuilder, results: Sequence[int], token_limit: float
+) -> list[RestoredPart]:
+    """Return the restored parts of the results within the limit, the results with the best S first.
+
+    Each part has the segments of a result with the most tracked tokens that are not visible.
+    """
+    context = builder.context
+    density, counter = density_of(context), context.view.counter
+    excerpts, positions = ExcerptBuilder(builder, density), context.view.history.results.message
     parts: list[RestoredPart] = []
-    for result in sorted(wanted, key=lambda result: (-density.scores[result], result)):
-        first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
-        segments = excerpting.again(result, room - MARK_TOKENS)
+    for result in sorted(results, key=lambda result: (-density.scores[result], result)):
+        first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
+        segments = excerpts.select_unseen_segments(result, token_limit - MARK_TOKENS)
         if not segments:
             continue
-        mark = back_mark(positions[result], whole=len(segments) == stop - first)
-        body, shown = parts_of(moment, result, segments)
+        mark = restored_mark(positions[result], is_complete=len(segments) == stop - first)
+        body, ranges = parts_of(context, result, segments)
         text = f"\n\n{mark}{body}"
         tokens = counter.text(text)
-        if tokens <= room:
-            parts.append(RestoredPart(result, text, tokens, shown))
-            room -= tokens
+        if tokens <= token_limit:
+            parts.append(RestoredPart(result, text, tokens, ranges))
+            token_limit -= tokens
     return parts
 
 
-def _wanted(choice: SelectionBuilder) -> list[int]:
-    """Results not complete in view of which one of the last turns said something."""
-    moment = choice.moment
-    tracking = moment.tracking
-    recent = moment.turn - tracking.last_use.values <= RECENT
-    recent &= (tracking.uses.values > 0) & moment.asked
-    recent[choice.complete] = False
+def _restorable(builder: SelectionBuilder) -> list[int]:
+    """Return the results that are not complete in the prompt and were used recently."""
+    context = builder.context
+    tracking = context.tracking
+    recent = context.turn - tracking.last_use.values <= RECENT_TURNS
+    recent &= (tracking.uses.values > 0) & context.has_call
+    recent[builder.complete] = False
     return [int(result) for result in np.flatnonzero(recent)]

@@ -1,4 +1,4 @@
-"""One model call on a history, the next or an earlier one, as our own policies see it."""
+"""The context of one model call, the next or an earlier one, for policies that track tokens."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -18,10 +18,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CallContext:
-    """The invocation that had the first `messages` messages of the view's history.
+    """The model call that had the first `messages` messages of the view's history.
 
-    That is the whole history, or what stood before an assistant message. `track(messages)` gives
-    the tracking of exactly these.
+    These are the full history, or the messages before an assistant message. `track(messages)`
+    returns the tracking of exactly these messages.
     """
 
     view: PolicyInput
@@ -30,57 +30,57 @@ class CallContext:
 
     @cached_property
     def turn(self) -> int:
-        """The invocation's number."""
+        """The number of the call."""
         history = self.view.history
         return history.turns[self.messages] if self.messages < len(history.roles) else history.turn
 
     @cached_property
     def results(self) -> int:
-        """How many results there are."""
+        """The number of results before the call."""
         return self.view.history.results_before(self.messages)
 
     @cached_property
     def last_assistant(self) -> int:
-        """Position of the latest assistant message, or -1."""
+        """The position of the latest assistant message, or -1."""
         return self._latest("assistant")
 
     @cached_property
     def last_user(self) -> int:
-        """Position of the current user message, or -1."""
+        """The position of the current user message, or -1."""
         return self._latest("user")
 
     @cached_property
     def outside(self) -> frozenset[int]:
-        """Positions that the budget does not charge."""
+        """The positions of the unbudgeted messages."""
         leading = min(self.view.history.leading_system, self.messages)
         return frozenset([*range(leading), self.last_user]) - {-1}
 
     @cached_property
     def text_tokens(self) -> Ints:
-        """Tokens of each message's text that the budget charges, by position."""
+        """The budgeted tokens of each message's text, by position."""
         tokens = np.array(self.view.history.text_tokens[: self.messages], np.int64)
         tokens[list(self.outside)] = 0
         return tokens
 
     @cached_property
     def outside_tokens(self) -> int:
-        """Tokens of what the budget does not charge."""
+        """The tokens of the unbudgeted messages."""
         return sum(self.view.history.text_tokens[position] for position in self.outside)
 
     def seconds_since(self, messages: int) -> float:
-        """Seconds since the earlier invocation that had so many messages, as far as is known."""
+        """Return the seconds since the earlier call with so many messages, 0 if that is unknown."""
         times = self.view.history.times
         return times[self.messages - 1] - times[messages - 1] if messages else 0.0
 
     def within(self, budget: int) -> "CallContext":
-        """The same under another budget."""
+        """Return a copy with another budget."""
         return CallContext(replace(self.view, budget=budget), self.messages, self.track)
 
     @property
     def fits(self) -> bool:
-        """Whether everything there is fits the budget."""
-        whole = self.view.history.totals[self.messages - 1] if self.messages else 0
-        return whole - self.outside_tokens <= self.view.budget
+        """True if all messages and results before the call are within the budget."""
+        total = self.view.history.totals[self.messages - 1] if self.messages else 0
+        return total - self.outside_tokens <= self.view.budget
 
     @cached_property
     def result_turns(self) -> Ints:
@@ -89,69 +89,69 @@ class CallContext:
 
     @cached_property
     def calls(self) -> Ints:
-        """Tokens of each result's call."""
+        """The tokens of each result's call."""
         return np.array(self.view.history.results.call_tokens[: self.results], np.int64)
 
     @cached_property
     def costs(self) -> Ints:
-        """Tokens of each result together with its call."""
+        """The tokens of each result together with its call."""
         return self.sizes + self.calls
 
     @cached_property
     def sizes(self) -> Ints:
-        """Tokens of each result without its call."""
+        """The tokens of each result without its call."""
         return np.array(self.view.history.results.tokens[: self.results], np.int64)
 
     @cached_property
-    def asked(self) -> NDArray[np.bool_]:
-        """Which results some call asked for."""
+    def has_call(self) -> NDArray[np.bool_]:
+        """Says of each result whether it has a call."""
         calls = np.array(self.view.history.results.call_event[: self.results], np.int64)
-        asked: NDArray[np.bool_] = calls != NO_CALL
-        return asked
+        has_call: NDArray[np.bool_] = calls != NO_CALL
+        return has_call
 
     @cached_property
     def newest(self) -> list[int]:
-        """The results of the latest turn, and those that have come in since, however late."""
+        """The results of the latest turn, and results of earlier turns that arrived after it."""
         late = bisect_left(self.view.history.results.message, self.last_assistant)
         newest = self.result_turns == self.turn - 1
         newest[late:] = True
-        return [int(r) for r in np.flatnonzero(self.asked & newest)]
+        return [int(r) for r in np.flatnonzero(self.has_call & newest)]
 
     @cached_property
     def pinned(self) -> list[int]:
-        """The results that the caller wants kept, as far as some call asked for them."""
+        """The pinned results that have a call."""
         pins, history = self.view.pins, self.view.history
         if not pins:
             return []
         results = history.results
         return [
             result
-            for result in np.flatnonzero(self.asked).tolist()
+            for result in np.flatnonzero(self.has_call).tolist()
             if pins.names(history.names[results.event[result]], results.call_id[result])
         ]
 
     @cached_property
     def tracking(self) -> Tracking:
-        """Tracked tokens, words and segments as of now."""
+        """The tracked tokens, words and segments of the messages before the call."""
         return self.track(self.messages)
 
     def tracking_with(self, messages: int) -> Tracking:
-        """Tracking of at least the first `messages` messages, and of none that came later."""
-        own = self.view.history.tracking
+        """Return a tracking of at least the first `messages` messages, and none after the call."""
+        history_tracking = self.view.history.tracking
         if self.view.history.replay_tracking is not None:
             return self.tracking
-        if own is not None and messages <= own.messages <= self.messages:
-            return own
+        if history_tracking is not None and messages <= history_tracking.messages <= self.messages:
+            return history_tracking
         return self.track(messages)
 
     @cached_property
-    def said(self) -> dict[int, tuple[TextSelection, NDArray[np.bool_]]]:
-        """Retained texts, by their `id`, and what tracked tokens stand in them, once looked up."""
+    def tokens_of_texts(self) -> dict[int, tuple[TextSelection, NDArray[np.bool_]]]:
+        """A cache of the tracked tokens in text selections, by the `id` of the selection."""
         return {}
 
     @cached_property
     def excerpts(self) -> dict[tuple[int, tuple[int, ...]], Substitute]:
-        """Excerpts by result and segments, once made."""
+        """A cache of excerpts by result and segments."""
         return {}
 
     def _latest(self, role: str) -> int:
@@ -160,17 +160,21 @@ class CallContext:
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
-    """Tracking as of a number of messages: the history's own, or another if that is ahead."""
-    behind: Tracking | None = None
+    """Return a function that returns the tracking of a history's first messages.
+
+    It is the history's tracking. If that has later messages already, it is another one, to which
+    messages are added from the start; so the function must be called for ever more messages.
+    """
+    earlier_tracking: Tracking | None = None
 
     def track(messages: int) -> Tracking:
-        nonlocal behind
-        own = view.history.tracking
-        if view.history.replay_tracking or own is None or own.messages <= messages:
+        nonlocal earlier_tracking
+        tracking = view.history.tracking
+        if view.history.replay_tracking or tracking is None or tracking.messages <= messages:
             return view.tracking_of(messages)
-        behind = behind or Tracking()
-        behind.catch_up(view.history, messages, view.originals, view.counter)
-        return behind
+        earlier_tracking = earlier_tracking or Tracking()
+        earlier_tracking.catch_up(view.history, messages, view.originals, view.counter)
+        return earlier_tracking
 
     return track
 

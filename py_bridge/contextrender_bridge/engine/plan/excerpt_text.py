@@ -1,7 +1,7 @@
-"""The text of an excerpt made of segments: marked, its gaps shown, with the id for all of it.
+"""The text of an excerpt: a mark with the number to recall the result by, segments, and gaps.
 
-What of a newest result is left out is told in its tool's own terms: an agent knows cut output from
-there, and can go on from it.
+The mark of a newest result names the omitted lines and the tool's own offset argument, because an
+agent knows from the tool how to read the rest of a cut file.
 """
 
 import json
@@ -16,68 +16,67 @@ from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
 READERS: Final = re.compile(r"(?i)(^|[_.\-])(read|view|open|cat)([_.\-]?file)?$")
-"""Tools that read a file from a line on, if they are asked to."""
+"""The names of tools that can read a file from a given line on."""
 
 OFFSETS: Final = ("offset", "start_line", "line_start", "startLine")
 NUMBERED: Final = re.compile(r"\s*(\d{1,7})(?:→|\t|\| |:\s)")
-MOST_RANGES: Final = 3
-FEWEST_LINES: Final = 8
+MAX_RANGES: Final = 3
+MIN_LINES: Final = 8
 
 Span = tuple[int, int]
 
 GAP: Final = " […] "
 MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
-"""A value that a mark may hold."""
+"""Matches the values that a mark may have."""
 
 
-def excerpt_of(moment: CallContext, result: int, segments: Sequence[int]) -> Substitute:
-    """The excerpt that shows these segments of a result, in the order they stand there.
+def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
+    """Return the excerpt with these segments of a result, in text order.
 
-    Made once a moment: late re-selection shows the newest result alike in many of its tries.
+    It is cached for the call, because the tries of a partial rebuild have many excerpts in common.
     """
-    wanted = result, tuple(sorted(segments))
-    if wanted not in moment.excerpts:
-        moment.excerpts[wanted] = _excerpt(moment, *wanted)
-    return moment.excerpts[wanted]
+    key = result, tuple(sorted(segments))
+    if key not in context.excerpts:
+        context.excerpts[key] = _excerpt(context, *key)
+    return context.excerpts[key]
 
 
-def _excerpt(moment: CallContext, result: int, segments: Sequence[int]) -> Substitute:
-    view, results = moment.view, moment.view.history.results
+def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
+    view, results = context.view, context.view.history.results
     tokens = results.tokens[result]
-    shown = sum(int(moment.tracking.segment_tokens.values[segment]) for segment in segments)
-    missing = max(1, tokens - MESSAGE_OVERHEAD - shown)
-    newest = view.start and result in moment.newest
-    lines = _lines_left_out(moment, result, segments) if newest else ""
-    opening = mark(results.message[result], tokens, missing, lines)
-    body, runs = parts_of(moment, result, segments)
+    excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
+    omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
+    names_lines = view.start and result in context.newest
+    lines = _omitted_lines(context, result, segments) if names_lines else ""
+    opening = mark(results.message[result], tokens, omitted_tokens, lines)
+    body, ranges = parts_of(context, result, segments)
     excerpt = opening + body
-    return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=runs)
+    return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=ranges)
 
 
 def parts_of(
-    moment: CallContext, result: int, segments: Sequence[int]
+    context: CallContext, result: int, segments: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """These segments of a result, in the order they stand there, with a mark at every gap; and
-    which of its characters they are, as runs."""
-    text = moment.view.text_of(moment.view.history.results.message[result])
+    """Return these segments of a result as text, with a mark at every gap, and their ranges."""
+    text = context.view.text_of(context.view.history.results.message[result])
     parts: list[str] = []
-    shown: list[int] = []
-    reached = 0
-    for start, end in _spans(moment, result, segments):
-        if start > reached:
+    ranges: list[int] = []
+    last_end = 0
+    for start, end in _spans(context, result, segments):
+        if start > last_end:
             parts.append(_gap(parts))
         parts.append(text[start:end])
-        shown += [start, end - start]
-        reached = end
-    if reached < len(text):
+        ranges += [start, end - start]
+        last_end = end
+    if last_end < len(text):
         parts.append(_gap(parts).rstrip())
-    return "".join(parts), tuple(shown)
+    return "".join(parts), tuple(ranges)
 
 
-def _spans(moment: CallContext, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:
-    """From where to where in a result's text these segments go, those side by side together."""
-    first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
-    ends = [0, *moment.tracking.segment_end.values[first:stop].tolist()]
+def _spans(context: CallContext, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the start and end of these segments in the result's text; adjacent ones are joined."""
+    first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
+    ends = [0, *context.tracking.segment_end.values[first:stop].tolist()]
     spans: list[tuple[int, int]] = []
     for segment in segments:
         start, end = ends[segment - first], ends[segment - first + 1]
@@ -87,32 +86,32 @@ def _spans(moment: CallContext, result: int, segments: Sequence[int]) -> list[tu
     return spans
 
 
-def _lines_left_out(moment: CallContext, result: int, segments: Sequence[int]) -> str:
-    view = moment.view
+def _omitted_lines(context: CallContext, result: int, segments: Sequence[int]) -> str:
+    view = context.view
     message, number = view.history.call_of(result)
     name, arguments = call_parts(view.originals(message, message + 1)[0]["tool_calls"][number])
     text = view.text_of(view.history.results.message[result])
-    return left_out(text, _spans(moment, result, segments), name, arguments)
+    return describe_omitted_lines(text, _spans(context, result, segments), name, arguments)
 
 
-def back_mark(position: int, *, whole: bool) -> str:
-    """The line that opens what came back of a result behind another."""
-    if whole:
+def restored_mark(position: int, *, is_complete: bool) -> str:
+    """Return the first line of a restored result or of its parts."""
+    if is_complete:
         return f"[Result {position}, which left, again:]\n"
     return f"[Parts of result {position}, which left; recall result {position} for all of it:]\n"
 
 
-def mark(position: int, tokens: int, missing: int, lines: str = "") -> str:
-    """The line that opens an excerpt: what is missing, and the id to recall the whole by."""
-    told = f"{lines}; " if lines else ""
+def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> str:
+    """Return the first line of an excerpt. `lines` describes the omitted lines, if it is set."""
+    lines_note = f"{lines}; " if lines else ""
     return (
-        f"[Excerpt: {missing} of {tokens} tokens left out at […]; {told}"
+        f"[Excerpt: {omitted_tokens} of {tokens} tokens left out at […]; {lines_note}"
         f"recall result {position} for all of it]\n"
     )
 
 
 def mark_tokens(view: PolicyInput, result: int) -> int:
-    """About what an excerpt's opening line costs: what it has besides numbers, and their digits."""
+    """Return about how many tokens an excerpt's first line has: its words, and its digits."""
     results = view.history.results
     tokens = results.tokens[result]
     numbers = 2 * _number_tokens(tokens) + _number_tokens(results.message[result])
@@ -132,32 +131,33 @@ def _gap(parts: Sequence[str]) -> str:
     return GAP.lstrip() if not parts or parts[-1][-1:].isspace() else GAP
 
 
-def left_out(text: str, shown: Sequence[Span], tool: str, arguments: str) -> str:
-    """The largest ranges of lines that none of the spans `shown` holds whole, and how to read them.
+def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, arguments: str) -> str:
+    """Return the largest ranges of lines that the spans do not have, and how to read them.
 
-    Empty for a text of few lines. Numbers that the lines themselves begin with come first.
+    Return nothing for a text of few lines. If the lines begin with numbers of their own, the ranges
+    are in these numbers.
     """
     lines = text.split("\n")
-    if len(lines) < FEWEST_LINES:
+    if len(lines) < MIN_LINES:
         return ""
-    all_gaps = [_lines_of(text, gap) for gap in _gaps(len(text), shown)]
-    gaps = sorted(sorted(all_gaps, key=lambda gap: gap[0] - gap[1])[:MOST_RANGES])
+    all_gaps = [_lines_of(text, gap) for gap in _gaps(len(text), spans)]
+    gaps = sorted(sorted(all_gaps, key=lambda gap: gap[0] - gap[1])[:MAX_RANGES])
     if not gaps:
         return ""
-    own = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
-    numbered = [(first, last) for first, last in own if first is not None and last is not None]
+    numbers = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
+    numbered = [(first, last) for first, last in numbers if first is not None and last is not None]
     ranges = numbered if len(numbered) == len(gaps) else gaps
-    told = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
-    told += " and others" if len(all_gaps) > len(gaps) else ""
+    description = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
+    description += " and others" if len(all_gaps) > len(gaps) else ""
     if READERS.search(tool) is None or ranges is not numbered:
-        return told
-    first, _ = max(ranges, key=lambda each: each[1] - each[0])
-    return f"{told} (read on with {_offset(arguments)} {first})"
+        return description
+    first, _ = max(ranges, key=lambda line_range: line_range[1] - line_range[0])
+    return f"{description} (read on with {_offset(arguments)} {first})"
 
 
-def _gaps(size: int, shown: Sequence[Span]) -> list[Span]:
-    ends = [0, *(end for _, end in shown)]
-    starts = [*(start for start, _ in shown), size]
+def _gaps(size: int, spans: Sequence[Span]) -> list[Span]:
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), size]
     return [(end, start) for end, start in zip(ends, starts, strict=True) if start > end]
 
 
@@ -167,14 +167,15 @@ def _lines_of(text: str, gap: Span) -> Span:
 
 
 def _number(line: str) -> int | None:
-    found = NUMBERED.match(line)
-    return int(found[1]) if found else None
+    match = NUMBERED.match(line)
+    return int(match[1]) if match else None
 
 
 def _offset(arguments: str) -> str:
+    """Return the name of the tool's argument for the first line, by the call's arguments."""
     try:
-        given = json.loads(arguments)
+        value = json.loads(arguments)
     except ValueError:
-        given = None
-    names = given if isinstance(given, dict) else {}
+        value = None
+    names = value if isinstance(value, dict) else {}
     return next((name for name in OFFSETS if name in names), OFFSETS[0])

@@ -1,4 +1,4 @@
-"""Excerpts of the segments that say most of what is not shown elsewhere (docs/policies.md, G)."""
+"""The choice of segments for excerpts, by the tracked tokens they add (docs/policies.md, G)."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import Ints
-from contextrender_bridge.engine.plan.call_text import gone_from
+from contextrender_bridge.engine.plan.call_text import are_changed
 from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
@@ -20,117 +20,120 @@ HEAD_SHARE: Final = 0.25
 LONG_HEAD_SHARE: Final = 0.5
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12
-LEAST_TO_FILL: Final = 40
+"""The choice for one or for all results ends when so many segments were too large."""
+
+MIN_TO_FILL: Final = 40
 AT_ONCE: Final = 256
 
 
 class ExcerptBuilder:
-    """Adds segments to a choice greedily by G; each covers its tokens, so others gain less.
+    """Adds segments to a selection greedily by their gain G.
 
-    A segment that would show no tracked token anew is never added.
+    The tokens of an added segment are then visible, so the gains of others fall. A segment without
+    a token that is not visible is never added.
     """
 
-    def __init__(self, choice: SelectionBuilder, density: Density) -> None:
-        moment, tracking = choice.moment, choice.moment.tracking
-        self._choice, self._tracking, self._base = choice, tracking, density.of_segments
-        self._gap = moment.view.counter.text(GAP)
-        self._spent: dict[int, int] = {}
+    def __init__(self, builder: SelectionBuilder, density: Density) -> None:
+        context, tracking = builder.context, builder.context.tracking
+        self._builder, self._tracking, self._base = builder, tracking, density.of_segments
+        self._gap = context.view.counter.text(GAP)
+        self._excerpt_tokens: dict[int, int] = {}
         self._first: list[int] = tracking.first_segment.values.tolist()
-        self._seen = _visible(choice)
+        self._visible = _visible_tokens(builder)
         self._ids = memoryview(tracking.segment_ids.values)
         self._at = memoryview(tracking.segment_ids_at.values)
-        self._is_seen = memoryview(self._seen.view(np.uint8))
+        self._is_visible = memoryview(self._visible.view(np.uint8))
         self._density = density
         self._weight = memoryview(density.of_tokens)
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
-    def one(self, result: int, size: float) -> None:
-        """An excerpt of a result, in `size` tokens with its call: a quarter head, then its best.
+    def add_excerpt(self, result: int, size: float) -> None:
+        """Add an excerpt of a result, of at most `size` tokens with its call.
 
-        Where its best says little the head goes on up to half: most of a log is not tracked.
-        Fixed at once, so that later choices do not shrink it.
+        It has a quarter of head, and then the segments with the largest gains. If these are few, as
+        in a log, the head is continued up to a half. Later excerpts do not shrink it.
         """
         first, stop = self._first[result], self._first[result + 1]
         at = self._add_head(first, stop, size, HEAD_SHARE)
         if at > first:
             gains = self._gains(at, stop)
-            self._add_best(at, gains, lambda: size - self._spent[result], PATIENCE_FOR_ONE)
+            self._add_best(at, gains, lambda: size - self._excerpt_tokens[result], PATIENCE_FOR_ONE)
             self._add_head(at, stop, size, LONG_HEAD_SHARE)
-            self._choice.settle(result, self._spent.pop(result))
+            self._builder.settle(result, self._excerpt_tokens.pop(result))
 
     def _add_head(self, at: int, stop: int, size: float, share: float) -> int:
-        """Segments in their order while all are within `share` of `size`; where that ends.
+        """Add segments from `at` on, in order, within `share` of `size`. Return the next one.
 
-        The first one of a result may take all of `size`.
+        The first segment of an excerpt may take all of `size`.
         """
         result = int(self._tracking.segment_result.values[at]) if at < stop else -1
         while at < stop:
-            shown = self._choice.segments.get(result, ())
-            if at not in shown:
+            segments = self._builder.segments.get(result, ())
+            if at not in segments:
                 tokens = self._tokens(at)
-                if self._spent.get(result, 0) + tokens > (size * share if shown else size):
+                limit = size * share if segments else size
+                if self._excerpt_tokens.get(result, 0) + tokens > limit:
                     break
                 self._add(at, tokens)
             at += 1
         return at
 
     def fill_up(self, limit: float) -> None:
-        """The best segments of all available results, while the choice is within `limit`."""
-        choice = self._choice
-        if limit - choice.used > LEAST_TO_FILL:
-            available = np.flatnonzero(choice.available)
+        """Add the segments with the largest gains, while the selection is within `limit`."""
+        builder = self._builder
+        if limit - builder.used_tokens > MIN_TO_FILL:
+            available = np.flatnonzero(builder.available)
             first = self._first[int(available[0])] if len(available) else self._first[-1]
             gains = self._gains(first, self._first[-1])
-            gains *= choice.available[self._tracking.segment_result.values[first:]]
-            self._add_best(first, gains, lambda: limit - choice.used, PATIENCE_FOR_ALL)
+            gains *= builder.available[self._tracking.segment_result.values[first:]]
+            self._add_best(first, gains, lambda: limit - builder.used_tokens, PATIENCE_FOR_ALL)
 
-    def again(self, result: int, room: float) -> list[int]:
-        """The segments of a result that say most that is not in view, in `room` tokens, in order.
+    def select_unseen_segments(self, result: int, limit: float) -> list[int]:
+        """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
-        Empty where none says any. All of them where all fit.
+        Return all segments if they fit, and none if no segment has a token that is not visible.
         """
         first, stop = self._first[result], self._first[result + 1]
         gains = self._gains(first, stop)
         if not gains.any():
             return []
         sizes = self._tracking.segment_tokens.values
-        if int(sizes[first:stop].sum()) <= room:
-            chosen = list(range(first, stop))
-        else:
-            chosen, patience = [], PATIENCE_FOR_ONE
-            for segment in self._best_first(first, gains):
-                tokens = int(sizes[segment]) + self._gap
-                if tokens > room:
-                    patience -= 1
-                    if not patience:
-                        break
-                    continue
-                chosen.append(segment)
-                room -= tokens
-                self._see(segment)
-            return sorted(chosen)
-        self._seen[self._tracking.ids_of_segments(first, stop)] = True
-        return chosen
+        if int(sizes[first:stop].sum()) <= limit:
+            self._visible[self._tracking.ids_of_segments(first, stop)] = True
+            return list(range(first, stop))
+        segments: list[int] = []
+        patience = PATIENCE_FOR_ONE
+        for segment in self._best_first(first, gains):
+            tokens = int(sizes[segment]) + self._gap
+            if tokens > limit:
+                patience -= 1
+                if not patience:
+                    break
+                continue
+            segments.append(segment)
+            limit -= tokens
+            self._mark_visible(segment)
+        return sorted(segments)
 
     def _gains(self, first: int, stop: int) -> Floats:
-        """The present gain of each of these segments."""
+        """Return the present gain of the segments from `first` up to `stop`."""
         tracking = self._tracking
         at = tracking.segment_ids_at.values[first : stop + 1]
-        said = slice(at[0], at[-1])
-        fresh = ~self._seen[tracking.segment_ids.values[said]]
-        new = _sums(fresh * self._density.of_said[said], at)
-        new_used = _sums(fresh & self._density.used_said[said], at)
+        tokens = slice(at[0], at[-1])
+        is_new = ~self._visible[tracking.segment_ids.values[tokens]]
+        new = _sums(is_new * self._density.of_segment_tokens[tokens], at)
+        new_used = _sums(is_new & self._density.segment_tokens_used[tokens], at)
         gains: Floats = self._base[first:stop] * (1 + new_used) * (1 + new) ** 0.8
         gains[new == 0] = 0.0
         return gains
 
     def _add_best(
-        self, first: int, gains: Floats, room: Callable[[], float], patience: int
+        self, first: int, gains: Floats, remaining: Callable[[], float], patience: int
     ) -> None:
-        """Adds segments from `first` on by present gain; gives up after `patience` too large."""
+        """Add segments from `first` on by present gain, until `patience` of them do not fit."""
         for segment in self._best_first(first, gains):
             tokens = self._tokens(segment)
-            if tokens <= room():
+            if tokens <= remaining():
                 self._add(segment, tokens)
             else:
                 patience -= 1
@@ -138,105 +141,110 @@ class ExcerptBuilder:
                     return
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
-        """Segments by present gain. Gains only fall, so an earlier one is an upper bound."""
-        best = _largest_first(gains)
-        bound, following = next(best)
-        waiting: list[tuple[float, int]] = []
-        while waiting or bound > 0:
-            if not waiting or bound >= -waiting[0][0]:
-                segment = first + following
-                bound, following = next(best)
+        """Yield segments by present gain. An earlier gain is an upper bound, as gains only fall."""
+        by_first_gain = _largest_first(gains)
+        bound, next_segment = next(by_first_gain)
+        by_last_gain: list[tuple[float, int]] = []
+        while by_last_gain or bound > 0:
+            if not by_last_gain or bound >= -by_last_gain[0][0]:
+                segment = first + next_segment
+                bound, next_segment = next(by_first_gain)
             else:
-                segment = heapq.heappop(waiting)[1]
-            present = self._present_gain(segment)
-            if not present:
+                segment = heapq.heappop(by_last_gain)[1]
+            gain = self._present_gain(segment)
+            if not gain:
                 continue
-            if present >= bound and (not waiting or present >= -waiting[0][0]):
+            if gain >= bound and (not by_last_gain or gain >= -by_last_gain[0][0]):
                 yield segment
             else:
-                heapq.heappush(waiting, (-present, segment))
+                heapq.heappush(by_last_gain, (-gain, segment))
 
     def _present_gain(self, segment: int) -> float:
         new, new_used = 0.0, 0
-        seen, used, weight = self._is_seen, self._is_used, self._weight
+        is_visible, is_used, weight = self._is_visible, self._is_used, self._weight
         for token in self._ids[self._at[segment] : self._at[segment + 1]]:
-            if not seen[token]:
+            if not is_visible[token]:
                 new += weight[token]
-                new_used += used[token]
+                new_used += is_used[token]
         return float(self._base[segment]) * (1 + new_used) * (1 + new) ** 0.8 if new else 0.0
 
     def _tokens(self, segment: int) -> int:
-        """What a segment adds: gaps, and for a result's first one the call, message and mark."""
+        """Return the tokens that a segment adds, its gaps included.
+
+        A result's first segment also adds the call, the message and the mark.
+        """
         result = int(self._tracking.segment_result.values[segment])
-        have = self._choice.segments.get(result, ())
-        gaps = (segment > self._first[result] and segment - 1 not in have) + (
-            segment + 1 < self._first[result + 1] and segment + 1 not in have
+        segments = self._builder.segments.get(result, ())
+        gaps = (segment > self._first[result] and segment - 1 not in segments) + (
+            segment + 1 < self._first[result + 1] and segment + 1 not in segments
         )
         tokens = int(self._tracking.segment_tokens.values[segment]) + self._gap * (gaps - 1)
-        return tokens if have else tokens + self._opening(result)
-
-    def _opening(self, result: int) -> int:
-        moment = self._choice.moment
-        mark = mark_tokens(moment.view, result)
-        return self._choice.calls[result] + MESSAGE_OVERHEAD + mark + self._gap
+        if segments:
+            return tokens
+        mark = mark_tokens(self._builder.context.view, result)
+        return tokens + self._builder.calls[result] + MESSAGE_OVERHEAD + mark + self._gap
 
     def _add(self, segment: int, tokens: int) -> None:
         result = int(self._tracking.segment_result.values[segment])
-        self._choice.add_segment(result, segment, tokens)
-        self._spent[result] = self._spent.get(result, 0) + tokens
-        self._see(segment)
+        self._builder.add_segment(result, segment, tokens)
+        self._excerpt_tokens[result] = self._excerpt_tokens.get(result, 0) + tokens
+        self._mark_visible(segment)
 
-    def _see(self, segment: int) -> None:
-        """Its tokens are in view."""
+    def _mark_visible(self, segment: int) -> None:
+        """Mark the tokens of a segment as visible."""
         for token in self._ids[self._at[segment] : self._at[segment + 1]]:
-            self._is_seen[token] = True
+            self._is_visible[token] = True
 
 
 def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
-    """Gains and their places, the largest first, of equal ones the first; then -1.
+    """Yield the gains above 0 and their places, the largest first, then -1 once.
 
-    Few are ever asked for, so only the largest are sorted at first.
+    Of equal gains the first comes first. Usually few gains are read, so the largest are sorted
+    first and the others only if they are needed.
     """
-    some = np.flatnonzero(gains)
-    least = np.partition(gains[some], -AT_ONCE)[-AT_ONCE] if len(some) > AT_ONCE else 0.0
-    for places in (some[gains[some] >= least], some[gains[some] < least]):
-        order = places[np.argsort(-gains[places], kind="stable")]
+    places = np.flatnonzero(gains)
+    is_many = len(places) > AT_ONCE
+    threshold = np.partition(gains[places], -AT_ONCE)[-AT_ONCE] if is_many else 0.0
+    for group in (places[gains[places] >= threshold], places[gains[places] < threshold]):
+        order = group[np.argsort(-gains[group], kind="stable")]
         yield from zip(gains[order].tolist(), order.tolist(), strict=True)
     yield -1.0, -1
 
 
-def _visible(choice: SelectionBuilder) -> NDArray[np.bool_]:
-    """By tracked token: whether it stands in what is retained or chosen so far."""
-    moment, tracking = choice.moment, choice.moment.tracking
-    results, events = moment.view.history.results, np.zeros(tracking.events, np.bool_)
-    events[[results.event[result] for result in choice.complete]] = True
-    shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.arguments}
-    events[[results.call_event[result] for result in shown]] = True
-    seen = _said(choice) | tracking.tokens_of_events(events)
-    texts = [made.text for each in (choice.kept, choice.arguments) for made in each.values()]
-    texts += [made.text for made in choice.restored.values()]
-    seen[tracking.ids_of_texts(texts)] = True
-    for segment in chain.from_iterable(choice.segments.values()):
-        seen[tracking.ids_of_segments(segment, segment + 1)] = True
-    return seen
+def _visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
+    """Return, for each tracked token, whether it is visible in what is selected so far."""
+    context, tracking = builder.context, builder.context.tracking
+    results, events = context.view.history.results, np.zeros(tracking.events, np.bool_)
+    events[[results.event[result] for result in builder.complete]] = True
+    selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}
+    events[[results.call_event[result] for result in selected - {*builder.arguments}]] = True
+    is_visible = _text_tokens(builder) | tracking.tokens_of_events(events)
+    texts = [excerpt.text for excerpt in builder.fixed_excerpts.values()]
+    texts += [arguments.text for arguments in builder.arguments.values()]
+    texts += [restored.text for restored in builder.restored.values()]
+    is_visible[tracking.ids_of_texts(texts)] = True
+    for segment in chain.from_iterable(builder.segments.values()):
+        is_visible[tracking.ids_of_segments(segment, segment + 1)] = True
+    return is_visible
 
 
-def _said(choice: SelectionBuilder) -> NDArray[np.bool_]:
-    """By tracked token: whether it stands in retained text; the same for all choices with it."""
-    moment, history = choice.moment, choice.moment.view.history
-    known = moment.said.get(id(choice.text))
-    if known is not None:
-        return known[1]
-    events = np.zeros(moment.tracking.events, np.bool_)
-    stays = ~gone_from(choice.text, moment)
-    events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
-    events[np.array(history.results.event[: moment.results], np.int64)] = False
-    said = moment.tracking.tokens_of_events(events)
-    said[moment.tracking.ids_of_texts([made.text for made in choice.text.cut.values()])] = True
-    moment.said[id(choice.text)] = choice.text, said
-    return said
+def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
+    """Return, for each tracked token, whether the text selection has it. This is cached."""
+    context, history = builder.context, builder.context.view.history
+    cached = context.tokens_of_texts.get(id(builder.text))
+    if cached is not None:
+        return cached[1]
+    events = np.zeros(context.tracking.events, np.bool_)
+    is_complete = ~are_changed(builder.text, context)
+    events[np.array(history.first_events[: context.messages], np.int64)[is_complete]] = True
+    events[np.array(history.results.event[: context.results], np.int64)] = False
+    has_token = context.tracking.tokens_of_events(events)
+    cut_texts = [substitute.text for substitute in builder.text.cut.values()]
+    has_token[context.tracking.ids_of_texts(cut_texts)] = True
+    context.tokens_of_texts[id(builder.text)] = builder.text, has_token
+    return has_token
 
 
 def _sums(numbers: NDArray[Any], at: Ints) -> NDArray[Any]:
-    """The sums between neighbouring places, the first of which is the first number's."""
+    """Return the sums of the numbers between consecutive places, counted from the first place."""
     return np.diff(np.concatenate(([0], np.cumsum(numbers)))[at - at[0]])

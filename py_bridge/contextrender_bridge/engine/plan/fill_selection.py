@@ -1,6 +1,7 @@
-"""A choice filled: the newest turn's results, then pinned ones, then complete ones and excerpts.
+"""The steps that fill a selection: newest results, pinned ones, complete ones, and excerpts.
 
-What must be in view is complete, else in part, else at least its beginning (docs/policies.md).
+The newest and the pinned results are complete if possible, otherwise excerpts, otherwise at least
+their beginnings (docs/policies.md).
 """
 
 from collections.abc import Sequence
@@ -16,196 +17,217 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.truncated_calls import cut_call
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, call_parts
 
-LEAST_EXCERPT: Final = 200
-"""Tokens under which an excerpt is not worth it where there is a choice."""
+MIN_EXCERPT: Final = 200
+"""The fewest tokens of an excerpt, unless the result must be shown."""
 
-LEAST_SHOWN: Final = 60
-"""Tokens set aside for each result that must be in view and has not had its turn."""
+MIN_SHOWN: Final = 60
+"""The tokens reserved for each result that must be shown and is not selected yet."""
 
-SMALL_SHARE: Final = 1 / 8
-SMALL_NEWCOMER_SHARE: Final = 1 / 14
-
-
-def small_excerpt(view: PolicyInput) -> float:
-    """The most tokens an excerpt has, its call not counted, where what is appended must stay."""
-    return max(LEAST_EXCERPT, SMALL_SHARE * view.budget)
+MAX_EXCERPT_SHARE: Final = 1 / 8
+MAX_NEW_EXCERPT_SHARE: Final = 1 / 14
 
 
-def small_newcomer(view: PolicyInput) -> float:
-    """The same where prompts are repeated, and each excerpt is paid for again and again."""
-    return max(LEAST_EXCERPT, SMALL_NEWCOMER_SHARE * view.budget)
+def max_excerpt(view: PolicyInput) -> float:
+    """Return the most tokens of an excerpt without its call, for a prompt that is not repeated."""
+    return max(MIN_EXCERPT, MAX_EXCERPT_SHARE * view.budget)
 
 
-def take_newest(choice: SelectionBuilder, room: float, density: Density, most: float) -> None:
-    """The newest turn's results, the smallest first, while they fit `room` complete.
+def max_new_excerpt(view: PolicyInput) -> float:
+    """Return the same limit for a prompt that later calls repeat, which pay for it again."""
+    return max(MIN_EXCERPT, MAX_NEW_EXCERPT_SHARE * view.budget)
 
-    The others are excerpts of at most `most` tokens beside their calls. With a `newest_share` of 0
-    they have to compete.
+
+def take_newest(
+    builder: SelectionBuilder, token_limit: float, density: Density, max_excerpt_tokens: float
+) -> None:
+    """Select the newest turn's results complete, the smallest first, within `token_limit`.
+
+    The others become excerpts of at most `max_excerpt_tokens` beside their calls. With a
+    `newest_share` of 0 nothing is selected, and the results compete with all others.
     """
-    if not choice.moment.view.parameters.newest_share:
+    if not builder.context.view.parameters.newest_share:
         return
-    waiting = [r for r in choice.moment.newest if choice.available[r]]
-    others: list[int] = []
-    for result in sorted(waiting, key=lambda r: (choice.costs[r], r)):
-        if choice.costs[result] <= min(room, choice.left_over):
-            room -= choice.costs[result]
-            choice.take(result)
+    newest = [result for result in builder.context.newest if builder.available[result]]
+    too_large: list[int] = []
+    for result in sorted(newest, key=lambda result: (builder.costs[result], result)):
+        if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
+            token_limit -= builder.costs[result]
+            builder.take(result)
         else:
-            others.append(result)
-    if others:
-        show_in_part(choice, others, room, density, most)
+            too_large.append(result)
+    if too_large:
+        show_in_part(builder, too_large, token_limit, density, max_excerpt_tokens)
 
 
 def show_in_part(
-    choice: SelectionBuilder, results: Sequence[int], room: float, density: Density, most: float
+    builder: SelectionBuilder,
+    results: Sequence[int],
+    token_limit: float,
+    density: Density,
+    max_excerpt_tokens: float,
 ) -> None:
-    """An excerpt of each, which share evenly what their calls leave of `room`.
+    """Add an excerpt of each result. They share evenly the tokens that their calls leave.
 
-    Where that is too little: complete if it fits what is free, else shortened as far as it must be.
+    If a share is too small for an excerpt, the result is shown as well as the remaining tokens
+    permit (`_show_best_effort`).
     """
-    excerpting = ExcerptBuilder(choice, density)
+    excerpts = ExcerptBuilder(builder, density)
     for index, result in enumerate(results):
-        rest = results[index:]
-        set_aside = sum(min(choice.costs[r], LEAST_SHOWN) for r in rest[1:])
-        within = choice.left_over - set_aside
-        share = (room - sum(choice.calls[r] for r in rest)) / len(rest)
-        if share < LEAST_SHOWN:
-            share = LEAST_EXCERPT
-        before = choice.used
-        size = min(share, most, within)
-        excerpting.one(result, size + choice.calls[result])
-        if choice.available[result]:
-            _show_somehow(choice, result, within)
-        room -= choice.used - before
+        unselected = results[index:]
+        reserved = sum(min(builder.costs[r], MIN_SHOWN) for r in unselected[1:])
+        available_tokens = builder.remaining_tokens - reserved
+        share = (token_limit - sum(builder.calls[r] for r in unselected)) / len(unselected)
+        if share < MIN_SHOWN:
+            share = MIN_EXCERPT
+        tokens_before = builder.used_tokens
+        size = min(share, max_excerpt_tokens, available_tokens)
+        excerpts.add_excerpt(result, size + builder.calls[result])
+        if builder.available[result]:
+            _show_best_effort(builder, result, available_tokens)
+        token_limit -= builder.used_tokens - tokens_before
 
 
-def _show_somehow(choice: SelectionBuilder, result: int, within: int) -> None:
-    """Complete within that many tokens, else the call shortened and the result's first line."""
-    if choice.costs[result] <= within:
-        choice.take(result)
+def _show_best_effort(builder: SelectionBuilder, result: int, token_limit: int) -> None:
+    """Select a result within the limit: complete, or its first line, with its call cut if needed.
+
+    Nothing is selected if even that does not fit.
+    """
+    if builder.costs[result] <= token_limit:
+        builder.take(result)
         return
     opening = None
-    most = int(small_excerpt(choice.moment.view))
-    size = int(choice.moment.sizes[result])
-    if size > within // 2:
-        opening = opening_of(choice.moment, result, min(within // 2, most))
+    opening_limit = int(max_excerpt(builder.context.view))
+    size = int(builder.context.sizes[result])
+    if size > token_limit // 2:
+        opening = opening_of(builder.context, result, min(token_limit // 2, opening_limit))
         if opening is None:
             return
         size = opening.tokens
-    if choice.calls[result] + size > within:
-        made = _shortened_call(choice.moment, result, min(within - size, max(most, size)))
-        if made is None:
+    if builder.calls[result] + size > token_limit:
+        call_limit = min(token_limit - size, max(opening_limit, size))
+        arguments = _cut_arguments(builder.context, result, call_limit)
+        if arguments is None:
             return
-        choice.cut_call(result, made)
+        builder.cut_call(result, arguments)
     if opening is None:
-        choice.take(result)
+        builder.take(result)
     else:
-        choice.keep(result, opening)
+        builder.keep(result, opening)
 
 
-def opening_of(moment: CallContext, result: int, limit: int) -> Substitute | None:
-    """A result's first line, marked, in at most `limit` tokens; None where no word fits."""
-    view = moment.view
-    position, size = view.history.results.message[result], int(moment.sizes[result])
+def opening_of(context: CallContext, result: int, limit: int) -> Substitute | None:
+    """Return a result's first line in at most `limit` tokens, or None if no word fits.
+
+    It begins with the mark of an excerpt if that fits, too.
+    """
+    view = context.view
+    position, size = view.history.results.message[result], int(context.sizes[result])
     text = view.text_of(position)
     start = len(text) - len(text.lstrip())
     line = text[start:].partition("\n")[0]
-    for before in (mark(position, size, size), ""):
-        room = limit - MESSAGE_OVERHEAD - view.counter.text(before + GAP)
-        if room > 0:
-            line = view.counter.cut(line, room)
-            left_out = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
-            shown = (before and mark(position, size, left_out)) + line + GAP
-            ranges = (start, len(line))
-            return Substitute(shown, view.counter.text(shown) + MESSAGE_OVERHEAD, ranges=ranges)
+    for longest_mark in (mark(position, size, size), ""):
+        line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(longest_mark + GAP)
+        if line_limit > 0:
+            line = view.counter.cut(line, line_limit)
+            omitted_tokens = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
+            opening = (longest_mark and mark(position, size, omitted_tokens)) + line + GAP
+            tokens = view.counter.text(opening) + MESSAGE_OVERHEAD
+            return Substitute(opening, tokens, ranges=(start, len(line)))
     return None
 
 
-def _shortened_call(moment: CallContext, result: int, limit: int) -> Substitute | None:
-    view = moment.view
+def _cut_arguments(context: CallContext, result: int, limit: int) -> Substitute | None:
+    """Return the arguments of a result's call, cut so that the call has at most `limit` tokens."""
+    view = context.view
     message, number = view.history.call_of(result)
     call = view.originals(message, message + 1)[0]["tool_calls"][number]
     return cut_call(*call_parts(call), limit, view.counter)
 
 
 PINNED_SHARE: Final = 0.5
-"""The share of what text leaves free that pinned results may take."""
+"""The share of the tokens left by the text that pinned results may take."""
 
 
-def take_pinned(choice: SelectionBuilder, density: Density) -> None:
-    """Pinned results, the newest first: complete while their share lasts, then excerpts in it.
+def take_pinned(builder: SelectionBuilder, density: Density) -> None:
+    """Select pinned results, the newest first: complete within their share, then excerpts.
 
-    Pinned results that are in the choice already count towards the share.
+    Pinned results that are selected already count towards the share.
     """
-    pinned = choice.moment.pinned
-    room = PINNED_SHARE * max(0, choice.free) - _taken(choice, pinned)
-    waiting = [result for result in reversed(pinned) if choice.available[result]]
-    others: list[int] = []
-    for result in waiting:
-        if choice.costs[result] <= min(room, choice.left_over):
-            room -= choice.costs[result]
-            choice.take(result)
+    pinned = builder.context.pinned
+    token_limit = PINNED_SHARE * max(0, builder.free) - _pinned_cost(builder, pinned)
+    too_large: list[int] = []
+    for result in [result for result in reversed(pinned) if builder.available[result]]:
+        if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
+            token_limit -= builder.costs[result]
+            builder.take(result)
         else:
-            others.append(result)
-    if others:
-        _show_in_part(choice, others, min(room, choice.left_over), density)
+            too_large.append(result)
+    if too_large:
+        token_limit = min(token_limit, builder.remaining_tokens)
+        _add_pinned_excerpts(builder, too_large, token_limit, density)
 
 
-def _show_in_part(
-    choice: SelectionBuilder, results: list[int], room: float, density: Density
+def _add_pinned_excerpts(
+    builder: SelectionBuilder, results: list[int], token_limit: float, density: Density
 ) -> None:
-    """Excerpts that share the room, of at least `LEAST_EXCERPT` each while it lasts."""
-    excerpting = ExcerptBuilder(choice, density)
+    """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left."""
+    excerpts = ExcerptBuilder(builder, density)
     for number, result in enumerate(results):
-        call = choice.calls[result]
-        share = max(LEAST_EXCERPT, room / (len(results) - number) - call)
-        size = min(share, room - call)
-        if size < LEAST_SHOWN:
+        call_tokens = builder.calls[result]
+        share = max(MIN_EXCERPT, token_limit / (len(results) - number) - call_tokens)
+        size = min(share, token_limit - call_tokens)
+        if size < MIN_SHOWN:
             continue
-        before = choice.used
-        excerpting.one(result, size + call)
-        if choice.available[result] and (opening := opening_of(choice.moment, result, int(size))):
-            choice.keep(result, opening)
-        room -= choice.used - before
+        tokens_before = builder.used_tokens
+        excerpts.add_excerpt(result, size + call_tokens)
+        if builder.available[result]:
+            opening = opening_of(builder.context, result, int(size))
+            if opening is not None:
+                builder.keep(result, opening)
+        token_limit -= builder.used_tokens - tokens_before
 
 
-def _taken(choice: SelectionBuilder, pinned: list[int]) -> int:
-    calls, costs = choice.calls, choice.costs
-    complete = {*choice.complete}
-    newest = {*choice.moment.newest}
-    return sum(
-        costs[r] if r in complete else calls[r] + choice.kept[r].tokens
-        for r in pinned
-        if r not in newest and (r in complete or r in choice.kept)
-    )
+def _pinned_cost(builder: SelectionBuilder, pinned: list[int]) -> int:
+    """Return the tokens of pinned results that are selected, without the newest ones."""
+    complete, newest = {*builder.complete}, {*builder.context.newest}
+    cost = 0
+    for result in pinned:
+        if result in newest:
+            continue
+        if result in complete:
+            cost += builder.costs[result]
+        elif result in builder.fixed_excerpts:
+            cost += builder.calls[result] + builder.fixed_excerpts[result].tokens
+    return cost
 
 
 COMPLETE_SHARE: Final = 0.9
 
 
 def select_in_parts(
-    choice: SelectionBuilder,
+    builder: SelectionBuilder,
     density: Density,
     *,
     share: float | None = None,
-    most: float,
+    max_excerpt: float,
     complete_share: float = COMPLETE_SHARE,
 ) -> SelectionBuilder:
-    """Newest results first, then pinned, complete ones by S, excerpts, and what still fits.
+    """Select the newest results, pinned ones, complete ones by S, excerpts, and what still fits.
 
-    With `share`, only that share of what is free is used beside the newest results. Excerpts of
-    these have at most `most` tokens. Complete results have at most `complete_share` of
-    what is used.
+    With `share`, only that share of the free tokens is used beside the newest results. Excerpts of
+    the newest results have at most `max_excerpt` tokens. Complete results are selected up to
+    `complete_share` of the tokens that are used.
     """
-    free, kept = max(0, choice.free), choice.used
-    take_newest(choice, choice.moment.view.parameters.newest_share * free, density, most)
-    newest = choice.used - kept
-    take_pinned(choice, density)
-    complete, limit = complete_share * free, float(free)
+    free, tokens_before = max(0, builder.free), builder.used_tokens
+    newest_share = builder.context.view.parameters.newest_share
+    take_newest(builder, newest_share * free, density, max_excerpt)
+    newest_tokens = builder.used_tokens - tokens_before
+    take_pinned(builder, density)
+    complete_limit, limit = complete_share * free, float(free)
     if share is not None:
-        complete = min(free, newest + complete_share * share * free)
-        limit = min(free, newest + share * free)
-    choice.take_greedily(density.order, complete)
-    ExcerptBuilder(choice, density).fill_up(limit)
-    choice.take_greedily(density.order, limit)
-    return choice
+        complete_limit = min(free, newest_tokens + complete_share * share * free)
+        limit = min(free, newest_tokens + share * free)
+    builder.take_greedily(density.order, complete_limit)
+    ExcerptBuilder(builder, density).fill_up(limit)
+    builder.take_greedily(density.order, limit)
+    return builder

@@ -1,6 +1,7 @@
-"""Late re-selection: the cached beginning of the last prompt stays while it is worth its room.
+"""Partial rebuild: the beginning of the last prompt stays, and the rest is selected again.
 
-(docs/policies.md, contextrender_cache_aware)
+A provider has cached the beginning. It stays if the prompt is nearly as good as after a full
+rebuild. (docs/policies.md, contextrender_cache_aware)
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,117 +10,132 @@ from typing import Final
 
 import numpy as np
 
-from contextrender_bridge.engine.plan.append_step import first_new, shown_before
+from contextrender_bridge.engine.plan.append_step import first_new, results_before
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import Density, worth_of
-from contextrender_bridge.engine.plan.fill_selection import select_in_parts, small_newcomer
+from contextrender_bridge.engine.plan.fill_selection import max_new_excerpt, select_in_parts
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
-LOSS: Final = 0.1
-"""The share of worth that keeping the prompt's beginning may cost."""
+MAX_LOSS: Final = 0.1
+"""The share of a full rebuild's worth that a partial rebuild may lose."""
 
 EXCERPT_WORTH: Final = 0.75
-"""What an excerpt is worth beside the complete result."""
+"""The worth of an excerpt, as a share of the complete result's."""
 
 EVERY_CUT: Final = 4
-"""The latest cuts are tried one by one; then every second, fourth, eighth and so on."""
+"""The latest cuts are tried one by one, then every second, fourth, eighth and so on."""
 
 COMPLETE_SHARE: Final = 0.3
-"""Of what is selected to be repeated: a few lines of many results beat a few whole ones."""
+"""The share of the tokens for complete results in a prompt that will be repeated, where a few lines
+of many results are better than a few complete results."""
 
 NO_CUT: Final = -1
 
 Cut = tuple[int, list[int]]
-"""A position in the last prompt, and the results that stay with all up to it."""
+"""A position in the last prompt, and the results of the prompt up to it."""
 
 
 @dataclass(slots=True, frozen=True)
 class PartialRebuild:
-    """A choice, and the position of the last message of the prompt's beginning that it keeps."""
+    """A rebuilt selection, and the position up to which the last prompt stays the same."""
 
-    choice: SelectionBuilder
+    builder: SelectionBuilder
     cut: int = NO_CUT
 
 
 def rebuild_partially(
-    moment: CallContext, last: Selection, anew: SelectionBuilder, density: Density, share: float
+    context: CallContext,
+    previous: Selection,
+    full_rebuild: SelectionBuilder,
+    density: Density,
+    share: float,
 ) -> PartialRebuild | None:
-    """The last prompt up to the latest cut where that is nearly as good as `anew`, if there is one.
+    """Return the rebuild from the latest cut at which it is nearly as good as the full rebuild.
 
-    Of what stands before the cut nothing changes; what is behind it is selected anew. Each cut
-    tried is a selection, so of n there are at most `EVERY_CUT` + log2(n) (`tried`).
+    Return None if there is no such cut. The prompt up to the cut stays the same; the rest is
+    selected again, which is done for each cut that is tried (`cuts_to_try`).
     """
-    worth = worth_of(moment)
-    least = (1 - LOSS) * _worth(anew, worth)
-    for cut, kept in tried(_cuts(moment, last, share * max(0, anew.free))):
-        choice = SelectionBuilder.repeated(moment, last, kept)
-        _block(choice, cut, first_new(moment, last))
-        select_few(choice, density, share)
-        if _worth(choice, worth) >= least and _wanted_as_well(choice, anew):
-            return PartialRebuild(choice, cut)
+    worth = worth_of(context)
+    min_worth = (1 - MAX_LOSS) * _worth(full_rebuild, worth)
+    cuts = _cuts(context, previous, share * max(0, full_rebuild.free))
+    for cut, results in cuts_to_try(cuts):
+        builder = SelectionBuilder.from_previous(context, previous, results)
+        _exclude_omitted(builder, cut, first_new(context, previous))
+        select_few(builder, density, share)
+        is_good = _worth(builder, worth) >= min_worth
+        if is_good and _shows_required_results(builder, full_rebuild):
+            return PartialRebuild(builder, cut)
     return None
 
 
-def select_few(choice: SelectionBuilder, density: Density, share: float) -> None:
-    """A selection that leaves room to append to."""
-    most = small_newcomer(choice.moment.view)
-    select_in_parts(choice, density, share=share, most=most, complete_share=COMPLETE_SHARE)
+def select_few(builder: SelectionBuilder, density: Density, share: float) -> None:
+    """Select results within a share of the budget, so that later calls can append results."""
+    max_excerpt = max_new_excerpt(builder.context.view)
+    select_in_parts(
+        builder, density, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
+    )
 
 
-def tried(cuts: Iterable[Cut]) -> Iterator[Cut]:
-    """The first `EVERY_CUT` of these, then every second, fourth, eighth and so on."""
-    due, step = 0, 1
+def cuts_to_try(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """Yield the first `EVERY_CUT` cuts, then every second, fourth, eighth and so on.
+
+    Of n cuts, at most `EVERY_CUT` + log2(n) are tried.
+    """
+    next_number, step = 0, 1
     for number, cut in enumerate(cuts):
-        if number == due:
+        if number == next_number:
             yield cut
             step *= 1 if number < EVERY_CUT - 1 else 2
-            due += step
+            next_number += step
 
 
-def _cuts(moment: CallContext, last: Selection, room: float) -> Iterator[Cut]:
-    """Where the last prompt may be cut, from the end: behind an assistant message and its results.
+def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iterator[Cut]:
+    """Yield the cuts of the last prompt, from its end, whose results are within the limit.
 
-    With what stays of it, which is within `room`.
+    A cut is after an assistant message and its results. The newest results are selected again.
     """
-    results, newest = moment.view.history.results, {*moment.newest}
-    shown = [r for r in shown_before(moment, last) if r not in newest]
-    shown.sort(key=lambda r: (results.call_message[r], r))
-    costs = [_cost(moment, last, result) for result in shown]
-    used = sum(costs)
-    while shown:
-        cut = results.call_message[shown[-1]]
-        if used <= room:
-            yield cut, list(shown)
-        while shown and results.call_message[shown[-1]] == cut:
-            shown.pop()
-            used -= costs.pop()
+    positions, newest = context.view.history.results.call_message, {*context.newest}
+    results = [r for r in results_before(context, previous) if r not in newest]
+    results.sort(key=lambda r: (positions[r], r))
+    costs = [_cost(context, previous, result) for result in results]
+    total = sum(costs)
+    while results:
+        cut = positions[results[-1]]
+        if total <= token_limit:
+            yield cut, list(results)
+        while results and positions[results[-1]] == cut:
+            results.pop()
+            total -= costs.pop()
 
 
-def _cost(moment: CallContext, last: Selection, result: int) -> int:
-    call = last.arguments[result].tokens if result in last.arguments else int(moment.calls[result])
-    size = last.excerpts[result].tokens if result in last.excerpts else int(moment.sizes[result])
-    return call + size
+def _cost(context: CallContext, previous: Selection, result: int) -> int:
+    """Return the tokens of a result and its call, as the previous prompt showed them."""
+    arguments, excerpt = previous.arguments.get(result), previous.excerpts.get(result)
+    call_tokens = arguments.tokens if arguments else int(context.calls[result])
+    return call_tokens + (excerpt.tokens if excerpt else int(context.sizes[result]))
 
 
-def _block(choice: SelectionBuilder, cut: int, new: int) -> None:
-    """What was out before the cut stays out."""
-    called = np.array(choice.moment.view.history.results.call_message[:new], np.int64)
-    choice.available[:new] &= called > cut
+def _exclude_omitted(builder: SelectionBuilder, cut: int, first_new_result: int) -> None:
+    """Make results before the cut unavailable, because showing them would change the prompt."""
+    positions = builder.context.view.history.results.call_message[:first_new_result]
+    builder.available[:first_new_result] &= np.array(positions, np.int64) > cut
 
 
-def _worth(choice: SelectionBuilder, worth: Floats) -> float:
-    """What a choice is worth: a result in part nearly as much as one complete."""
-    complete = worth[choice.complete].sum()
-    return float(complete + EXCERPT_WORTH * worth[[*choice.kept, *choice.segments]].sum())
+def _worth(builder: SelectionBuilder, worth: Floats) -> float:
+    """Return the sum of the selected results' worth."""
+    complete = worth[builder.complete].sum()
+    excerpts = worth[[*builder.fixed_excerpts, *builder.segments]].sum()
+    return float(complete + EXCERPT_WORTH * excerpts)
 
 
-def _wanted_as_well(choice: SelectionBuilder, anew: SelectionBuilder) -> bool:
-    """Whether the newest results and the pinned ones are shown no less well than in `anew`."""
-    complete = {*choice.complete}
-    shown = complete | {*choice.kept}
+def _shows_required_results(builder: SelectionBuilder, full_rebuild: SelectionBuilder) -> bool:
+    """Return whether the newest and the pinned results are shown as well as by a full rebuild."""
+    complete = {*builder.complete}
+    selected = complete | {*builder.fixed_excerpts}
     return all(
-        (r in complete or r not in anew.complete) and (r in shown or r not in anew.kept)
-        for r in (*choice.moment.newest, *choice.moment.pinned)
+        (r in complete or r not in full_rebuild.complete)
+        and (r in selected or r not in full_rebuild.fixed_excerpts)
+        for r in (*builder.context.newest, *builder.context.pinned)
     )

@@ -1,62 +1,60 @@
-"""Any policy's plan with the newest and the pinned results in view (docs/policies.md)."""
+"""Any policy's selection with the newest and the pinned results in it (docs/policies.md)."""
 
 from dataclasses import replace
 
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.call_text import NEWEST_SHARE, select_text
 from contextrender_bridge.engine.plan.density import density_of
-from contextrender_bridge.engine.plan.fill_selection import small_excerpt, take_newest, take_pinned
+from contextrender_bridge.engine.plan.fill_selection import max_excerpt, take_newest, take_pinned
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
-def with_newest(moment: CallContext, plan: Selection, *, force_newest: bool) -> Selection:
+def with_newest(context: CallContext, selection: Selection, *, force_newest: bool) -> Selection:
     """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
-    The newest results are selected first, then the pinned ones, then those of `plan` in its order,
-    as long as they fit.
+    The newest results are selected first, then the pinned ones, then those of `selection` in its
+    order, as long as they fit.
     """
-    view = moment.view
-    choice = SelectionBuilder(moment, plan.text)
-    if choice.free < NEWEST_SHARE * view.budget:
-        choice = SelectionBuilder(moment, select_text(moment))
-    share = view.parameters.newest_share * max(0, choice.free)
+    view = context.view
+    builder = SelectionBuilder(context, selection.text)
+    if builder.free < NEWEST_SHARE * view.budget:
+        builder = SelectionBuilder(context, select_text(context))
+    share = view.parameters.newest_share * max(0, builder.free)
     if force_newest:
-        take_newest(choice, share, density_of(moment), small_excerpt(view))
-    _keep_summary(choice, plan)
-    take_pinned(choice, density_of(moment))
-    first = [*choice.complete, *choice.kept]
-    _take_planned(choice, plan)
-    texts = choice.excerpts()
+        take_newest(builder, share, density_of(context), max_excerpt(view))
+    _keep_summary(builder, selection)
+    take_pinned(builder, density_of(context))
+    first = [*builder.complete, *builder.fixed_excerpts]
+    _take_selected(builder, selection)
+    excerpts = builder.excerpts()
+    later_results = {*builder.complete, *excerpts}.difference(first)
     return replace(
-        plan,
-        text=choice.text,
-        complete=tuple(choice.complete),
-        excerpts=texts,
-        arguments=choice.arguments,
+        selection,
+        text=builder.text,
+        complete=tuple(builder.complete),
+        excerpts=excerpts,
+        arguments=builder.arguments,
         limits={},
-        order=(
-            *first,
-            *(r for r in plan.shown_order if r in {*choice.complete, *texts} - {*first}),
-        ),
+        order=(*first, *(result for result in selection.shown_order if result in later_results)),
     )
 
 
-def _keep_summary(choice: SelectionBuilder, plan: Selection) -> None:
-    """What stands for the beginning of the history stays before anything that is pinned."""
-    for result, made in plan.excerpts.items():
-        fits = choice.calls[result] + made.tokens <= choice.left_over
-        if made.kind == "summary" and choice.available[result] and fits:
-            choice.keep(result, made)
+def _keep_summary(builder: SelectionBuilder, selection: Selection) -> None:
+    """Select the history summary, which comes before the pinned results, if it fits."""
+    for result, substitute in selection.excerpts.items():
+        fits = builder.calls[result] + substitute.tokens <= builder.remaining_tokens
+        if substitute.kind == "summary" and builder.available[result] and fits:
+            builder.keep(result, substitute)
 
 
-def _take_planned(choice: SelectionBuilder, plan: Selection) -> None:
-    """What the plan shows, complete or in texts of its own, where there is room."""
-    for result in plan.shown_order:
-        made = plan.excerpts.get(result)
-        if not choice.available[result]:
+def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:
+    """Select the results of a selection as they are shown there, in its order, if they fit."""
+    for result in selection.shown_order:
+        if not builder.available[result]:
             continue
-        if made is not None and choice.calls[result] + made.tokens <= choice.left_over:
-            choice.keep(result, made)
-        elif result in plan.complete and choice.costs[result] <= choice.left_over:
-            choice.take(result)
+        excerpt = selection.excerpts.get(result)
+        if excerpt and builder.calls[result] + excerpt.tokens <= builder.remaining_tokens:
+            builder.keep(result, excerpt)
+        elif result in selection.complete and builder.costs[result] <= builder.remaining_tokens:
+            builder.take(result)

@@ -1,6 +1,6 @@
-"""What a policy looks at: a history before one model invocation, under one budget.
+"""The input of a policy: a history before one model call, and the call's budget and settings.
 
-It answers with a `Selection` (engine.plan.selection).
+A policy returns a `Selection` (engine.plan.selection) for it.
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,27 @@ SMALLEST_SUBSTITUTE: Final = 100
 
 
 class RelevanceOf(Protocol):
-    """Gives s of every result; `task_share` is x's part of the query, if not the parameter's."""
+    """A function that returns the relevance of every result."""
 
     def __call__(self, task_share: float | None = None) -> Floats:
-        """s of every result, shape (n,)."""
+        """Return the relevance of every result, shape (n,).
+
+        `task_share` overrides the weight of the first user message in the query.
+        """
 
 
 @dataclass(frozen=True)
 class PolicyInput:
-    """A history before one model invocation, under one budget: all that a policy may look at.
+    """A history before one model call, with all that a policy may read.
 
-    `relevance_of()` gives every result's cosine to the query (n,); it is asked at most once, and
-    only by policies that rank by it. `originals_of` reads messages that are not in memory.
-    `summaries` is there for policies that need a model, `pins` say what the caller wants kept.
-    For a policy whose budget finds itself, `budget` is the most and `start` where it begins, 0
-    for others. `previous` is the selection of the last answered call, if it is known;
-    where the call `follows`, those answered since are selected first, as if they had been made.
+    - `relevance_of()` returns every result's cosine to the query. Only policies that rank by it
+      call it, once.
+    - `originals_of` reads messages that are not in memory.
+    - `summaries` are for policies that need a model. `pins` says which results are in every prompt.
+    - `budget` is in tokens. For an automatic budget it is the upper limit, and `start` is where the
+      budget starts; otherwise `start` is 0.
+    - `previous` is the selection of the last answered call, if that is known. If the call
+      `follows`, calls that were answered since then are selected first.
     """
 
     history: History
@@ -63,31 +68,32 @@ class PolicyInput:
     follows: bool = False
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
-        """The original messages from one position up to another."""
+        """Return the original messages from position `start` up to `stop`."""
         if self.originals_of is not None:
             return self.originals_of(start, stop)
-        held = [message for message in self.history.messages[start:stop] if message is not None]
-        if len(held) < stop - start:
+        messages = self.history.messages[start:stop]
+        originals = [message for message in messages if message is not None]
+        if len(originals) < stop - start:
             raise LookupError("messages were dropped from memory, and no reader was given")
-        return held
+        return originals
 
     def tracking_of(self, messages: int) -> Tracking:
-        """The history's own tracking, caught up with its first messages."""
+        """Return the history's tracking of at least its first `messages` messages."""
         return self.history.tracking_of(messages, self.originals, self.counter)
 
     @cached_property
     def retained(self) -> TextSelection:
-        """The text charged before any result, by the method's rule."""
+        """The text that is in the prompt before any result, by the method's rule."""
         return retain_text(self.history, self.budget, self.text_of, self.counter)
 
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
-        """The positions that the budget does not charge."""
+        """The positions of the unbudgeted messages."""
         return messages_before_budget(self.history, len(self.history))
 
     @cached_property
     def unbudgeted_tokens(self) -> int:
-        """The tokens of what the budget does not charge."""
+        """The tokens of the unbudgeted messages."""
         return sum(self.history.text_tokens[position] for position in self.unbudgeted)
 
     @cached_property
@@ -101,41 +107,41 @@ class PolicyInput:
         return self.budget - self.retained_tokens
 
     def tokens_of(self, text: TextSelection) -> int:
-        """Return the tokens of a text that the budget charges."""
+        """Return the budgeted tokens of a text selection."""
         return text_tokens(self.history, text, len(self.history)) - self.unbudgeted_tokens
 
     @cached_property
     def fits(self) -> bool:
-        """Whether the whole history is within the budget."""
+        """True if the full history is within the budget."""
         return bool(self.history.total_tokens - self.unbudgeted_tokens <= self.budget)
 
     @cached_property
     def ages(self) -> Floats:
-        """Turns since each result's call, before the next invocation."""
+        """The age of each result in turns, as of the next call."""
         return self.history.turn - np.asarray(self.history.results.turn, dtype=np.float64)
 
     @cached_property
     def reuse(self) -> Floats:
-        """c of each result."""
+        """The reuse score c of each result."""
         return np.array(self.history.reuse.scores(), dtype=np.float64)
 
     @cached_property
     def relevance(self) -> Floats:
-        """s of each result, in [0, 1]."""
+        """The relevance s of each result, in [0, 1]."""
         return self.relevance_of()
 
     def usefulness(self, relevance: Floats) -> Floats:
-        """U of every result (n,): recency, observed reuse and relevance, each by its weight."""
-        own = self.parameters
+        """Return U of every result (n,), the weighted sum of recency, reuse and relevance."""
+        parameters = self.parameters
         return (
-            own.weight_recency * np.exp(-own.recency_decay * self.ages)
-            + own.weight_reuse * (1.0 - np.exp(-own.reuse_rate * self.reuse))
-            + own.weight_relevance * relevance
+            parameters.weight_recency * np.exp(-parameters.recency_decay * self.ages)
+            + parameters.weight_reuse * (1.0 - np.exp(-parameters.reuse_rate * self.reuse))
+            + parameters.weight_relevance * relevance
         )
 
     @cached_property
     def costs(self) -> NDArray[np.int64]:
-        """Tokens of each result together with its call."""
+        """The tokens of each result together with its call."""
         results = self.history.results
         return np.asarray(results.tokens, dtype=np.int64) + np.asarray(
             results.call_tokens, dtype=np.int64
@@ -143,27 +149,27 @@ class PolicyInput:
 
     @cached_property
     def eligible(self) -> NDArray[np.bool_]:
-        """Results that may be shown at all: those with a call, of a turn that has not left."""
+        """Says of each result whether it may be shown: it has a call, and its turn is retained."""
         results = self.history.results
-        known: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
+        has_call: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
         if self.retained.turns:
-            dropped = np.isin(np.asarray(results.turn), self.retained.turns)
-            return known & ~dropped
-        return known
+            is_dropped = np.isin(np.asarray(results.turn), self.retained.turns)
+            return has_call & ~is_dropped
+        return has_call
 
     @cached_property
     def oversized(self) -> NDArray[np.bool_]:
-        """Results that no rendering can show complete."""
+        """Says of each result whether it is larger than the budget."""
         return self.costs > self.budget
 
     @property
     def substitute_limit(self) -> int:
-        """The most tokens of the substitute for an oversized result; 0 if none is shown."""
+        """The most tokens of an oversized result's substitute, 0 if it gets none."""
         share = self.parameters.oversized_share
         return max(SMALLEST_SUBSTITUTE, int(self.budget * share)) if share else 0
 
     def vectors(self) -> Vector:
-        """The results' unit vectors (n, d), zero where there is none."""
+        """Return the results' unit vectors (n, d). The row of a result without one is zero."""
         return self.history.vectors.matrix(len(self.history.results.message))
 
 

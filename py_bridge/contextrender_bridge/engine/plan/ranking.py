@@ -1,4 +1,4 @@
-"""How results rank: semantic relevance, greedy selection under a budget, and search.
+"""The ranking of results: semantic relevance, greedy selection under a budget, and search.
 
 (`docs/method.md`, Relevance and Selection)
 """
@@ -25,9 +25,9 @@ _DECIMALS = 6
 
 @dataclass(slots=True, frozen=True)
 class Greedy:
-    """What was taken, in order; what it used; final scores.
+    """A greedy selection: the results in the order selected, their tokens, and the last scores.
 
-    `scores` holds the last score of every candidate, those not taken included.
+    `scores` has the last score of every candidate, whether it was selected or not.
     """
 
     selected: list[int]
@@ -36,10 +36,10 @@ class Greedy:
 
 
 def cosines(rows: Vector, vector: Vector) -> Floats:
-    """Cosines of unit rows (n, d) with one unit vector (d,), to 6 decimals.
+    """Return the cosines of unit rows (n, d) with one unit vector (d,), to 6 decimals.
 
-    Each row is summed in the same order wherever it stands, so equal texts tie exactly; BLAS (`@`)
-    does not promise that. Rounding hides what is left of the hardware.
+    All rows are summed in the same order, so equal texts have exactly equal cosines; BLAS (`@`)
+    does not promise that. Rounding removes the remaining differences between machines.
     """
     if rows.shape[1] != vector.shape[0]:
         return np.zeros(len(rows))
@@ -48,7 +48,7 @@ def cosines(rows: Vector, vector: Vector) -> Floats:
 
 
 def cosines_among(rows: Vector, row: int) -> Floats:
-    """The same with one of the rows, by number."""
+    """Return the cosines of the rows with one of them, by number."""
     return cosines(rows, rows[row])
 
 
@@ -59,30 +59,31 @@ def select_greedily(
     cosines_to: Callable[[int], Floats],
     redundancy_penalty: float,
 ) -> Greedy:
-    """Takes, while anything fits `free` tokens, the result of highest `U - penalty * redundancy`.
+    """Select the result with the highest `U - penalty * redundancy`, again and again.
 
-    `scores` are U (n,), `tokens` what each costs (n,), `cosines_to(i)` every result's cosine to
-    result i (n,). A result's redundancy is its highest cosine to those taken, at least 0. There is
-    no minimum score, what does not fit is skipped, and of equal scores the older is taken.
+    The selection ends when no other result fits `free` tokens. `scores` are U (n,), and `tokens`
+    the costs (n,). `cosines_to(i)` returns every result's cosine to result i (n,). The redundancy
+    of a result is its highest cosine to a selected one, at least 0. There is no minimum score.
+    Results that do not fit are skipped. Of equal scores the older result is selected.
     """
     redundancy = np.zeros(len(scores))
     current = scores.astype(np.float64)
     last = current.copy()
     available = tokens <= free
     selected: list[int] = []
-    used = 0
+    selected_tokens = 0
     while available.any():
         best = int(np.argmax(np.where(available, current, -np.inf)))
         last[best] = current[best]
         selected.append(best)
-        used += int(tokens[best])
+        selected_tokens += int(tokens[best])
         available[best] = False
-        available &= tokens <= free - used
+        available &= tokens <= free - selected_tokens
         if redundancy_penalty and available.any():
             np.maximum(redundancy, cosines_to(best), out=redundancy)
             current = scores - redundancy_penalty * redundancy
             np.copyto(last, current, where=available)
-    return Greedy(selected, used, last)
+    return Greedy(selected, selected_tokens, last)
 
 
 RESULT_CHARACTERS = 8_000
@@ -91,57 +92,61 @@ TASK_CHARACTERS = 2_000
 
 @dataclass(slots=True)
 class Relevance:
-    """Computes s on demand, embedding in one batch whatever has no vector of this model yet.
+    """A function that computes the relevance s, and embeds in one batch results without a vector.
 
-    Afterwards `fresh` holds the vectors made, which the history's table keeps as unsaved, and
-    `warning` is set when the embedder was unavailable and every s is 0. `embedded` says
-    that it was asked successfully, `embedded_tokens` estimates the tokens that it took and that no
-    other request pays for, in proportion where a text was cut.
+    After a call, `new_vectors` has the computed vectors, which are also in the history's table as
+    unsaved. `embedded` is true if the embedder returned vectors; otherwise `warning` is set and
+    every s is 0. `embedded_tokens` estimates the embedded tokens that this request pays for.
     """
 
     history: History
     embedder: Callable[[], Embedder]
     text_of: TextOf
     task_share: float
-    fresh: dict[int, Vectors] = field(default_factory=dict)
+    new_vectors: dict[int, Vectors] = field(default_factory=dict)
     warning: str = ""
     embedded: bool = False
     embedded_tokens: int = 0
 
     def __call__(self, task_share: float | None = None) -> Floats:
-        """s of every result, shape (n,), each in [0, 1]; with another share of x, if given."""
+        """Return the relevance of every result, shape (n,), each in [0, 1].
+
+        `task_share` overrides the weight of the first user message in the query.
+        """
         share = self.task_share if task_share is None else task_share
         history, table, embedder = self.history, self.history.vectors, self.embedder()
         count = len(history.results.message)
         table.use_model(embedder.name)
-        missing = table.missing_vectors(count)
+        new_results = table.missing_vectors(count)
         task = table.task if history.first_user >= 0 else None
-        asked = [self._latest_text()]
-        first = self._text(history.first_user) if task is None else ""
+        texts = [self._latest_text()]
+        task_text = self._text(history.first_user) if task is None else ""
         if task is None:
-            asked.append(first[:TASK_CHARACTERS])
-        texts = [self._text(history.results.message[result]) for result in missing]
-        asked += [text[:RESULT_CHARACTERS] for text in texts]
+            texts.append(task_text[:TASK_CHARACTERS])
+        result_texts = [self._text(history.results.message[result]) for result in new_results]
+        texts += [text[:RESULT_CHARACTERS] for text in result_texts]
         try:
-            rows, pays = embed_once(embedder, asked)
-        except EmbeddingUnavailable as problem:
-            self.warning = f"relevance is 0: {problem}"
+            rows, pays = embed_once(embedder, texts)
+        except EmbeddingUnavailable as error:
+            self.warning = f"relevance is 0: {error}"
             return np.zeros(count)
         self.embedded = True
         if pays:
-            self.embedded_tokens += self._tokens(missing, texts, first)
+            self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
         if task is None:
             task = rows[1].copy()  # a view would keep all rows in memory
         if history.first_user >= 0:
             table.task = task
-        for result, row in zip(missing, rows[len(rows) - len(missing) :], strict=True):
+        result_rows = rows[len(rows) - len(new_results) :]
+        for result, row in zip(new_results, result_rows, strict=True):
             table.put(result, row)
             table.unsaved.add(result)
-            self.fresh[result] = row
+            self.new_vectors[result] = row
         query = unit(share * task + (1 - share) * rows[0])
         return np.maximum(cosines(table.matrix(count), query), 0.0)
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
+        """Return about how many tokens were embedded: the latest messages, the task, results."""
         history = self.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
@@ -160,7 +165,7 @@ class Relevance:
 
 
 def _part(tokens: int, text: str, characters: int) -> int:
-    """Tokens of a text's first characters, in proportion."""
+    """Return about how many of a text's tokens its first characters have."""
     return round(tokens * min(1.0, characters / max(len(text), 1)))
 
 
@@ -168,32 +173,32 @@ _WORD = re.compile(r"[A-Za-z0-9_.\-]{3,}")
 
 
 class Match(NamedTuple):
-    """A result that answers a query, the share of the query's words it holds, and its score."""
+    """A result that matches a query, the share of the query's words in it, and its score."""
 
     result: int
-    held: float
+    word_share: float
     score: float
 
 
 def search_results(
     history: History, query: str, embedder: Embedder, text_of: TextOf
 ) -> list[Match]:
-    """Every result that matches at all, best first.
+    """Return every result that matches a query, the best first.
 
-    The score is the share of the query's words the result's text holds plus its cosine to the
-    query; of equal scores the newer result comes first.
+    The score is the share of the query's words in the result's text, plus its cosine to the query.
+    Of equal scores the newer result comes first.
     """
     words = {word.lower() for word in _WORD.findall(query)}
     relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)
     relevance()
     count = len(history.results.message)
-    meaning = [0.0] * count
+    similarity = [0.0] * count
     if not relevance.warning:
-        meaning = cosines(history.vectors.matrix(count), embedder.embed([query])[0]).tolist()
-    scored = []
+        similarity = cosines(history.vectors.matrix(count), embedder.embed([query])[0]).tolist()
+    matches = []
     for result in range(count):
         text = text_of(history.results.message[result]).lower()
-        held = sum(word in text for word in words) / len(words) if words else 0.0
-        if held or meaning[result] > 0:
-            scored.append(Match(result, held, held + max(0.0, meaning[result])))
-    return sorted(scored, key=lambda one: (-one.score, -one.result))
+        word_share = sum(word in text for word in words) / len(words) if words else 0.0
+        if word_share or similarity[result] > 0:
+            matches.append(Match(result, word_share, word_share + max(0.0, similarity[result])))
+    return sorted(matches, key=lambda match: (-match.score, -match.result))

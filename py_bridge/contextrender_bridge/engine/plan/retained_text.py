@@ -1,7 +1,7 @@
-"""The text that stays in a prompt, by the method's rule.
+"""The text in a prompt, by the method's rule.
 
-User and assistant text is charged before any result. When it alone exceeds the budget, whole oldest
-turns leave first, never the first user message nor the last turn (`docs/method.md`, Retained text).
+User and assistant text has room before any result. If it exceeds the budget, the oldest turns are
+dropped, but never the first user message nor the last turn (`docs/method.md`, Retained text).
 """
 
 from collections.abc import Mapping
@@ -34,17 +34,17 @@ def retain_text(
     for position, turn in enumerate(history.turns):
         if turn < last_turn and position not in outside and position != history.first_user:
             by_turn[turn] = by_turn.get(turn, 0) + tokens[position]
-    left: list[int] = []
+    dropped_turns: list[int] = []
     for turn in sorted(by_turn):
         if total <= budget:
             break
         total -= by_turn[turn]
-        left.append(turn)
-    leaving = set(left)
+        dropped_turns.append(turn)
+    dropped_set = set(dropped_turns)
     dropped = [
         position
         for position, turn in enumerate(history.turns)
-        if turn in leaving
+        if turn in dropped_set
         and position not in outside
         and position != history.first_user
         and history.result_at(position) < 0
@@ -52,39 +52,42 @@ def retain_text(
     cut: dict[int, Substitute] = {}
     if total > budget:
         cut = cut_short(history, budget, outside | {*dropped}, text_of, counter)
-    return TextSelection(tuple(dropped), cut, tuple(left))
+    return TextSelection(tuple(dropped), cut, tuple(dropped_turns))
 
 
 def cut_short(
-    history: History, budget: int, settled: frozenset[int], text_of: TextOf, counter: TokenCounter
+    history: History, budget: int, excluded: frozenset[int], text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of the texts that may not be dropped, so that together they fit.
+    """Return excerpts of the texts that are not `excluded`, so that together they fit.
 
-    The smallest stay complete.
+    The smallest texts stay complete.
     """
     sizes = history.text_tokens
-    staying = {p: sizes[p] for p in range(len(history.roles)) if p not in settled and sizes[p]}
-    return excerpts_of(staying, budget, text_of, counter)
+    to_cut = {p: sizes[p] for p in range(len(history.roles)) if p not in excluded and sizes[p]}
+    return excerpts_of(to_cut, budget, text_of, counter)
 
 
 def excerpts_of(
     sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of those texts of these sizes that are above their share of the budget."""
+    """Return excerpts of the texts that are above their share of the budget.
+
+    `sizes` has the tokens of each text, by position. Smaller texts leave their share to larger
+    ones.
+    """
     excerpts: dict[int, Substitute] = {}
     free = budget
     for rank, position in enumerate(sorted(sizes, key=lambda p: (sizes[p], -p))):
         share = free // (len(sizes) - rank)
-        used = sizes[position]
-        if used > share:
-            made = substitute(
-                excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter), counter
-            )
-            excerpts[position], used = made, made.tokens
-        free -= used
+        tokens = sizes[position]
+        if tokens > share:
+            text = excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter)
+            excerpts[position] = to_substitute(text, counter)
+            tokens = excerpts[position].tokens
+        free -= tokens
     return excerpts
 
 
-def substitute(text: str, counter: TokenCounter) -> Substitute:
-    """Return a text shown in place of a message's own; an empty one has no message."""
+def to_substitute(text: str, counter: TokenCounter) -> Substitute:
+    """Return the substitute with a text. An empty one has no tokens, as it has no message."""
     return Substitute(text, counter.text(text) + MESSAGE_OVERHEAD) if text else NO_SUBSTITUTE

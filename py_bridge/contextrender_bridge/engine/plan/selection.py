@@ -1,7 +1,7 @@
-"""What one model call shows: the one value that a policy returns, and that the graph holds.
+"""The selection of one model call: the value that a policy returns, and that the graph stores.
 
-A selection tells two things of the call before it: how long both prompts are the same, and what
-came and what left. Long because it is one value, with its parts and what follows from it.
+A selection can be compared with that of the call before: how many messages both prompts begin with,
+and what changed. Long because it is one value, with its parts and what follows from it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from contextrender_bridge.engine.history.history import History, ResultArrays
 from contextrender_bridge.engine.plan.ranking import Floats
 
 Ranges = tuple[int, ...]
-"""Characters of a text: start, length, start, length."""
+"""Ranges of characters of a text: start, length, start, length."""
 
 
 @dataclass(slots=True, frozen=True)
 class Substitute:
-    """A text shown in place of a message's, a result's or a call's arguments.
+    """A text shown instead of a message's text, a result or a call's arguments.
 
-    `tokens` are those of the whole message or call. `ranges` are the characters of the own text
-    that it shows, where that is known.
+    `tokens` is the size of the message or call with it. `ranges` are the characters of the original
+    text that it has, if that is known.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Substitute:
 
 @dataclass(slots=True, frozen=True)
 class RestoredPart:
-    """What is shown again of a result behind another one's text."""
+    """A part of a result that is shown again behind another result."""
 
     result: int
     text: str
@@ -44,18 +44,18 @@ class RestoredPart:
 
 @dataclass(slots=True, frozen=True)
 class RestoredText:
-    """The parts of results that are shown again behind one result's own text."""
+    """The parts of results that are shown again behind one result."""
 
     parts: tuple[RestoredPart, ...]
 
     @property
     def text(self) -> str:
-        """The text behind the result's own."""
+        """The text of all parts."""
         return "".join(part.text for part in self.parts)
 
     @property
     def tokens(self) -> int:
-        """Its tokens."""
+        """The tokens of all parts."""
         return sum(part.tokens for part in self.parts)
 
     @property
@@ -66,9 +66,9 @@ class RestoredText:
 
 @dataclass(slots=True, frozen=True)
 class TextSelection:
-    """What is shown of the messages' texts: all but those `dropped`; those `cut` as substitutes.
+    """The texts of messages in a prompt: all but the `dropped` ones; `cut` ones as substitutes.
 
-    `turns` are the turns that were dropped whole.
+    `turns` are the turns of which all texts were dropped.
     """
 
     dropped: tuple[int, ...] = ()
@@ -76,7 +76,7 @@ class TextSelection:
     turns: tuple[int, ...] = field(default=(), compare=False)
 
     def cut_since(self, later: TextSelection) -> set[int]:
-        """Return the messages whose text is not complete here and is complete later."""
+        """Return the messages whose text is not complete here, but is complete in `later`."""
         return {*self.dropped, *self.cut} - {*later.dropped, *later.cut}
 
 
@@ -85,9 +85,9 @@ ALL_TEXT: Final = TextSelection()
 
 @dataclass(slots=True, frozen=True)
 class ScoreTable:
-    """Why each result ranked as it did, one entry a result: relevance, U, and the last score.
+    """The scores of each result: its relevance, its usefulness U, and its last score.
 
-    `relevance` is None where the policy does not embed.
+    `relevance` is None if the policy does not embed.
     """
 
     relevance: Floats | None
@@ -96,9 +96,9 @@ class ScoreTable:
 
 
 class RenderedMessage(NamedTuple):
-    """One message of a prompt: which of its calls stay, and the text put in place of its own.
+    """One message of a prompt: the calls that it keeps, and the substitute for its text, if any.
 
-    `arguments` are put in place of those of the calls they are given for, in order.
+    `arguments` has the number and the cut arguments of each cut call, in order.
     """
 
     message: int
@@ -109,13 +109,12 @@ class RenderedMessage(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Changes:
-    """What a call shows otherwise than the call before it, by event number.
+    """The changes of a prompt since the call before it, by event number.
 
-    An event is a message's text, a call's arguments or a result. `complete` are shown in full,
-    `excerpts` by a substitute, `dropped` not at all; `restored` are texts behind results, by the
-    event of the result they stand behind. A result has nothing behind it unless that is named
-    after its own last change. `next_excerpts` are what the next call shows instead of results that
-    are among `complete` or `excerpts`.
+    An event is a message's text, a call's arguments or a result. `complete` events are shown in
+    full, `excerpts` by a substitute, `dropped` ones not at all. `restored` has the texts behind
+    results, by the result's event; a later change of the result removes the text behind it.
+    `next_excerpts` has what the next call shows instead of events among `complete` or `excerpts`.
     """
 
     complete: frozenset[int] = frozenset()
@@ -127,22 +126,30 @@ class Changes:
 
 @dataclass(slots=True, frozen=True)
 class Selection:
-    """What the call with the first `messages` messages of a history shows.
+    """The prompt of the call that had the first `messages` messages of a history.
 
-    `complete` are results by number, `excerpts` those with a text in their place, `restored` texts
-    behind complete results, `arguments` those of shown results' calls that are cut. Every other
-    result is omitted.
+    The parts of the prompt:
 
-    Results of `next_excerpts` are shown so in this call alone: the next call shows these excerpts
-    in their place (`as_continued`).
+    - `text` has the texts of messages.
+    - `complete` has the results that are shown complete, by number; `excerpts` has the substitutes
+      of others. Results in neither are omitted.
+    - `restored` has the texts behind complete results, `arguments` the cut arguments of calls.
+    - `next_excerpts` has the excerpts that the next call shows instead of results that this call
+      shows at greater length (`as_continued`).
 
-    What is needed to go on from it: `is_over`, whether it ever left anything out; `rebuilt`, the
-    messages there were when the prompt was last rebuilt; `breakpoints`, the messages up to which
-    nothing has changed since; and the call's own `budget` in tokens, 0 where the settings' counts.
+    The data that the next call needs:
 
-    Why it is so, which only the call that made it tells: `faulted`, whether the turn before missed
-    something; `order`, the results in the order taken; `limits`, the most tokens of a substitute
-    that is yet to be made; `scores` and `reasons`.
+    - `is_over` is true if this prompt or an earlier one omitted anything.
+    - `rebuilt` is the number of messages when the prompt was last rebuilt.
+    - `breakpoints` are the cache breakpoints, as positions of messages.
+    - `budget` is the call's own in tokens, 0 if it is that of the settings.
+
+    The data that only a new selection has, because it is not stored:
+
+    - `faulted` is true if the turn before had a miss.
+    - `order` has the results in the order in which they were selected.
+    - `limits` has the most tokens of substitutes that are still to be written.
+    - `scores` and `reasons` explain the selection.
     """
 
     messages: int
@@ -164,17 +171,17 @@ class Selection:
 
     @property
     def shown_order(self) -> Sequence[int]:
-        """The results shown, complete or not, in the order taken."""
+        """The results shown, complete or not, in the order in which they were selected."""
         return self.order or (*self.complete, *self.excerpts, *self.limits)
 
     @property
-    def shown(self) -> frozenset[int]:
+    def shown_results(self) -> frozenset[int]:
         """The results shown in their own place, complete or not."""
         return frozenset((*self.complete, *self.excerpts, *self.limits))
 
     @property
     def restored_results(self) -> frozenset[int]:
-        """The results of which something is shown behind another."""
+        """The results of which a part is shown behind another result."""
         return frozenset(result for text in self.restored.values() for result in text.results)
 
     @property
@@ -183,7 +190,7 @@ class Selection:
         return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
 
     def as_continued(self) -> Selection:
-        """Return what the next call goes on from, with the `next_excerpts` in their place."""
+        """Return the selection that the next call continues, with the `next_excerpts` applied."""
         if not self.next_excerpts:
             return self
         return replace(
@@ -196,116 +203,146 @@ class Selection:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        each = (self.excerpts, self.arguments, self.next_excerpts, self.text.cut)
-        held = sum(len(made.text) + 200 for texts in each for made in texts.values())
-        held += sum(len(made.text) + 200 for made in self.restored.values())
-        return 300 + held + 40 * (len(self.complete) + len(self.text.dropped))
+        parts = (self.excerpts, self.arguments, self.next_excerpts, self.text.cut)
+        texts = [substitute.text for part in parts for substitute in part.values()]
+        texts += [restored.text for restored in self.restored.values()]
+        text_bytes = sum(len(text) + 200 for text in texts)
+        return 300 + text_bytes + 40 * (len(self.complete) + len(self.text.dropped))
 
     def differing_results(self, other: Selection) -> set[int]:
-        """Return the results that only one of the two shows, or not both in the same way."""
+        """Return the results that the two selections do not show in the same way."""
         return {*self.complete} ^ {*other.complete} | (self.partial ^ other.partial)
 
     def changes_since(self, previous: Selection | None, history: History) -> Changes:
-        """Return what came and what left since the call before."""
+        """Return the changes of the prompt since the call before, all of it if there is none."""
         before = NOTHING_SHOWN if previous is None else previous
-        firsts, events = history.first_events, history.results.event
-        complete = {*self.complete} - {*before.complete}
-        complete |= self._differing_behind(before) & before.restored.keys() & {*self.complete}
-        continued = {*self.next_excerpts, *before.next_excerpts}
-        complete |= continued & {*self.complete}
+        events = history.results.event
+        complete = self._newly_complete(before)
         restored = {
-            result: text
+            events[result]: text
             for result, text in self.restored.items()
             if result in complete or before.restored.get(result) != text
         }
-        own = self.shown
-        dropped = (before.shown - own) | (before.restored_results - own - self.restored_results)
+        visible = self.shown_results | self.restored_results
+        dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
+        complete_texts, excerpt_texts, dropped_texts = self._text_changes(before, history)
         return Changes(
             frozenset(events[result] for result in complete)
-            | frozenset(firsts[message] for message in before.text.cut_since(self.text))
-            | self._calls_again_complete(before, history),
-            {events[result]: made for result, made in _new_in(self.excerpts, before.excerpts)}
-            | {events[result]: self.excerpts[result] for result in continued & {*self.excerpts}}
-            | {firsts[place]: made for place, made in _new_in(self.text.cut, before.text.cut)}
+            | complete_texts
+            | self._uncut_calls(before, history),
+            {events[result]: excerpt for result, excerpt in self._new_excerpts(before).items()}
+            | excerpt_texts
             | self._cut_calls(before, history),
             frozenset(events[result] for result in dropped)
-            | self._calls_dropped(before, history)
-            | frozenset(firsts[m] for m in {*self.text.dropped} - {*before.text.dropped}),
-            {events[result]: text for result, text in restored.items()},
-            {events[result]: made for result, made in self.next_excerpts.items()},
+            | dropped_texts
+            | self._dropped_calls(before, history),
+            restored,
+            {events[result]: excerpt for result, excerpt in self.next_excerpts.items()},
+        )
+
+    def _newly_complete(self, before: Selection) -> set[int]:
+        """Return the complete results whose display, or the text behind them, changed.
+
+        Results of `next_excerpts` are always among them, because they are shown so in one call.
+        """
+        complete = {*self.complete}
+        changed = self._differing_restored(before) & before.restored.keys()
+        return (
+            (complete - {*before.complete})
+            | (changed & complete)
+            | (complete & {*self.next_excerpts, *before.next_excerpts})
+        )
+
+    def _new_excerpts(self, before: Selection) -> dict[int, Substitute]:
+        """Return the excerpts that changed, and those that are shown so in one call only."""
+        continued = {*self.next_excerpts, *before.next_excerpts} & {*self.excerpts}
+        return dict(_new_items(self.excerpts, before.excerpts)) | {
+            result: self.excerpts[result] for result in continued
+        }
+
+    def _text_changes(
+        self, before: Selection, history: History
+    ) -> tuple[frozenset[int], dict[int, Substitute], frozenset[int]]:
+        """Return the events of texts that are now complete, cut or dropped."""
+        events, text = history.first_events, self.text
+        return (
+            frozenset(events[message] for message in before.text.cut_since(text)),
+            {events[message]: cut for message, cut in _new_items(text.cut, before.text.cut)},
+            frozenset(events[message] for message in {*text.dropped} - {*before.text.dropped}),
         )
 
     def in_full(self, history: History) -> Selection:
         """Return the selection of a call that was sent the full history instead."""
-        shown = everything_shown(history, self.messages)
-        return replace(shown, is_over=self.is_over, budget=self.budget)
+        selection = select_full_history(history, self.messages)
+        return replace(selection, is_over=self.is_over, budget=self.budget)
 
     def shared_messages(self, previous: Selection | None, results: ResultArrays) -> int:
-        """Return how many messages of the history both prompts begin with, shown alike."""
+        """Return the number of messages that both prompts begin with."""
         if previous is None:
             return 0
         changed = {*self.complete} ^ {*previous.complete}
-        changed |= _differing(self.excerpts, previous.excerpts) | self._differing_behind(previous)
-        changed |= _differing(self.arguments, previous.arguments)
-        places = {place_of(results, result) for result in changed}
-        places |= {*self.text.dropped} ^ {*previous.text.dropped}
-        places |= _differing(self.text.cut, previous.text.cut)
-        return min([previous.messages, *places])
+        changed |= _differing_keys(self.excerpts, previous.excerpts)
+        changed |= self._differing_restored(previous)
+        changed |= _differing_keys(self.arguments, previous.arguments)
+        positions = {place_of(results, result) for result in changed}
+        positions |= {*self.text.dropped} ^ {*previous.text.dropped}
+        positions |= _differing_keys(self.text.cut, previous.text.cut)
+        return min([previous.messages, *positions])
 
     def tokens_in(self, history: History, stop: int | None = None) -> int:
-        """Return the tokens of the prompt's messages before position `stop`; of all without it."""
+        """Return the tokens of the prompt's messages, of those before position `stop` if given."""
         end = self.messages if stop is None else stop
         total = text_tokens(history, self.text, end)
         results = history.results
         for result in (*self.complete, *self.excerpts):
             if place_of(results, result) < end:
-                cut = self.arguments.get(result)
-                total += cut.tokens if cut else results.call_tokens[result]
+                arguments = self.arguments.get(result)
+                total += arguments.tokens if arguments else results.call_tokens[result]
             if results.message[result] < end:
-                made = self.excerpts.get(result)
-                total += made.tokens if made else results.tokens[result]
+                excerpt = self.excerpts.get(result)
+                total += excerpt.tokens if excerpt else results.tokens[result]
                 total += self.restored[result].tokens if result in self.restored else 0
         return total
 
-    def _differing_behind(self, other: Selection) -> set[int]:
+    def _differing_restored(self, other: Selection) -> set[int]:
         """Return the results behind which the two selections show different texts."""
-        return _differing(self.restored, other.restored)
+        return _differing_keys(self.restored, other.restored)
 
-    def _calls_again_complete(self, before: Selection, history: History) -> frozenset[int]:
-        """Return the events of shown calls whose arguments were cut before."""
-        again = (before.arguments.keys() - self.arguments.keys()) & self.shown
-        return frozenset(history.results.call_event[result] for result in again)
+    def _uncut_calls(self, before: Selection, history: History) -> frozenset[int]:
+        """Return the events of shown calls whose arguments were cut and are complete now."""
+        complete = (before.arguments.keys() - self.arguments.keys()) & self.shown_results
+        return frozenset(history.results.call_event[result] for result in complete)
 
-    def _calls_dropped(self, before: Selection, history: History) -> frozenset[int]:
-        """Return the events of the calls that were cut and are dropped with their results."""
-        dropped = before.arguments.keys() - self.shown
+    def _dropped_calls(self, before: Selection, history: History) -> frozenset[int]:
+        """Return the events of calls that were cut and are dropped with their results."""
+        dropped = before.arguments.keys() - self.shown_results
         return frozenset(history.results.call_event[result] for result in dropped)
 
     def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
-        """Return the arguments that are cut and were not cut so before, by the call's event."""
+        """Return the cut arguments that changed or are shown again, by the call's event."""
         calls = history.results.call_event
         return {
-            calls[result]: made
-            for result, made in self.arguments.items()
-            if before.arguments.get(result) != made or result not in before.shown
+            calls[result]: arguments
+            for result, arguments in self.arguments.items()
+            if before.arguments.get(result) != arguments or result not in before.shown_results
         }
 
 
 NOTHING_SHOWN: Final = Selection(0)
 
 
-def everything_shown(history: History, messages: int) -> Selection:
-    """Return the selection of the full history's first messages: every result, whatever it is."""
+def select_full_history(history: History, messages: int) -> Selection:
+    """Return the selection of the full history's first messages, with every result."""
     return Selection(messages, complete=tuple(range(history.results_before(messages))))
 
 
 def remembered_selection(history: History, messages: int) -> Selection | None:
-    """Return what one of the last calls showed, if this process knows it."""
+    """Return the selection of one of the last calls, if this process has it."""
     return history.selections[messages][1] if messages in history.selections else None
 
 
 def messages_before_budget(history: History, messages: int) -> frozenset[int]:
-    """Return the positions that no budget charges: the system prompt and the current user's."""
+    """Return the positions of the unbudgeted messages: the system prompt and the current user's."""
     last = history.last_user
     if messages < len(history.roles):
         roles = history.roles
@@ -314,61 +351,80 @@ def messages_before_budget(history: History, messages: int) -> frozenset[int]:
 
 
 def text_tokens(history: History, text: TextSelection, messages: int) -> int:
-    """Return the tokens of the first messages' texts as they are shown, calls and results apart."""
+    """Return the tokens of the first messages' texts as a prompt shows them, without results."""
     sizes = history.text_tokens
     total = sum(sizes[:messages])
     for message in text.dropped:
         total -= sizes[message] if message < messages else 0
-    for message, made in text.cut.items():
-        total += made.tokens - sizes[message] if message < messages else 0
+    for message, cut in text.cut.items():
+        total += cut.tokens - sizes[message] if message < messages else 0
     return total
 
 
 def place_of(results: ResultArrays, result: int) -> int:
-    """Return where a result first stands in a prompt: with its call."""
-    called = results.call_message[result]
-    return results.message[result] if called < 0 else called
+    """Return the position of a result's call, or of the result if it has no call."""
+    call_message = results.call_message[result]
+    return results.message[result] if call_message < 0 else call_message
 
 
 def rendered_messages(
     history: History, selection: Selection, own_text: Callable[[int], str]
 ) -> list[RenderedMessage]:
-    """Return the messages of a selection's prompt, in order; `own_text` reads a message's text."""
-    positions = history.results.message
-    instead = {positions[result]: made.text for result, made in selection.excerpts.items()}
-    for result, behind in selection.restored.items():
-        instead[positions[result]] = own_text(positions[result]) + behind.text
-    shown = selection.shown
-    calls: dict[int, tuple[int, ...]] = {}
-    arguments: dict[int, tuple[tuple[int, str], ...]] = {}
-    for result, (message, call) in zip(shown, history.calls_of(shown), strict=True):
-        calls[message] = tuple(sorted((*calls[message], call))) if message in calls else (call,)
-        if result in selection.arguments:
-            cut = (call, selection.arguments[result].text)
-            arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
-    items = [
-        RenderedMessage(at, (), instead.get(at)) for at in (positions[result] for result in shown)
-    ]
-    spoken = set(history.text_messages[: bisect_left(history.text_messages, selection.messages)])
-    own = {message: made.text for message, made in selection.text.cut.items()}
-    own |= dict.fromkeys(selection.text.dropped, "")
-    silent = {message for message, text in own.items() if text == ""}
+    """Return the messages of a selection's prompt, in order.
+
+    `own_text` reads a message's text. A message without text is in the prompt only if it has calls.
+    """
+    items = _result_messages(history, selection, own_text)
+    calls, arguments = _calls_by_message(history, selection)
+    count = bisect_left(history.text_messages, selection.messages)
+    substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
+    substitutes |= dict.fromkeys(selection.text.dropped, "")
+    without_text = {message for message, text in substitutes.items() if text == ""}
+    with_text = set(history.text_messages[:count]) - without_text
     items += [
         RenderedMessage(
-            message, calls.get(message, ()), own.get(message), arguments.get(message, ())
+            message, calls.get(message, ()), substitutes.get(message), arguments.get(message, ())
         )
-        for message in spoken - silent | calls.keys()
+        for message in with_text | calls.keys()
     ]
     return sorted(items)
 
 
-def _new_in(
-    now: Mapping[int, Substitute], before: Mapping[int, Substitute]
+def _result_messages(
+    history: History, selection: Selection, own_text: Callable[[int], str]
+) -> list[RenderedMessage]:
+    """Return the messages of the results that a selection shows."""
+    positions = history.results.message
+    substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
+    for result, restored in selection.restored.items():
+        position = positions[result]
+        substitutes[position] = own_text(position) + restored.text
+    result_positions = (positions[result] for result in selection.shown_results)
+    return [RenderedMessage(p, (), substitutes.get(p)) for p in result_positions]
+
+
+def _calls_by_message(
+    history: History, selection: Selection
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
+    """Return the numbers of each message's shown calls, and the arguments of those that are cut."""
+    results = selection.shown_results
+    calls: dict[int, tuple[int, ...]] = {}
+    arguments: dict[int, tuple[tuple[int, str], ...]] = {}
+    for result, (message, call) in zip(results, history.calls_of(results), strict=True):
+        calls[message] = tuple(sorted((*calls.get(message, ()), call)))
+        if result in selection.arguments:
+            cut = (call, selection.arguments[result].text)
+            arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
+    return calls, arguments
+
+
+def _new_items(
+    current: Mapping[int, Substitute], before: Mapping[int, Substitute]
 ) -> list[tuple[int, Substitute]]:
-    return [(place, made) for place, made in now.items() if before.get(place) != made]
+    return [(key, value) for key, value in current.items() if before.get(key) != value]
 
 
-def _differing(one: Mapping[int, object], other: Mapping[int, object]) -> set[int]:
-    """Return the keys of one alone, and those whose values are not the same."""
-    both = one.keys() & other.keys()
-    return (one.keys() ^ other.keys()) | {key for key in both if one[key] != other[key]}
+def _differing_keys(first: Mapping[int, object], second: Mapping[int, object]) -> set[int]:
+    """Return the keys that only one mapping has, and those whose values are not the same."""
+    both = first.keys() & second.keys()
+    return (first.keys() ^ second.keys()) | {key for key in both if first[key] != second[key]}

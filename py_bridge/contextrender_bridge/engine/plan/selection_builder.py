@@ -1,4 +1,4 @@
-"""What is chosen for one model call: the text that stays, and results, complete or in excerpts."""
+"""A builder of one model call's selection: its text, and results, complete or in excerpts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -18,130 +18,139 @@ from contextrender_bridge.engine.plan.selection import (
 
 
 class SelectionBuilder:
-    """What is shown of a moment's results, while it is being chosen; `used` are its tokens.
+    """A selection of a call's results, while they are being selected.
 
-    `free` is what retained text leaves of the budget. `segments` are those of each result shown in
-    part, in the order added; `kept` are excerpts as they will be, `arguments` those of calls that
-    are cut. What no call asked for is not available.
+    - `free` is the part of the budget that the text leaves, in tokens, and `used_tokens` the part
+      that the selected results take.
+    - `available` says of each result whether it may still be selected. It has a call and is not
+      selected yet.
+    - `segments` has the segments of results that become excerpts, in the order they were added.
+      `fixed_excerpts` has excerpts that do not change any more.
+    - `restored` has the texts behind complete results, `arguments` the cut arguments of calls.
+    - `calls` and `costs` are the tokens of each result's call, and of the result with its call.
     """
 
-    def __init__(self, moment: CallContext, text: TextSelection) -> None:
-        self.moment = moment
+    def __init__(self, context: CallContext, text: TextSelection) -> None:
+        self.context = context
         self.text = text
-        self.used = 0
+        self.used_tokens = 0
         self.complete: list[int] = []
-        self.kept: dict[int, Substitute] = {}
+        self.fixed_excerpts: dict[int, Substitute] = {}
         self.arguments: dict[int, Substitute] = {}
         self.restored: dict[int, RestoredText] = {}
         self.segments: dict[int, list[int]] = {}
-        self.available: NDArray[np.bool_] = moment.asked.copy()
-        self.calls: list[int] = moment.calls.tolist()
-        self.costs: list[int] = moment.costs.tolist()
-        self.free = moment.view.budget - int(sizes_of(text, moment).sum())
+        self.available: NDArray[np.bool_] = context.has_call.copy()
+        self.calls: list[int] = context.calls.tolist()
+        self.costs: list[int] = context.costs.tolist()
+        self.free = context.view.budget - int(sizes_of(text, context).sum())
 
     @classmethod
-    def repeated(cls, moment: CallContext, last: Selection, results: Iterable[int]) -> Self:
-        """These results of the last prompt, as they were there."""
-        choice = cls(moment, last.text)
+    def from_previous(
+        cls, context: CallContext, previous: Selection, results: Iterable[int]
+    ) -> Self:
+        """Return a builder with these results of the `previous` selection, shown as they were."""
+        builder = cls(context, previous.text)
         for result in results:
-            if result in last.arguments:
-                choice.cut_call(result, last.arguments[result])
-            if result in last.excerpts:
-                choice.keep(result, last.excerpts[result])
+            if result in previous.arguments:
+                builder.cut_call(result, previous.arguments[result])
+            if result in previous.excerpts:
+                builder.keep(result, previous.excerpts[result])
             else:
-                choice.take(result)
-            if result in last.restored:
-                choice.restore(result, last.restored[result])
-        return choice
+                builder.take(result)
+            if result in previous.restored:
+                builder.restore(result, previous.restored[result])
+        return builder
 
     @property
-    def left_over(self) -> int:
-        """Tokens that nothing takes yet."""
-        return self.free - self.used
+    def remaining_tokens(self) -> int:
+        """The tokens of the budget that are not used yet."""
+        return self.free - self.used_tokens
 
     def take(self, result: int) -> None:
-        """Shows a result complete."""
-        self.used += self.costs[result]
+        """Select a complete result."""
+        self.used_tokens += self.costs[result]
         self.complete.append(result)
         self.available[result] = False
 
     def keep(self, result: int, excerpt: Substitute) -> None:
-        """Shows an excerpt as it is."""
-        self.used += self.calls[result] + excerpt.tokens
-        self.kept[result] = excerpt
+        """Select an excerpt that does not change any more."""
+        self.used_tokens += self.calls[result] + excerpt.tokens
+        self.fixed_excerpts[result] = excerpt
         self.available[result] = False
 
-    def cut_call(self, result: int, made: Substitute) -> None:
-        """Has a result's call in a shorter form. Do it before the result is shown."""
-        self.costs[result] += made.tokens - self.calls[result]
-        self.calls[result] = made.tokens
-        self.arguments[result] = made
+    def cut_call(self, result: int, arguments: Substitute) -> None:
+        """Show a result's call with cut arguments. Call this before the result is selected."""
+        self.costs[result] += arguments.tokens - self.calls[result]
+        self.calls[result] = arguments.tokens
+        self.arguments[result] = arguments
 
-    def restore(self, result: int, made: RestoredText) -> None:
-        """Shows parts of other results behind a complete result's own text."""
-        self.used += made.tokens
-        self.restored[result] = made
+    def restore(self, result: int, text: RestoredText) -> None:
+        """Show parts of other results behind a complete result."""
+        self.used_tokens += text.tokens
+        self.restored[result] = text
 
     def add_segment(self, result: int, segment: int, tokens: int) -> None:
-        """Shows one more segment of a result, at a cost of `tokens`."""
-        self.used += tokens
+        """Add a segment to a result's excerpt, at a cost of `tokens`."""
+        self.used_tokens += tokens
         self.segments.setdefault(result, []).append(segment)
         self.available[result] = False
 
     def settle(self, result: int, estimate: int) -> None:
-        """Turns a result's segments, counted as `estimate`, into its final text, within the budget.
+        """Replace a result's segments, counted as `estimate` tokens so far, by a fixed excerpt.
 
-        Complete, if that costs no more. Segments that do not fit go, the last first.
+        The last segments are dropped until the excerpt fits. If the complete result fits and costs
+        no more, it is selected instead.
         """
-        chosen = self.segments.pop(result)
-        self.used -= estimate
-        while chosen:
-            excerpt = excerpt_of(self.moment, result, chosen)
+        segments = self.segments.pop(result)
+        self.used_tokens -= estimate
+        while segments:
+            excerpt = excerpt_of(self.context, result, segments)
             cost = self.calls[result] + excerpt.tokens
-            if self.costs[result] <= min(cost, self.left_over):
+            if self.costs[result] <= min(cost, self.remaining_tokens):
                 self.take(result)
                 return
-            if cost <= self.left_over:
+            if cost <= self.remaining_tokens:
                 self.keep(result, excerpt)
                 return
-            chosen.pop()
+            segments.pop()
         self.available[result] = True
 
     def take_greedily(self, order: Sequence[int], limit: float) -> None:
-        """Complete results in this order while `used` stays within `limit`."""
-        least = min(self.costs, default=0)
+        """Select complete results in this order while `used_tokens` stays within `limit`."""
+        smallest = min(self.costs, default=0)
         for result in order:
-            if self.used + least > limit:
+            if self.used_tokens + smallest > limit:
                 return
-            if self.available[result] and self.used + self.costs[result] <= limit:
+            if self.available[result] and self.used_tokens + self.costs[result] <= limit:
                 self.take(result)
 
     def excerpts(self) -> dict[int, Substitute]:
-        """The excerpts as texts, recounted; the last segments go while all exceeds what is free.
+        """Return the excerpts as texts, and count their tokens exactly.
 
-        A result that costs no more complete than its excerpt is then complete.
+        The last segments are dropped until all fits. A result that costs no more complete than as
+        an excerpt is selected complete instead.
         """
-        texts = {result: self._text(result) for result in self.segments}
-        for result, excerpt in list(texts.items()):
+        new_excerpts = {result: self._excerpt(result) for result in self.segments}
+        for result, excerpt in list(new_excerpts.items()):
             if self.costs[result] <= self.calls[result] + excerpt.tokens:
-                del self.segments[result], texts[result]
+                del self.segments[result], new_excerpts[result]
                 self.complete.append(result)
-        made = self.kept | texts
-        used = sum(self.costs[result] for result in self.complete)
-        used += sum(self.calls[result] + excerpt.tokens for result, excerpt in made.items())
-        used += sum(behind.tokens for behind in self.restored.values())
-        while used > self.free and self.segments:
+        excerpts = self.fixed_excerpts | new_excerpts
+        tokens = sum(self.costs[result] for result in self.complete)
+        tokens += sum(self.calls[result] + excerpt.tokens for result, excerpt in excerpts.items())
+        tokens += sum(text.tokens for text in self.restored.values())
+        while tokens > self.free and self.segments:
             result = next(reversed(self.segments))
-            used -= made.pop(result).tokens
+            tokens -= excerpts.pop(result).tokens
             self.segments[result].pop()
             if self.segments[result]:
-                made[result] = self._text(result)
-                used += made[result].tokens
+                excerpts[result] = self._excerpt(result)
+                tokens += excerpts[result].tokens
             else:
-                used -= self.calls[result]
+                tokens -= self.calls[result]
                 del self.segments[result]
-        self.used = used
-        return made
+        self.used_tokens = tokens
+        return excerpts
 
-    def _text(self, result: int) -> Substitute:
-        return excerpt_of(self.moment, result, self.segments[result])
+    def _excerpt(self, result: int) -> Substitute:
+        return excerpt_of(self.context, result, self.segments[result])

@@ -1,4 +1,4 @@
-"""What recorded calls showed, each told by its edges relative to the call before it."""
+"""The selections of recorded calls, which are stored as changes since the call before."""
 
 from __future__ import annotations
 
@@ -27,52 +27,57 @@ from contextrender_bridge.engine.plan.selection_edges import (
 )
 
 EDGE_BYTES = 400
-"""What an edge takes in memory, about."""
+"""The memory of an edge, about."""
 
 
 @dataclass
 class EdgeTrail:
-    """What is shown, while calls' edges are followed in order, by event number."""
+    """The state of a prompt, while the edges of its calls are followed in order.
 
-    shown: dict[int, ShownEvent] = field(default_factory=dict)
-    behind: dict[int, list[ShownEvent]] = field(default_factory=dict)
+    `by_event` has the last edge to each event, `restored` the edges to the results that are
+    restored behind a result, by its event. `by_kind` has the events by the kind of their edge.
+    """
+
+    by_event: dict[int, ShownEvent] = field(default_factory=dict)
+    restored: dict[int, list[ShownEvent]] = field(default_factory=dict)
     by_kind: dict[str, set[int]] = field(
         default_factory=lambda: {COMPLETE: set(), EXCERPT: set(), DROPPED: set()}
     )
 
     def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Take in the edges of the next call."""
+        """Apply the edges of the next call."""
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
                 restored.setdefault(int(edge.fields["behind"]), []).append(edge)
                 continue
-            if (known := self.shown.get(edge.event)) is not None:
-                self.by_kind[known.kind].discard(edge.event)
+            if (last_edge := self.by_event.get(edge.event)) is not None:
+                self.by_kind[last_edge.kind].discard(edge.event)
             self.by_kind[edge.kind].add(edge.event)
-            self.shown[edge.event] = edge
-            self.behind.pop(edge.event, None)
-        self.behind |= restored
+            self.by_event[edge.event] = edge
+            self.restored.pop(edge.event, None)
+        self.restored |= restored
 
     @property
     def complete(self) -> Set[int]:
-        """The events shown in full; a text or a call only if the call before showed less of it."""
+        """The events shown in full. Texts and calls are among them only if they were cut before."""
         return self.by_kind[COMPLETE]
 
     @property
     def partial(self) -> Set[int]:
         """The events of which a part is shown, in their own place or behind a result."""
-        restored = {edge.event for edges in self.behind.values() for edge in edges}
+        restored = {edge.event for edges in self.restored.values() for edge in edges}
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
     def edges(self) -> list[ShownEvent]:
-        """Return the edges that tell what is shown without a call before."""
-        return [*self.shown.values(), *(edge for edges in self.behind.values() for edge in edges)]
+        """Return the edges that store the complete state, without a call before."""
+        restored = (edge for edges in self.restored.values() for edge in edges)
+        return [*self.by_event.values(), *restored]
 
     def selection(
         self, messages: int, call: CallEdges, history: History, own_text: OwnText
     ) -> Selection:
-        """Return the selection of the last call followed, which is `call`."""
+        """Return the selection of the last call that was followed, which is `call`."""
         results, firsts = history.results, history.first_events
         numbers = {event: number for number, event in enumerate(results.event)}
         callers = {event: number for number, event in enumerate(results.call_event) if event >= 0}
@@ -82,7 +87,7 @@ class EdgeTrail:
         next_excerpts: dict[int, Substitute] = {}
         dropped: list[int] = []
         cut: dict[int, Substitute] = {}
-        for event, edge in sorted(self.shown.items()):
+        for event, edge in sorted(self.by_event.items()):
             if event in numbers:
                 if edge.kind == COMPLETE:
                     complete.append(numbers[event])
@@ -101,18 +106,18 @@ class EdgeTrail:
                     dropped.append(message)
                 elif edge.kind == EXCERPT:
                     cut[message] = _substitute(edge, own_text)
-        shown = {*complete, *excerpts}
+        in_prompt = {*complete, *excerpts}
         return Selection(
             messages,
             TextSelection(tuple(dropped), cut),
             tuple(complete),
             excerpts,
             {
-                numbers[host]: RestoredText(tuple(_part(one, numbers, own_text) for one in parts))
-                for host, edges in self.behind.items()
+                numbers[host]: RestoredText(tuple(_part(edge, numbers, own_text) for edge in parts))
+                for host, edges in self.restored.items()
                 if (parts := sorted(edges, key=lambda edge: int(edge.fields["place"])))
             },
-            {result: made for result, made in arguments.items() if result in shown},
+            {result: cut for result, cut in arguments.items() if result in in_prompt},
             next_excerpts,
             call.is_over,
             call.rebuilt,
@@ -133,10 +138,10 @@ def _part(edge: ShownEvent, numbers: Mapping[int, int], own_text: OwnText) -> Re
 
 @dataclass
 class SelectionChain:
-    """Calls by their ids, and the call before each, as far as they are known.
+    """Stored calls by id, and the call before each.
 
-    A call of which an edge is lost is not in `calls`; then no later call that is told relative to
-    it can be read either.
+    A call with a missing edge is not in `calls`. Later calls that are stored relative to it cannot
+    be read either.
     """
 
     calls: dict[UUID, CallEdges] = field(default_factory=dict)
@@ -145,9 +150,10 @@ class SelectionChain:
     _at: UUID | None = None
 
     def trail(self, call: UUID) -> EdgeTrail | None:
-        """Return what is shown at a call, to be read until the next time; None if that is lost.
+        """Return the state of the prompt at a call, or None if an edge that it needs is missing.
 
-        Asked of one call after the other, it follows only the edges of the next one.
+        It is valid until the next call of this method. For consecutive calls, only the edges of the
+        next one are followed.
         """
         steps: list[UUID] = []
         place: UUID | None = call
@@ -162,8 +168,8 @@ class SelectionChain:
         self._at = None
         try:
             for step in reversed(steps):
-                self._trail.follow(self.calls[step].shown)
-        except (KeyError, ValueError, TypeError):  # an edge is damaged
+                self._trail.follow(self.calls[step].edges)
+        except (KeyError, ValueError, TypeError):  # an edge is corrupted
             return None
         self._at = call
         return self._trail
@@ -171,17 +177,17 @@ class SelectionChain:
     def selection(
         self, call: UUID, messages: int, history: History, own_text: OwnText
     ) -> Selection | None:
-        """Return the selection of a call with so many messages; None if that is lost."""
+        """Return the selection of a call with so many messages; None if an edge is missing."""
         trail = self.trail(call)
         if trail is None:
             return None
         try:
             return trail.selection(messages, self.calls[call], history, own_text)
-        except (KeyError, ValueError, TypeError, IndexError):  # an edge is damaged
+        except (KeyError, ValueError, TypeError, IndexError):  # an edge is corrupted
             return None
 
     def update(self, calls: Mapping[UUID, CallEdges], before: Mapping[UUID, UUID]) -> None:
-        """Add calls; those that are known are replaced."""
+        """Add calls, or replace them."""
         self.calls |= calls
         self.before |= before
         self._trail, self._at = EdgeTrail(), None
@@ -189,4 +195,4 @@ class SelectionChain:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return EDGE_BYTES * sum(len(call.shown) + 1 for call in self.calls.values())
+        return EDGE_BYTES * sum(len(call.edges) + 1 for call in self.calls.values())

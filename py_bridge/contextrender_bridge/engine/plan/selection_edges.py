@@ -1,6 +1,6 @@
-"""A selection as the edges of its call: each change since the call before, and back again.
+"""The edges that store a call's selection, one for each change since the call before.
 
-The text of an excerpt is told by pieces: ranges of the own text, and what stands between them.
+The text of an excerpt is stored as pieces: ranges of the original text, and the texts between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS: Final = (COMPLETE, EXCERPT, DROPPED, RESTORED)
 MISSES: Final = "Misses"
 Pieces = list[int | str]
 OwnText = Callable[[int], str]
-"""Reads the own text of an event, by its number."""
+"""Reads the original text of an event, by its number."""
 
 
 class ShownEvent(NamedTuple):
@@ -33,70 +33,71 @@ class ShownEvent(NamedTuple):
 
 
 def edges_of(changes: Changes, history: History, own_text: OwnText) -> list[ShownEvent]:
-    """Return the edges that tell what a call shows otherwise than the call before."""
-    following: dict[int, dict[str, Any]] = {}
-    for event, made in changes.next_excerpts.items():
-        pieces = pieces_of(made.text, own_text(event), made.ranges)
-        following[event] = {"next_pieces": pieces, "next_tokens": made.tokens}
-    found = [
-        ShownEvent(COMPLETE, event, following.get(event, {})) for event in sorted(changes.complete)
+    """Return the edges that store a call's changes since the call before."""
+    next_fields: dict[int, dict[str, Any]] = {}
+    for event, excerpt in changes.next_excerpts.items():
+        pieces = pieces_of(excerpt.text, own_text(event), excerpt.ranges)
+        next_fields[event] = {"next_pieces": pieces, "next_tokens": excerpt.tokens}
+    edges = [
+        ShownEvent(COMPLETE, event, next_fields.get(event, {}))
+        for event in sorted(changes.complete)
     ]
-    found += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
-    for event, made in changes.excerpts.items():
-        pieces = pieces_of(made.text, own_text(event), made.ranges)
-        fields = {"pieces": pieces, "tokens": made.tokens, "kind": made.kind}
-        found.append(ShownEvent(EXCERPT, event, {**fields, **following.get(event, {})}))
-    for host, behind in changes.restored.items():
-        for place, part in enumerate(behind.parts):
+    edges += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
+    for event, excerpt in changes.excerpts.items():
+        pieces = pieces_of(excerpt.text, own_text(event), excerpt.ranges)
+        fields = {"pieces": pieces, "tokens": excerpt.tokens, "kind": excerpt.kind}
+        edges.append(ShownEvent(EXCERPT, event, {**fields, **next_fields.get(event, {})}))
+    for host, restored in changes.restored.items():
+        for place, part in enumerate(restored.parts):
             event = history.results.event[part.result]
             pieces = pieces_of(part.text, own_text(event), part.ranges)
             fields = {"pieces": pieces, "tokens": part.tokens, "behind": host, "place": place}
-            found.append(ShownEvent(RESTORED, event, fields))
-    return found
+            edges.append(ShownEvent(RESTORED, event, fields))
+    return edges
 
 
-def pieces_of(text: str, own: str, ranges: Ranges) -> Pieces:
-    """Return a text as ranges of the own text (start, length) and literal texts, in order.
+def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
+    """Return a text as ranges of the original (start, length) and literal texts, in order.
 
-    Without known ranges, what both begin and end with is found.
+    Without ranges, they are what both texts begin with and end with.
     """
     if not ranges:
-        head = _shared(text, own)
-        tail = _shared(text[head:][::-1], own[head:][::-1])
+        head = _common_length(text, original)
+        tail = _common_length(text[head:][::-1], original[head:][::-1])
         ranges = tuple(
             number
-            for start, length in ((0, head), (len(own) - tail, tail))
+            for start, length in ((0, head), (len(original) - tail, tail))
             if length
             for number in (start, length)
         )
     pieces: Pieces = []
-    reached = 0
+    end = 0
     for start, length in zip(ranges[::2], ranges[1::2], strict=True):
-        place = text.find(own[start : start + length], reached)
-        if place < 0 or start + length > len(own):
+        place = text.find(original[start : start + length], end)
+        if place < 0 or start + length > len(original):
             return [text]
-        if place > reached:
-            pieces.append(text[reached:place])
+        if place > end:
+            pieces.append(text[end:place])
         pieces += [start, length]
-        reached = place + length
-    return [*pieces, text[reached:]] if reached < len(text) else pieces
+        end = place + length
+    return [*pieces, text[end:]] if end < len(text) else pieces
 
 
-def _shared(one: str, other: str) -> int:
+def _common_length(first: str, second: str) -> int:
     """Return how many characters both texts begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def text_of(pieces: Sequence[int | str], own: str) -> tuple[str, Ranges]:
-    """Return the text that pieces tell, and its ranges of the own text."""
+def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
+    """Return the text that consists of pieces, and its ranges of the original text."""
     parts: list[str] = []
     ranges: list[int] = []
     for piece in pieces:
         if isinstance(piece, str):
             parts.append(piece)
         elif len(ranges) % 2:
-            parts.append(own[ranges[-1] : ranges[-1] + piece])
+            parts.append(original[ranges[-1] : ranges[-1] + piece])
             ranges.append(piece)
         else:
             ranges.append(piece)
@@ -105,12 +106,12 @@ def text_of(pieces: Sequence[int | str], own: str) -> tuple[str, Ranges]:
 
 @dataclass(slots=True, frozen=True)
 class CallEdges:
-    """What one call shows: its edges, and the fields of its node that they do not have.
+    """A call's selection as it is stored: its edges, and fields of its node.
 
-    They tell the changes since the call before if it `is_relative`, otherwise everything.
+    If it `is_relative`, the edges have the changes since the call before, otherwise all events.
     """
 
-    shown: tuple[ShownEvent, ...] = ()
+    edges: tuple[ShownEvent, ...] = ()
     is_relative: bool = False
     is_over: bool = False
     rebuilt: int = 0
@@ -118,10 +119,10 @@ class CallEdges:
     step_budget: float = 0.0
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], shown: Iterable[ShownEvent]) -> Self:
-        """Return them of a node's fields and of its edges, in the order of the events."""
+    def of(cls, fields: Mapping[str, Any], edges: Iterable[ShownEvent]) -> Self:
+        """Return the edges and the fields of a stored node, in the order of the events."""
         return cls(
-            tuple(sorted(shown, key=_place)),
+            tuple(sorted(edges, key=_place)),
             bool(fields.get("is_relative")),
             bool(fields.get("is_over")),
             int(fields.get("rebuilt", 0)),
@@ -133,7 +134,7 @@ class CallEdges:
     def since(
         cls, previous: Selection | None, selection: Selection, history: History, own_text: OwnText
     ) -> Self:
-        """Return them of a selection, relative to that of the call before if there is one."""
+        """Return the edges and fields of a selection, relative to the `previous` one if any."""
         changes = selection.changes_since(previous, history)
         return cls(
             tuple(sorted(edges_of(changes, history, own_text), key=_place)),

@@ -19,30 +19,30 @@ RANGE_TOKENS: Final = 2000
 """The tokens of the beginning that is shown of a result above `NEWEST_TOKENS`."""
 
 
-def show_newest(moment: CallContext, selection: Selection) -> Selection:
+def show_newest(context: CallContext, selection: Selection) -> Selection:
     """Return the selection with more of the newest turn's results, in this call alone.
 
     Excerpts become complete results, the smallest first, up to `NEWEST_TOKENS` together. Each of
     the others shows its beginning, in one piece of `RANGE_TOKENS`. All stays within the most
     tokens that an automatic budget may have.
     """
-    newest = [r for r in moment.newest if r in selection.excerpts]
+    newest = [r for r in context.newest if r in selection.excerpts]
     if not newest:
         return selection
-    newest.sort(key=lambda result: (moment.sizes[result], result))
-    complete_tokens = sum(int(moment.sizes[r]) for r in moment.newest if r in selection.complete)
-    room = min(NEWEST_TOKENS - complete_tokens, _free_tokens(moment, selection))
-    ends = np.cumsum(moment.sizes[newest])
-    count = int(np.searchsorted(ends, room, side="right"))
+    newest.sort(key=lambda result: (context.sizes[result], result))
+    complete_tokens = sum(int(context.sizes[r]) for r in context.newest if r in selection.complete)
+    limit = min(NEWEST_TOKENS - complete_tokens, _free_tokens(context, selection))
+    ends = np.cumsum(context.sizes[newest])
+    count = int(np.searchsorted(ends, limit, side="right"))
     complete, larger = newest[:count], newest[count:]
-    room -= int(ends[count - 1]) if count else 0
+    limit -= int(ends[count - 1]) if count else 0
     beginnings: dict[int, Substitute] = {}
     for result in larger:
-        beginning = _beginning(moment, result)
-        more = beginning.tokens - selection.excerpts[result].tokens
-        if 0 < more <= room:
+        beginning = _beginning(context, result)
+        extra_tokens = beginning.tokens - selection.excerpts[result].tokens
+        if 0 < extra_tokens <= limit:
             beginnings[result] = beginning
-            room -= more
+            limit -= extra_tokens
     changed = {*complete, *beginnings}
     return replace(
         selection,
@@ -53,15 +53,15 @@ def show_newest(moment: CallContext, selection: Selection) -> Selection:
     )
 
 
-def _free_tokens(moment: CallContext, selection: Selection) -> int:
+def _free_tokens(context: CallContext, selection: Selection) -> int:
     """Return the tokens between the prompt and the largest automatic budget."""
-    prompt = selection.tokens_in(moment.view.history) - moment.outside_tokens
-    return moment.view.budget - prompt
+    prompt = selection.tokens_in(context.view.history) - context.outside_tokens
+    return context.view.budget - prompt
 
 
-def _beginning(moment: CallContext, result: int) -> Substitute:
+def _beginning(context: CallContext, result: int) -> Substitute:
     """Return an excerpt of the first `RANGE_TOKENS` of a result, in whole segments."""
-    first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
-    ends = np.cumsum(moment.tracking.segment_tokens.values[first:stop])
+    first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
+    ends = np.cumsum(context.tracking.segment_tokens.values[first:stop])
     count = int(np.searchsorted(ends, RANGE_TOKENS, side="right"))
-    return excerpt_of(moment, result, range(first, first + max(1, count)))
+    return excerpt_of(context, result, range(first, first + max(1, count)))

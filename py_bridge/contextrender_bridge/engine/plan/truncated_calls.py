@@ -1,4 +1,4 @@
-"""A tool call with arguments too large to show: its texts cut in the middle, and marked."""
+"""Tool calls with arguments that are too large: their texts are cut in the middle, with a mark."""
 
 import json
 from collections.abc import Callable
@@ -8,74 +8,79 @@ from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.text.tokens import CALL_OVERHEAD, TokenCounter, json_text
 from contextrender_bridge.engine.text.transcript import Json
 
-WHOLE: Final = "shortened"
-"""The name under which arguments stand that are too many to be shortened one by one."""
+ALL_ARGUMENTS: Final = "shortened"
+"""The name of the one argument that has all others as a text, if cutting each is not enough."""
 
 
 def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Substitute | None:
-    """The arguments as a text with which the call has at most `limit` tokens; None: none fits.
+    """Return cut arguments with which a call has at most `limit` tokens, or None if none fit.
 
-    JSON stays JSON of the same shape, its longest texts cut in the middle. Where that is not
-    enough, all of it is one text.
+    JSON stays JSON of the same shape, with its longest texts cut in the middle. If that is not
+    enough, all arguments become one cut text.
     """
-    room = limit - CALL_OVERHEAD - counter.text(name)
+    text_limit = limit - CALL_OVERHEAD - counter.text(name)
     try:
         value = json.loads(arguments)
     except ValueError:
         value = None
     if isinstance(value, dict | list):
-        ways: list[Callable[[int], str]] = [
-            lambda size: json_text(_shortened(value, size)),
-            lambda size: json_text({WHOLE: _middle_out(arguments, size)}),
+        cutters: list[Callable[[int], str]] = [
+            lambda size: json_text(_cut_texts(value, size)),
+            lambda size: json_text({ALL_ARGUMENTS: _cut_middle(arguments, size)}),
             lambda size: "{}",
         ]
     else:
-        ways = [lambda size: _middle_out(arguments, size)]
-    for way in ways:
-        text = _largest(way, len(arguments), room, counter)
+        cutters = [lambda size: _cut_middle(arguments, size)]
+    for cut in cutters:
+        text = _largest_fitting(cut, len(arguments), text_limit, counter)
         if text is not None:
-            return Substitute(text, limit - room + counter.text(text), "call")
+            return Substitute(text, limit - text_limit + counter.text(text), "call")
     return None
 
 
 def with_arguments(call: Json, arguments: str) -> Json:
-    """The call with these arguments: an object again where they were one."""
+    """Return the call with these arguments, parsed from JSON if the call had them as an object."""
     body = "custom" if call.get("type") == "custom" else "function"
     key = "input" if body == "custom" else "arguments"
-    was = call[body].get(key)
-    now = json.loads(arguments) if isinstance(was, dict | list) else arguments
-    return {**call, body: {**call[body], key: now}}
+    is_object = isinstance(call[body].get(key), dict | list)
+    value = json.loads(arguments) if is_object else arguments
+    return {**call, body: {**call[body], key: value}}
 
 
-def _largest(way: Callable[[int], str], most: int, room: int, counter: TokenCounter) -> str | None:
-    """`way` of the largest size found that fits; None if none does."""
-    least = way(0)
-    if counter.text(least) > room:
+def _largest_fitting(
+    cut: Callable[[int], str], max_size: int, limit: int, counter: TokenCounter
+) -> str | None:
+    """Return `cut` of the largest size with at most `limit` tokens, or None if no size fits."""
+    best = cut(0)
+    if counter.text(best) > limit:
         return None
-    low, high, best = 0, min(most, 8 * max(room, 1)), least
+    low, high = 0, min(max_size, 8 * max(limit, 1))
     while low < high:
         size = (low + high + 1) // 2
-        text = way(size)
-        if counter.text(text) <= room:
+        text = cut(size)
+        if counter.text(text) <= limit:
             low, best = size, text
         else:
             high = size - 1
     return best
 
 
-def _shortened(value: Any, size: int) -> Any:
-    """The value with no text in it much longer than `size` characters."""
+def _cut_texts(value: Any, size: int) -> Any:
+    """Return the value with all texts in it cut to about `size` characters."""
     if isinstance(value, str):
-        return _middle_out(value, size)
+        return _cut_middle(value, size)
     if isinstance(value, dict):
-        return {key: _shortened(part, size) for key, part in value.items()}
+        return {key: _cut_texts(part, size) for key, part in value.items()}
     if isinstance(value, list):
-        return [_shortened(part, size) for part in value]
+        return [_cut_texts(part, size) for part in value]
     return value
 
 
-def _middle_out(text: str, size: int) -> str:
-    """The text, or its first and last characters, `size` in all, around a mark of what is gone."""
+def _cut_middle(text: str, size: int) -> str:
+    """Return a text's first and last characters, `size` in all, or all of it if it is short.
+
+    Between them is a mark that says how many characters were left out.
+    """
     mark = f"[… {len(text) - size} characters left out …]"
     if len(text) <= size + len(mark):
         return text

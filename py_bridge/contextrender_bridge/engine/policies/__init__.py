@@ -141,15 +141,15 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
     must_show_pins = bool(view.pins) and not policy.tracks
     if not (agent_defaults or must_show_pins):
         return selection
-    moment = next_call(view)
+    context = next_call(view)
     summaries = {
         result for result, substitute in selection.excerpts.items() if substitute.kind == "summary"
     }
-    lacks_newest = agent_defaults and not {*moment.newest} <= selection.shown - summaries
-    lacks_pins = must_show_pins and not {*moment.pinned} <= {*selection.complete}
+    lacks_newest = agent_defaults and not {*context.newest} <= selection.shown_results - summaries
+    lacks_pins = must_show_pins and not {*context.pinned} <= {*selection.complete}
     if not (lacks_newest or lacks_pins):
         return selection
-    return with_newest(moment, selection, force_newest=lacks_newest)
+    return with_newest(context, selection, force_newest=lacks_newest)
 
 
 __all__ = [

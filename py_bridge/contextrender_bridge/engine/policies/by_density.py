@@ -17,35 +17,35 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 def reuse_density(view: PolicyInput) -> Selection:
     """Select the newest turn's results, then pinned results, then complete results by S."""
-    moment = next_call(view)
-    choice, density = SelectionBuilder(moment, select_text(moment)), density_of(moment)
-    free = max(0, choice.free)
-    take_newest(choice, view.parameters.newest_share * free, density, math.inf)
-    take_pinned(choice, density)
-    choice.take_greedily(density.order, free)
-    return selection_of(choice, density)
+    context = next_call(view)
+    builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
+    free = max(0, builder.free)
+    take_newest(builder, view.parameters.newest_share * free, density, math.inf)
+    take_pinned(builder, density)
+    builder.take_greedily(density.order, free)
+    return selection_of(builder, density)
 
 
 def contextrender_excerpts(view: PolicyInput) -> Selection:
     """Select the newest results, complete results by S, and excerpts of text shown nowhere else."""
-    moment = next_call(view)
-    density = density_of(moment)
-    choice = SelectionBuilder(moment, select_text(moment))
-    return selection_of(select_in_parts(choice, density, most=math.inf), density)
+    context = next_call(view)
+    density = density_of(context)
+    builder = SelectionBuilder(context, select_text(context))
+    return selection_of(select_in_parts(builder, density, max_excerpt=math.inf), density)
 
 
 IN_PART = "only the parts with values that are visible nowhere else"
 
 
-def selection_of(choice: SelectionBuilder, density: Density) -> Selection:
+def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
     """Return what the builder has selected for the next call."""
-    texts = choice.excerpts()
+    texts = builder.excerpts()
     return Selection(
-        choice.moment.messages,
-        choice.text,
-        tuple(choice.complete),
+        builder.context.messages,
+        builder.text,
+        tuple(builder.complete),
         texts,
-        arguments=choice.arguments,
+        arguments=builder.arguments,
         scores=ScoreTable(None, density.scores, density.scores),
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -44,13 +44,13 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
     return replace(selection, reasons=_reasons(view, selection))
 
 
-def step(moment: CallContext, previous: Selection) -> Selection:
+def step(context: CallContext, previous: Selection) -> Selection:
     """Return a call's selection, which continues the `previous` call's."""
-    budget, faulted = adjust_budget(moment, previous)
-    selection = _select_within_budget(moment.within(int(budget)), previous.as_continued())
+    budget, faulted = adjust_budget(context, previous)
+    selection = _select_within_budget(context.within(int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, faulted=faulted)
-    has_automatic_budget = 0 < moment.view.start < moment.view.budget
-    return show_newest(moment, selection) if has_automatic_budget else selection
+    has_automatic_budget = 0 < context.view.start < context.view.budget
+    return show_newest(context, selection) if has_automatic_budget else selection
 
 
 def follow(view: PolicyInput) -> Selection | None:
@@ -63,57 +63,57 @@ def follow(view: PolicyInput) -> Selection | None:
     return selection
 
 
-def _select_within_budget(moment: CallContext, previous: Selection) -> Selection:
+def _select_within_budget(context: CallContext, previous: Selection) -> Selection:
     """Return the selection within the call's budget.
 
     It has everything if that fits and nothing was omitted before. Otherwise the previous prompt is
     appended to; if that is impossible, the prompt is rebuilt.
     """
-    if not previous.is_over and moment.fits:
-        return Selection(moment.messages)
-    may_append = bool(moment.turn % SELECT_EVERY) and not _is_expired(moment, previous)
-    if may_append and (choice := append_step(moment, previous)):
-        return _selection(choice, choice.excerpts(), previous.rebuilt, previous.breakpoints)
-    rebuild = _rebuild(moment, previous, may_append)
-    excerpts = rebuild.choice.excerpts()
-    breakpoints = breakpoints_of(rebuild.choice, excerpts, rebuild.cut, previous.breakpoints)
-    return _selection(rebuild.choice, excerpts, moment.messages, breakpoints)
+    if not previous.is_over and context.fits:
+        return Selection(context.messages)
+    may_append = bool(context.turn % SELECT_EVERY) and not _is_expired(context, previous)
+    if may_append and (builder := append_step(context, previous)):
+        return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
+    rebuild = _rebuild(context, previous, may_append)
+    excerpts = rebuild.builder.excerpts()
+    breakpoints = breakpoints_of(rebuild.builder, excerpts, rebuild.cut, previous.breakpoints)
+    return _selection(rebuild.builder, excerpts, context.messages, breakpoints)
 
 
-def _is_expired(moment: CallContext, previous: Selection) -> bool:
+def _is_expired(context: CallContext, previous: Selection) -> bool:
     """Return whether no provider's cache can still hold the previous prompt."""
-    minutes = moment.view.parameters.cache_ttl_minutes
+    minutes = context.view.parameters.cache_ttl_minutes
     if not minutes or not previous.is_over:
         return False
-    return moment.seconds_since(previous.messages) > 60 * minutes
+    return context.seconds_since(previous.messages) > 60 * minutes
 
 
-def _rebuild(moment: CallContext, previous: Selection, may_keep_start: bool) -> PartialRebuild:
+def _rebuild(context: CallContext, previous: Selection, may_keep_start: bool) -> PartialRebuild:
     """Return a partial rebuild if `may_keep_start` and a good one exists, otherwise a full one."""
-    density, share = density_of(moment), moment.view.parameters.rebuild_share
-    text = select_text(moment, previous.text)
-    full_rebuild = SelectionBuilder(moment, text)
+    density, share = density_of(context), context.view.parameters.rebuild_share
+    text = select_text(context, previous.text)
+    full_rebuild = SelectionBuilder(context, text)
     select_few(full_rebuild, density, share)
     if may_keep_start and text == previous.text:
-        partial_rebuild = rebuild_partially(moment, previous, full_rebuild, density, share)
+        partial_rebuild = rebuild_partially(context, previous, full_rebuild, density, share)
         if partial_rebuild is not None:
             return partial_rebuild
     return PartialRebuild(full_rebuild)
 
 
 def _selection(
-    choice: SelectionBuilder,
+    builder: SelectionBuilder,
     excerpts: dict[int, Substitute],
     rebuilt: int,
     breakpoints: tuple[int, ...],
 ) -> Selection:
     return Selection(
-        choice.moment.messages,
-        choice.text,
-        tuple(sorted(choice.complete)),
+        builder.context.messages,
+        builder.text,
+        tuple(sorted(builder.complete)),
         excerpts,
-        dict(choice.restored),
-        choice.arguments,
+        dict(builder.restored),
+        builder.arguments,
         is_over=True,
         rebuilt=rebuilt,
         breakpoints=breakpoints,
@@ -146,7 +146,7 @@ MAX_BREAKPOINTS: Final = 3
 
 
 def breakpoints_of(
-    choice: SelectionBuilder, excerpts: dict[int, Substitute], cut: int, previous: tuple[int, ...]
+    builder: SelectionBuilder, excerpts: dict[int, Substitute], cut: int, previous: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the positions of the messages after which a provider may cache the prompt.
 
@@ -154,7 +154,7 @@ def breakpoints_of(
     same up to `cut`, one breakpoint is there, because only a breakpoint can be read from a cache:
     the last of the `previous` breakpoints up to `cut`, or else `cut` itself.
     """
-    sizes = _prompt_sizes(choice, excerpts)
+    sizes = _prompt_sizes(builder, excerpts)
     ends = np.cumsum(sizes)
     quarters = np.searchsorted(ends, [share * ends[-1] for share in QUARTERS]).tolist()
     unchanged = [position for position in previous if position <= cut] or [cut] * (cut >= 0)
@@ -163,14 +163,14 @@ def breakpoints_of(
     return tuple(sorted({*cached, *later[len(cached) - MAX_BREAKPOINTS :]}))
 
 
-def _prompt_sizes(choice: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
+def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
     """Return the tokens of each message as the prompt shows it."""
-    moment, history = choice.moment, choice.moment.view.history
-    results, sizes = history.results, sizes_of(choice.text, moment)
-    outside = list(moment.outside)
+    context, history = builder.context, builder.context.view.history
+    results, sizes = history.results, sizes_of(builder.text, context)
+    outside = list(context.outside)
     sizes[outside] = np.array(history.text_tokens, np.int64)[outside]
-    for result in (*choice.complete, *excerpts):
+    for result in (*builder.complete, *excerpts):
         excerpt = excerpts.get(result)
-        sizes[results.call_message[result]] += choice.calls[result]
+        sizes[results.call_message[result]] += builder.calls[result]
         sizes[results.message[result]] += excerpt.tokens if excerpt else results.tokens[result]
     return sizes

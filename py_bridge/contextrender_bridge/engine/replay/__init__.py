@@ -1,4 +1,4 @@
-"""Past model calls, recomputed from what is stored, and where that may be asked to wait."""
+"""Past model calls, recomputed from the store. The computations can pause for other requests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None
 
 
 def pause() -> None:
-    """Lets other requests go on, if the caller asked for it. Hold nothing that they wait for."""
+    """Let other requests run, if the caller asked for pauses. Hold no lock that they wait for."""
     if (wait := _PAUSE.get()) is not None:
         wait()
 
 
 @contextmanager
 def pausing(wait: Callable[[], None]) -> Iterator[None]:
-    """Calls `wait` wherever the computations of the block say that they may pause."""
+    """Call `wait` at every `pause` of the block."""
     token = _PAUSE.set(wait)
     try:
         yield

@@ -1,9 +1,9 @@
-"""What every past model call of a branch showed, recomputed from what is stored of it.
+"""The past model calls of a branch: recorded ones, and renderings recomputed from the store.
 
-Nothing here is stored: a call's rendering follows from the messages before it and the settings,
-by today's rules. What it was shown when it was made is noted with its answer (`record_at`).
-A `BranchReplay` reads the stored events once and only grows; it is a cache of one process.
-Long because one class holds what is known of a branch, which grows in one step.
+A rendering follows from the messages before the call and the settings, by today's rules; it is not
+stored. The prompt that the model received is recorded with the call (`record_at`). A `BranchReplay`
+is a cache of one process: it reads the stored events once, and then only the new ones.
+Long because one class holds the data of a branch, which grows in one step.
 """
 
 import threading
@@ -49,27 +49,29 @@ from contextrender_bridge.engine.replay.recall_measures import RecallTrace
 from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of, content_text
 from contextrender_bridge.engine.text.values import extract_values
 
-MOST_EARLIER: Final = 3
-LOOKED_BACK: Final = 3
-"""How many earlier calls may be the one that the next call goes on from."""
+MAX_EARLIER_HISTORIES: Final = 3
+SEARCHED_CALLS: Final = 3
+"""The number of earlier calls that may be the one which the next call continues."""
 ROW_BYTES: Final = 1_500
-"""A stored event's fields without its text, which the history shares, but with its vector's."""
+"""The memory of a stored event's fields and vector, without its text, which the history shares."""
 
 
 class BranchReplay:
-    """One branch's stored events, and what its calls showed.
+    """One branch's stored events and its model calls. Only the holder of `lock` may use it.
 
-    `calls` are the recorded ones, `missing` what their prompts lacked and `ids` their ids, by how
-    many messages they had; `chain` has what they showed. `places` has the number of events before
-    each call, and its turn, by the call's id: also of calls that a user's message followed.
-    Only the holder of `lock` may use it.
+    - `calls` has the recorded calls, `missing_results` their missing results and `ids` their ids,
+      all by the number of messages that the call had.
+    - `chain` has the selections of the recorded calls.
+    - `places` has the number of events before each call, and its turn, by the call's id. It also
+      has calls that a user's message followed.
+    - `invocations` has the positions of the assistant messages, which answer the calls.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         self.lock = threading.Lock()
-        self.whole = History()
-        self.whole.reuse = RememberingReuse()
-        self.whole.replay_tracking = self._tracking = RememberingTracking()
+        self.full_history = History()
+        self.full_history.reuse = RememberingReuse()
+        self.full_history.replay_tracking = self._tracking = RememberingTracking()
         self.summaries: SummaryStore = SummariesInMemory()
         self.summary_model = SummaryModel()
         self._embedder = RememberingEmbedder(embedder)
@@ -77,13 +79,13 @@ class BranchReplay:
         self._rows: list[list[Fields]] = []
         self.invocations: list[int] = []
         self._recall = RecallTrace()
-        self._recalled = 0
+        self._recall_messages = 0
         self._needed: dict[int, list[int]] = {}
         self._earlier: OrderedDict[int, History] = OrderedDict()
-        self._followed: dict[RenderSettings, Selection] = {}
-        self._drawn: StoredUses | None = None
+        self._last_selection: dict[RenderSettings, Selection] = {}
+        self._stored_uses: StoredUses | None = None
         self.calls: dict[int, CallRecord] = {}
-        self.missing: dict[int, tuple[MissingResult, ...]] = {}
+        self.missing_results: dict[int, tuple[MissingResult, ...]] = {}
         self.chain = SelectionChain()
         self.ids: dict[int, UUID] = {}
         self.places: dict[UUID, tuple[int, int]] = {}
@@ -92,70 +94,72 @@ class BranchReplay:
         self.bills = 0
 
     @property
-    def waiting(self) -> bool:
-        """Whether the model has yet to answer what came last."""
-        return bool(self._rows) and self.whole.roles[-1] != "assistant"
+    def awaits_answer(self) -> bool:
+        """True if the last message is not an answer of the model."""
+        return bool(self._rows) and self.full_history.roles[-1] != "assistant"
 
     @property
     def turns(self) -> int:
-        """The number of the last call: the next one's, unless the model spoke last."""
-        return len(self.invocations) + self.waiting
+        """The number of the last call, which may have no answer yet."""
+        return len(self.invocations) + self.awaits_answer
 
     @property
     def next_turn(self) -> int:
-        """The number of the call that would be made now."""
+        """The number of the next call without an answer."""
         return len(self.invocations) + 1
 
-    def extend(self, stored: Iterable[Fields], first: int, drawn: StoredUses | None = None) -> None:
-        """Appends the fields of events from number `first` on; those known already are skipped.
+    def extend(
+        self, event_rows: Iterable[Fields], first: int, stored_uses: StoredUses | None = None
+    ) -> None:
+        """Append the fields of the events from number `first` on. Skip events that are there.
 
-        `drawn` are the uses the graph holds of them; without it they are traced anew.
+        The uses of results are read from `stored_uses`, or traced again without these.
         """
-        fresh = list(stored)[self.whole.events - first :]
-        if not fresh:
+        new_rows = list(event_rows)[self.full_history.events - first :]
+        if not new_rows:
             return
-        for position, group in groupby(fresh, key=lambda fields: fields["position"]):
+        for position, group in groupby(new_rows, key=lambda fields: fields["position"]):
             rows = list(group)
             self._rows.append(rows)
             if rows[0].get("role") == "assistant":
                 self.invocations.append(position)
-        if drawn is not None:
-            self._drawn = {**(self._drawn or {}), **drawn}
-        self.grow(self.whole, len(self._rows))
+        if stored_uses is not None:
+            self._stored_uses = {**(self._stored_uses or {}), **stored_uses}
+        self.grow(self.full_history, len(self._rows))
 
-        results = self.whole.results.event
+        results = self.full_history.results.event
         for number in range(len(self._number_of), len(results)):
             self._number_of[results[number]] = number
 
     def messages_before(self, turn: int) -> int | None:
-        """How many messages there were before a call; None if there was none such."""
+        """Return the number of messages before a call, or None if there is no such call."""
         return len(self._rows) if turn == self.next_turn else self.answer_to(turn)
 
     def answer_to(self, turn: int) -> int | None:
-        """The message that answered a call; None while there is none."""
+        """Return the position of the message that answered a call, or None if there is none."""
         return self.invocations[turn - 1] if 1 <= turn <= len(self.invocations) else None
 
     def fields_of(self, message: int) -> Sequence[Fields]:
-        """The stored fields of a message and its calls."""
+        """Return the stored fields of a message and its calls."""
         return self._rows[message]
 
     def position_of(self, event: int) -> int:
-        """The message an event belongs to."""
-        return bisect_right(self.whole.first_events, event) - 1
+        """Return the position of an event's message."""
+        return bisect_right(self.full_history.first_events, event) - 1
 
     def record_at(self, turn: int) -> CallRecord | None:
-        """What a call was shown, where that was noted when it was made."""
+        """Return the record of a call, or None if it was not recorded."""
         messages = self.messages_before(turn)
         return None if messages is None else self.calls.get(messages)
 
     def selection_at(self, messages: int) -> Selection | None:
-        """Return what the recorded call with so many messages showed."""
+        """Return the selection of the recorded call with so many messages, or None."""
         if messages not in self.ids:
             return None
-        return self.chain.selection(self.ids[messages], messages, self.whole, self.own_text)
+        return self.chain.selection(self.ids[messages], messages, self.full_history, self.own_text)
 
     def shown_at(self, messages: int) -> tuple[set[int], set[int]]:
-        """Return the results that a recorded call showed complete, and those it showed in part."""
+        """Return the results that a recorded call showed complete, and those shown in part."""
         trail = self.chain.trail(self.ids[messages])
         assert trail is not None
         complete, partial = (
@@ -170,13 +174,13 @@ class BranchReplay:
         records: Mapping[UUID, CallRecord],
         edges: Mapping[UUID, CallEdges],
         before: Mapping[UUID, UUID],
-        missing: Mapping[UUID, Sequence[ShownEvent]],
+        missing_edges: Mapping[UUID, Sequence[ShownEvent]],
     ) -> None:
         """Add recorded calls, or replace them.
 
-        `places` have the number of events before each, and its turn, in the order of the events. A
-        call that the branch's parent made at the fork is followed, but is none of its own: it has
-        no record. One of which an edge is lost counts as not recorded.
+        `places` has the number of events before each call, and its turn, in the order of the
+        events. The parent's call at the fork is added without a record, because later calls
+        continue it. A call with a missing edge counts as not recorded.
         """
         self.places |= places
         self.chain.update(edges, before)
@@ -184,139 +188,134 @@ class BranchReplay:
         for call, (events, _) in places.items():
             if call not in edges:
                 continue
-            messages = bisect_left(self.whole.first_events, events)
+            messages = bisect_left(self.full_history.first_events, events)
             self.ids[messages] = call
             if call in records and self.chain.trail(call) is not None:
                 self.calls[messages] = records[call]
-                self.missing[messages] = self._missing(missing.get(call, ()))
-
-    def _missing(self, edges: Iterable[ShownEvent]) -> tuple[MissingResult, ...]:
-        """Return what a call lacked, by its edges to the results."""
-        known = self._number_of
-        return tuple(
-            MissingResult.of(known[edge.event], edge.fields)
-            for edge in edges
-            if edge.event in known
-        )
+                self.missing_results[messages] = tuple(
+                    MissingResult.of(self._number_of[edge.event], edge.fields)
+                    for edge in missing_edges.get(call, ())
+                    if edge.event in self._number_of
+                )
 
     def lives_of(self, results: Iterable[int]) -> dict[int, ResultLife]:
-        """Return what happened to these results from call to call, by their numbers."""
+        """Return these results' lives, which are the changes of how calls showed them."""
         if self._changes is None:
             self._changes = {}
             for call in self.places.keys() & self.chain.calls.keys():
-                for edge in self.chain.calls[call].shown:
+                for edge in self.chain.calls[call].edges:
                     change = LifeChange(*self.places[call], edge.kind)
                     self._changes.setdefault(edge.event, []).append(change)
-        events = self.whole.results.event
+        events = self.full_history.results.event
         return {
             result: ResultLife(tuple(sorted(self._changes.get(events[result], ()))))
             for result in results
         }
 
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
-        """Return what the last answered call before a call showed, if it has this policy."""
-        roles, looked_at = self.whole.roles, 0
-        for place in range(messages - 1, 0, -1):
-            if roles[place] in ("assistant", "user"):
-                looked_at += 1
-                record = self.calls.get(place)
-                if record and roles[place] == "assistant":
-                    known = record.settings.policy == policy
-                    return self.selection_at(place) if known else None
-                if looked_at == LOOKED_BACK:
+        """Return the selection of the last answered call before a call, if it has this policy."""
+        roles, searched = self.full_history.roles, 0
+        for position in range(messages - 1, 0, -1):
+            if roles[position] in ("assistant", "user"):
+                searched += 1
+                record = self.calls.get(position)
+                if record and roles[position] == "assistant":
+                    has_policy = record.settings.policy == policy
+                    return self.selection_at(position) if has_policy else None
+                if searched == SEARCHED_CALLS:
                     break
         return None
 
     def own_text(self, event: int) -> str:
-        """Return the own text of a message, a result or a call's arguments, by its event."""
-        message, call = self.whole.place_of(event)
+        """Return the text of a message or a result, or a call's arguments, by event number."""
+        message, call = self.full_history.place_of(event)
         if call < 0:
             return self.text_of(message)
-        return arguments_of(self.whole.messages[message] or {}, call)
+        return arguments_of(self.full_history.messages[message] or {}, call)
 
-    def settings_by_turn(self, rest: RenderSettings) -> SettingsByTurn:
-        """The settings of every call; `rest` are those of calls that nothing is known of."""
-        known = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
+    def settings_by_turn(self, default: RenderSettings) -> SettingsByTurn:
+        """Return the settings of every call, `default` for calls that were not recorded."""
+        records = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
         return SettingsByTurn.of(
-            ((turn, record.settings) for turn, record in known if record), rest
+            ((turn, record.settings) for turn, record in records if record), default
         )
 
-    def unbilled(self) -> list[int]:
-        """The first events of answers whose calls came with no bill so far."""
+    def calls_without_usage(self) -> list[int]:
+        """Return the first events of the answers whose calls have no reported usage so far."""
         return [
-            self.whole.first_events[message]
+            self.full_history.first_events[message]
             for message in self.invocations
-            if (record := self.calls.get(message)) and record.billed is None
+            if (record := self.calls.get(message)) and record.usage is None
         ]
 
     def used_at(self, turn: int) -> list[int]:
-        """The results that a turn's message drew on, each once."""
+        """Return the numbers of the results that a turn's message used, each once."""
         return sorted({use.result for use in self.uses_at(turn)})
 
     def uses_at(self, turn: int) -> Sequence[Use]:
-        """Return what a turn's message used, operation by operation."""
+        """Return the uses of results in a turn's message, operation by operation."""
         message = self.answer_to(turn)
-        return () if message is None else uses_of(self.whole, message)
+        return () if message is None else uses_of(self.full_history, message)
 
     def text_of(self, message: int) -> str:
-        """The text of a message."""
-        original = self.whole.messages[message]
+        """Return the text of a message."""
+        original = self.full_history.messages[message]
         return content_text(original.get("content")) if original else ""
 
     def needed_at(self, turn: int) -> tuple[int, ...]:
-        """The results whose recall a turn's message measures; texts are read for it when asked."""
-        for message in range(self._recalled, len(self.whole)):
-            for event in self._recall.add(self.whole.messages[message] or {}):
+        """Return the results of a turn's recall events. New messages are read for it."""
+        for message in range(self._recall_messages, len(self.full_history)):
+            for event in self._recall.add(self.full_history.messages[message] or {}):
                 self._needed.setdefault(event.turn, []).append(event.result)
-        self._recalled = len(self.whole)
+        self._recall_messages = len(self.full_history)
         return tuple(self._needed.get(turn, ()))
 
     def output_of(self, turn: int) -> int:
-        """Tokens of a call's answer; 0 while there is none."""
+        """Return the tokens of a call's answer, 0 if there is none."""
         message = self.answer_to(turn)
         return 0 if message is None else sum(int(row["tokens"]) for row in self._rows[message])
 
     def total_before(self, turn: int) -> int:
-        """Tokens of the whole history before a call; 0 before the first one."""
+        """Return the tokens of the full history before a call, 0 if there is no such call."""
         messages = self.messages_before(turn)
-        return self.whole.totals[messages - 1] if messages else 0
+        return self.full_history.totals[messages - 1] if messages else 0
 
     def results_before(self, turn: int) -> int:
-        """How many results there were before a call."""
-        return self.whole.results_before(self.messages_before(turn) or 0)
+        """Return the number of results before a call."""
+        return self.full_history.results_before(self.messages_before(turn) or 0)
 
     def arguments_of(self, result: int) -> str:
-        """The arguments of the call a result answered."""
+        """Return the arguments of a result's call."""
         call = self._call_of(result)
         return str(call["text"]) if call else ""
 
     def _call_of(self, result: int) -> Fields | None:
-        event = self.whole.results.call_event[result]
-        message = self.whole.results.call_message[result]
+        event = self.full_history.results.call_event[result]
+        message = self.full_history.results.call_message[result]
         if event == NO_CALL:
             return None
-        return self._rows[message][event - self.whole.first_events[message]]
+        return self._rows[message][event - self.full_history.first_events[message]]
 
     def holders_of(self, value: str) -> list[int]:
-        """Every result that holds a value, by the rules of Tool-Flow Analysis."""
-        found = []
-        for result, message in enumerate(self.whole.results.message):
+        """Return every result that holds a value, by the rules of Tool-Flow Analysis."""
+        holders = []
+        for result, message in enumerate(self.full_history.results.message):
             text = self.text_of(message)
             if value in text and value in extract_values(text):
-                found.append(result)
-        return found
+                holders.append(result)
+        return holders
 
     def history_before(self, messages: int) -> History:
-        """The history as it was after its first `messages` messages; do not keep it.
+        """Return the history as it was after its first `messages` messages. Do not keep it.
 
-        The last ones asked for are kept here, with what renderings learnt of them.
+        The last few are cached here, with the vectors that renderings computed for them.
         """
-        if messages == len(self.whole):
-            return self.whole
+        if messages == len(self.full_history):
+            return self.full_history
         if messages not in self._earlier:
-            self._earlier[messages] = earlier_history(self.whole, messages)
+            self._earlier[messages] = earlier_history(self.full_history, messages)
         self._earlier.move_to_end(messages)
-        while len(self._earlier) > MOST_EARLIER:
+        while len(self._earlier) > MAX_EARLIER_HISTORIES:
             self._earlier.popitem(last=False)
         return self._earlier[messages]
 
@@ -327,23 +326,23 @@ class BranchReplay:
         compact: Compact | None = None,
         previous: Selection | None = None,
     ) -> RenderedCall:
-        """Return what a call with that history shows, as if all before it had been made so.
+        """Return the rendering of a call, as if all earlier calls had had these settings.
 
-        `compact` gives compactions that are kept, `previous` is what the last answered call showed,
-        where that is known.
+        `compact` returns stored result summaries. `previous` is the selection of the last answered
+        call, if that is known.
         """
         if not policy_named(settings.policy).sizes_itself:
             return self.render_after(None, history, settings, compact)
-        known = previous or self._followed.get(settings)
-        if known is not None and not self._is_answered(known.messages, len(history)):
-            known = None
-        rendered = self.render_after(known, history, settings, compact, follows=True)
-        self._followed[settings] = rendered.selection
+        selection = previous or self._last_selection.get(settings)
+        if selection is not None and not self._is_answered(selection.messages, len(history)):
+            selection = None
+        rendered = self.render_after(selection, history, settings, compact, follows=True)
+        self._last_selection[settings] = rendered.selection
         return rendered
 
     def _is_answered(self, messages: int, end: int) -> bool:
         """Return whether a message before `end` answers the call with so many messages."""
-        return messages < end and self.whole.roles[messages] == "assistant"
+        return messages < end and self.full_history.roles[messages] == "assistant"
 
     def render_after(
         self,
@@ -354,7 +353,7 @@ class BranchReplay:
         *,
         follows: bool = False,
     ) -> RenderedCall:
-        """Return what a call with that history shows that goes on from a selection."""
+        """Return the rendering of a call that continues the `previous` selection."""
         return render_call(
             history,
             **self._inputs(settings),
@@ -369,7 +368,7 @@ class BranchReplay:
     def recorded(
         self, history: History, settings: RenderSettings, selection: Selection
     ) -> RenderedCall:
-        """Return a recorded call with what it showed: nothing is selected."""
+        """Return a recorded call as a rendering. Its selection is the recorded one."""
         share = settings.parameters.query_task_share
         relevance = Relevance(history, lambda: self._embedder, self.text_of, share)
         view = policy_input(history, **self._inputs(settings), relevance_of=relevance)
@@ -387,21 +386,21 @@ class BranchReplay:
         }
 
     def _summaries_for(self, policy: str) -> Summaries | None:
-        """Return the stored summaries for a policy that shows any; none is written."""
+        """Return the stored summaries for a policy that needs a model. No new one is written."""
         if not policy_named(policy).needs_model:
             return None
         return summaries_for(policy, self.summaries, self.summary_model, write=False)
 
     def grow(self, history: History, messages: int) -> None:
-        """Appends to a history what follows in it, up to its first `messages` messages."""
+        """Append the branch's next messages to a history, until it has `messages` messages."""
         for rows in self._rows[len(history) : messages]:
-            append_stored(history, rows, self._embedder.name, self._drawn)
+            append_stored(history, rows, self._embedder.name, self._stored_uses)
             pause()
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        rows = ROW_BYTES * self.whole.events
+        rows = ROW_BYTES * self.full_history.events
         earlier = sum(history.nbytes for history in list(self._earlier.values()))
-        known = self._embedder.nbytes + self._tracking.nbytes + self.chain.nbytes
-        return self.whole.nbytes + earlier + rows + known
+        caches = self._embedder.nbytes + self._tracking.nbytes + self.chain.nbytes
+        return self.full_history.nbytes + earlier + rows + caches

@@ -1,4 +1,4 @@
-"""What a run's calls cost under one setting, beside full history; held-out sessions and others."""
+"""Costs of a run's calls under one setting and with full history, and of the holdout's sessions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.base.model_table import window_of
-from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.prices import Price, Prices
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.usage_totals import Row, read_rows
 from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
+from contextrender_bridge.engine.text.percentage import percent
 
 
 @dataclass(slots=True, frozen=True)
 class CostCurve:
-    """Sums over a run's first calls, and costs in dollars as they grew call by call.
+    """Sums over a run's first calls, and the cumulative costs in dollars after each call.
 
-    `full` histories are at most their model's window. `unpriced` calls are of models without a
-    price, and not in the costs. `price_source` names models whose price is another's, and whose.
-    Of the `steps_using`, the calls whose answer used an earlier result, `steps_missing` missed a
-    value; `misses` counts every miss.
+    - `full` is the usage with full history, `fulls` its prompt tokens of each call. Full histories
+      are cut at the model's window.
+    - `events` counts the results that answers needed, and `needed_complete` those of them that were
+      complete in the prompt.
+    - `unpriced` counts the calls of models without a price; the costs are without these calls.
+    - `price_source` names, for a model without a price of its own, the model whose price is used.
+    - `steps_using` counts the calls whose answer used an earlier result, `steps_missing` those of
+      them with a miss. `misses` counts all misses.
     """
 
     steps: Sequence[ReplayedCall]
@@ -33,7 +38,7 @@ class CostCurve:
     full: Usage
     fulls: list[int]
     events: int
-    seen: int
+    needed_complete: int
     cost: list[float]
     full_cost: list[float]
     unpriced: int
@@ -44,97 +49,105 @@ class CostCurve:
 
 
 def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
-    """Adds up calls, which must be a run's first ones in order.
+    """Sum the usage and the cost of a run's first calls, given in order.
 
-    `model` is that of calls which do not tell theirs.
+    `model` is used for calls that do not name one.
     """
     models = [step.model or model for step in steps]
-    fulls = [_within(step.full, window_of(name)) for step, name in zip(steps, models, strict=True)]
-    known = {name: prices.of_model(name) for name in set(models)}
+    fulls = [
+        _cap_to_window(step.full_usage, window_of(name))
+        for step, name in zip(steps, models, strict=True)
+    ]
+    price_by_model = {name: prices.of_model(name) for name in set(models)}
     costs: list[float] = []
     full_costs: list[float] = []
     for step, full, name in zip(steps, fulls, models, strict=True):
-        price = known[name]
-        for usage, made in ((step.usage, costs), (full, full_costs)):
-            made.append(
-                price.cost_of_counts(usage.prompt, usage.cache_read, usage.output) if price else 0.0
-            )
+        costs.append(_cost(step.usage, price_by_model[name]))
+        full_costs.append(_cost(full, price_by_model[name]))
     return CostCurve(
         steps,
         reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
         reduce(Usage.plus, fulls, NOTHING_USED),
         [full.prompt for full in fulls],
         sum(len(step.needed) for step in steps),
-        sum(step.seen for step in steps),
+        sum(step.needed_complete for step in steps),
         list(accumulate(costs)),
         list(accumulate(full_costs)),
-        sum(known[name] is None for name in models),
-        {name: other for name in known if (other := prices.price_source_of(name))},
+        sum(price_by_model[name] is None for name in models),
+        {name: source for name in price_by_model if (source := prices.price_source_of(name))},
         sum(bool(step.uses or step.misses) for step in steps),
         sum(bool(step.misses) for step in steps),
         sum(step.misses for step in steps),
     )
 
 
-def _within(full: Usage, window: int | None) -> Usage:
+def _cost(usage: Usage, price: Price | None) -> float:
+    return price.cost_of_counts(usage.prompt, usage.cache_read, usage.output) if price else 0.0
+
+
+def _cap_to_window(full: Usage, window: int | None) -> Usage:
     prompt = min(full.prompt, window or full.prompt)
     return Usage.of_prompt(prompt, min(full.cache_read, prompt), full.output)
 
 
-FEWEST: Final = 20
-"""Sessions that each group needs before anything is said of their difference."""
+MIN_SESSIONS: Final = 20
+"""The sessions that each group needs before the groups are compared."""
 RESAMPLES: Final = 2_000
 TAIL: Final = 2.5
-MEASURES: Final = ("calls", "length", "prompt", "fresh", "cached", "output")
+MEASURES: Final = ("calls", "length", "prompt", "uncached", "cached", "output")
 
 
 @dataclass(slots=True, frozen=True)
 class BilledSession:
-    """One session's calls that came with a bill, and tokens as billed.
+    """The calls of one session that have a provider's usage, and their tokens.
 
-    `length` is the mean of the whole history's tokens over all its calls; of the `prompt`, `cached`
-    came from the provider's cache and `fresh` did not.
+    `length` is the mean of the full history's tokens, over all calls of the session. Of the
+    `prompt` tokens, `cached` tokens were read from the provider's cache and `uncached` were not.
     """
 
     holdout: bool
     calls: int
     length: float
     prompt: int
-    fresh: int
+    uncached: int
     cached: int
     output: int
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Self | None:
-        """Return a session's costs from its `usage_totals`; None where it is in neither group.
+        """Return a session from its `usage_totals`, or None if it is in neither group.
 
-        A session is held out if any of its calls is; one that was only observed is in no group.
+        A session is in the holdout if one of its calls is. A session whose calls were only recorded
+        is in no group.
         """
-        found = list(read_rows(rows))
-        sent = {key[-1] for key, _ in found}
-        counted = [sums for _, sums in found]
-        calls = sum(sums.billed for sums in counted)
-        if not calls or not sent & {"holdout", "rendered"}:
+        keyed_totals = list(read_rows(rows))
+        deliveries = {key[-1] for key, _ in keyed_totals}
+        totals = [call_totals for _, call_totals in keyed_totals]
+        calls_with_usage = sum(total.calls_with_usage for total in totals)
+        if not calls_with_usage or not deliveries & {"holdout", "rendered"}:
             return None
-        fresh = sum(sums.fresh + sums.written + sums.written_long for sums in counted)
-        cached = sum(sums.read for sums in counted)
-        known = sum(sums.calls for sums in counted)
+        uncached = sum(
+            total.uncached + total.cache_write + total.cache_write_1h for total in totals
+        )
+        cached = sum(total.cache_read for total in totals)
+        calls = sum(total.calls for total in totals)
         return cls(
-            "holdout" in sent,
-            calls,
-            sum(sums.full for sums in counted) / max(known, 1),
-            fresh + cached,
-            fresh,
+            "holdout" in deliveries,
+            calls_with_usage,
+            sum(total.full for total in totals) / max(calls, 1),
+            uncached + cached,
+            uncached,
             cached,
-            sum(sums.billed_output for sums in counted),
+            sum(total.usage_output for total in totals),
         )
 
 
 @dataclass(slots=True, frozen=True)
 class Ratio:
-    """A measure's mean in rendered sessions over that in held-out ones, within `low` and `high`.
+    """A measure's means in rendered and in holdout sessions, and their ratio.
 
-    The interval is the 95% one of a bootstrap by session; nothing is told of too few sessions.
+    `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. If
+    a group has too few sessions, the ratio and its interval are None.
     """
 
     measure: str
@@ -145,45 +158,53 @@ class Ratio:
     high: float | None
 
 
-def compared(runs: Sequence[BilledSession]) -> list[Ratio]:
-    """Every measure's means and ratio."""
-    groups = [[run for run in runs if run.holdout is held] for held in (False, True)]
-    enough = all(len(group) >= FEWEST for group in groups)
-    return [_ratio(name, *map(_values, groups, (name, name)), enough=enough) for name in MEASURES]
+def compare_groups(sessions: Sequence[BilledSession]) -> list[Ratio]:
+    """Return the means and the ratio of every measure."""
+    rendered = [session for session in sessions if not session.holdout]
+    holdout = [session for session in sessions if session.holdout]
+    enough = min(len(rendered), len(holdout)) >= MIN_SESSIONS
+    return [
+        _ratio(name, _values(rendered, name), _values(holdout, name), enough=enough)
+        for name in MEASURES
+    ]
 
 
-def sentence(rendered: int, holdout: int, found: Sequence[Ratio]) -> str:
-    """What may be said in one sentence."""
-    if min(rendered, holdout) < FEWEST:
+def sentence(rendered: int, holdout: int, ratios: Sequence[Ratio]) -> str:
+    """Return the comparison of the groups in one sentence."""
+    if min(rendered, holdout) < MIN_SESSIONS:
         return (
             f"Too little to compare: {rendered} rendered and {holdout} held-out sessions with "
-            f"usage, {FEWEST} of each are needed."
+            f"usage, {MIN_SESSIONS} of each are needed."
         )
-    one = next(each for each in found if each.measure == "prompt")
-    if one.ratio is None or one.low is None or one.high is None:
-        return "The held-out sessions' providers told no prompt tokens."
-    sure = "" if not one.low <= 1 <= one.high else ", which may be chance"
+    prompts = next(ratio for ratio in ratios if ratio.measure == "prompt")
+    if prompts.ratio is None or prompts.low is None or prompts.high is None:
+        return "The held-out sessions' providers reported no prompt tokens."
+    chance = ", which may be chance" if prompts.low <= 1 <= prompts.high else ""
     return (
-        f"A rendered session's prompts have {one.ratio:.0%} of the tokens that a whole one's have "
-        f"({one.low:.0%} to {one.high:.0%}){sure}."
+        f"A rendered session's prompts have {percent(prompts.ratio)} of the tokens that a held-out "
+        f"session's prompts have ({percent(prompts.low)} to {percent(prompts.high)}){chance}."
     )
 
 
 def _values(group: Sequence[BilledSession], name: str) -> NDArray[np.float64]:
-    return np.array([getattr(run, name) for run in group], np.float64)
+    return np.array([getattr(session, name) for session in group], np.float64)
 
 
 def _ratio(
-    name: str, rendered: NDArray[np.float64], held: NDArray[np.float64], *, enough: bool
+    name: str, rendered: NDArray[np.float64], holdout: NDArray[np.float64], *, enough: bool
 ) -> Ratio:
-    one, other = (float(group.mean()) if len(group) else 0.0 for group in (rendered, held))
-    if not enough or not other:
-        return Ratio(name, one, other, None, None, None)
-    draw = np.random.default_rng(0)
-    above, below = (
-        np.array([draw.choice(group, len(group)).mean() for _ in range(RESAMPLES)])
-        for group in (rendered, held)
+    """Return the ratio of the groups' means with its confidence interval, if `enough` sessions."""
+    rendered_mean, holdout_mean = (
+        float(group.mean()) if len(group) else 0.0 for group in (rendered, holdout)
     )
-    ratios = above[below > 0] / below[below > 0]
+    if not enough or not holdout_mean:
+        return Ratio(name, rendered_mean, holdout_mean, None, None, None)
+    generator = np.random.default_rng(0)
+    rendered_means, holdout_means = (
+        np.array([generator.choice(group, len(group)).mean() for _ in range(RESAMPLES)])
+        for group in (rendered, holdout)
+    )
+    ratios = rendered_means[holdout_means > 0] / holdout_means[holdout_means > 0]
     low, high = np.percentile(ratios, [TAIL, 100 - TAIL])
-    return Ratio(name, one, other, one / other, float(low), float(high))
+    ratio = rendered_mean / holdout_mean
+    return Ratio(name, rendered_mean, holdout_mean, ratio, float(low), float(high))

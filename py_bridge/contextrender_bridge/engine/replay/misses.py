@@ -1,10 +1,10 @@
-"""Why a rendering did not show the results that its answer needed."""
+"""The misses of a rendering, with the reason why each result was not complete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contextrender_bridge.engine.call.explain import Verdicts
+from contextrender_bridge.engine.call.explain import ResultDecisions
 from contextrender_bridge.engine.call.missing_results import (
     MissingResult,
     missing_results,
@@ -18,52 +18,55 @@ OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be sh
 
 @dataclass(slots=True, frozen=True)
 class Miss:
-    """A result that a call lacked, and why.
+    """A missing result, and why it was not complete in the prompt.
 
-    `cost` is what the result would have taken with its call; `shown`, `reason`, `left` and `after`
-    are its verdict's.
+    `cost` is the tokens that it would have taken, its call included. The other fields are those of
+    its `ResultDecision`.
     """
 
-    lack: MissingResult
-    shown: str
+    missing_result: MissingResult
+    display: str
     cost: int
     reason: str
-    left: int | None
-    after: int | None
+    remaining_tokens: int | None
+    selected_count: int | None
 
 
 def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[MissingResult, ...]:
-    """Return what a rendering of the call before `turn` would have lacked."""
+    """Return the missing results of a rendering of the call before `turn`."""
     answer = past.answer_to(turn)
     if answer is None:
         return ()
     return missing_results(
-        past.whole,
+        past.full_history,
         answer,
         frozenset(rendered.selection.complete),
         lambda: prompt_texts(
-            rendered.items, (past.whole.messages[item.message] or {} for item in rendered.items)
+            rendered.items,
+            (past.full_history.messages[item.message] or {} for item in rendered.items),
         ),
         past.text_of,
     )
 
 
-def misses_of(rendered: RenderedCall, lacks: Sequence[MissingResult]) -> tuple[Miss, ...]:
-    """Return why a call lacked that, by its rendering.
+def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) -> tuple[Miss, ...]:
+    """Return the misses of a call, with reasons from its rendering.
 
-    A result that today's rules would have shown complete was left out when the call was made.
+    If today's rules would show a result complete, it was left out when the call was made.
     """
-    verdicts = Verdicts(rendered)
-    return tuple(
-        Miss(
-            lack,
-            "omitted" if changed else verdict.shown,
-            int(rendered.view.costs[lack.result]),
-            OTHERWISE_TODAY if changed else verdict.reason,
-            verdict.left,
-            verdict.after,
+    decisions = ResultDecisions(rendered)
+    misses: list[Miss] = []
+    for missing_result in missing_results:
+        decision = decisions.of(missing_result.result)
+        is_changed = decision.display == "complete"
+        misses.append(
+            Miss(
+                missing_result,
+                "omitted" if is_changed else decision.display,
+                int(rendered.view.costs[missing_result.result]),
+                OTHERWISE_TODAY if is_changed else decision.reason,
+                decision.remaining_tokens,
+                decision.selected_count,
+            )
         )
-        for lack in lacks
-        for verdict in [verdicts.of(lack.result)]
-        for changed in [verdict.shown == "complete"]
-    )
+    return tuple(misses)

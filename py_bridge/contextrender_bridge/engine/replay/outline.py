@@ -1,4 +1,4 @@
-"""The history before a call, message by message, with what was shown of each."""
+"""The history before a call, message by message, with the part of each that the prompt has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ MANY_MESSAGES = 400
 
 @dataclass(slots=True, frozen=True)
 class CallLine:
-    """A tool call of a message. `text` is the beginning of its arguments, `result` its result's
-    position. `in_prompt` tells whether the prompt has the call."""
+    """A tool call of a message.
+
+    `text` is the beginning of its arguments, and `text_complete` is true if it is all of them.
+    `result` is the position of its result. `in_prompt` is true if the prompt has the call.
+    """
 
     name: str
     tokens: int
@@ -27,9 +30,12 @@ class CallLine:
 
 @dataclass(slots=True, frozen=True)
 class MessageLine:
-    """One message before a model call. `display` is "complete", "excerpt", "compaction", "summary"
-    or "omitted". `text` is the beginning of the text in the prompt, or of the recorded text if the
-    message is omitted. `text_complete` tells whether it is the whole text."""
+    """One message before a model call.
+
+    `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `text` is the
+    beginning of the text in the prompt, or of the recorded text if the message is omitted.
+    `text_complete` is true if it is the complete text.
+    """
 
     position: int
     role: str
@@ -44,24 +50,25 @@ class MessageLine:
 
 
 def positions_in_window(
-    messages: int, shown: Sequence[int], size: int | None, end: int | None
+    messages: int, in_prompt: Sequence[int], size: int | None, end: int | None
 ) -> list[int]:
-    """Which of the first messages to tell of: the last `size`, and the last `size` shown ones.
+    """Return the positions of the messages to report.
 
-    Both before position `end`; without a size all.
+    They are the last `size` messages before `end`, and before these the last `size` messages that
+    are `in_prompt`. Without a size, they are all messages before `end`.
     """
     stop = messages if end is None else min(end, messages)
     if size is None:
         return list(range(stop))
     first = max(0, stop - size)
-    earlier = [position for position in shown if position < first]
+    earlier = [position for position in in_prompt if position < first]
     return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
 
 
 def outline(
     past: BranchReplay, rendered: RenderedCall, positions: Sequence[int]
 ) -> list[MessageLine]:
-    """The messages at these positions."""
+    """Return the messages at these positions."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
     results = dict(zip(history.results.call_event, history.results.message, strict=True))
@@ -71,7 +78,7 @@ def outline(
         item = items.get(position)
         head, *calls = past.fields_of(position)
         first = history.first_events[position]
-        text, whole = beginning(
+        text, is_complete = beginning(
             item.text if item and item.text is not None else past.text_of(position),
             limit if item else OMITTED_CHARACTERS,
         )
@@ -85,7 +92,7 @@ def outline(
                 _display(rendered, position) if item else "omitted",
                 position in rendered.view.unbudgeted,
                 text,
-                whole,
+                is_complete,
                 [
                     call_line(
                         fields, results.get(first + 1 + index), bool(item and index in item.calls)
@@ -98,18 +105,19 @@ def outline(
 
 
 def _display(rendered: RenderedCall, position: int) -> str:
+    """Return how the prompt displays a message that it has."""
     result = rendered.view.history.result_at(position)
-    if (made := rendered.selection.excerpts.get(result)) is not None:
-        return made.kind
+    if (substitute := rendered.selection.excerpts.get(result)) is not None:
+        return substitute.kind
     return "excerpt" if position in rendered.selection.text.cut else "complete"
 
 
 def call_line(fields: Fields, result: int | None, in_prompt: bool) -> CallLine:
-    """A call of a message, by its stored fields."""
-    text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
-    return CallLine(fields["name"], fields["tokens"], text, whole, result, in_prompt)
+    """Return a call of a message from its stored fields."""
+    text, is_complete = beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    return CallLine(fields["name"], fields["tokens"], text, is_complete, result, in_prompt)
 
 
 def beginning(text: str, limit: int) -> tuple[str, bool]:
-    """The first `limit` characters of a text, and whether that is all of it."""
+    """Return the first `limit` characters of a text, and whether they are the complete text."""
     return (text, True) if len(text) <= limit else (text[:limit], False)

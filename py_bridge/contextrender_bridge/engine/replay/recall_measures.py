@@ -1,4 +1,4 @@
-"""How much of what later steps needed was still in view (docs/method.md, Measures)."""
+"""Measures of how much of what later turns used was visible (docs/method.md, Measures)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,10 +15,10 @@ BY_AGE: Final = ("events_by_age", "visible_by_age")
 
 @dataclass(frozen=True, slots=True)
 class RecallEvent:
-    """Assistant turn `turn` repeats `tokens` that first appeared in an earlier tool result.
+    """A turn's use of an earlier tool result, in which the repeated `tokens` appeared first.
 
-    `turn` counts assistant messages from 1 and `message` is the position of that message; the
-    result is number `result` among the results (from 0), at message `position`. `age` is in turns.
+    `turn` counts assistant messages from 1, and `message` is the position of the turn's message.
+    The result has the number `result` and the position `position`. `age` is in turns.
     """
 
     turn: int
@@ -31,23 +31,25 @@ class RecallEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
+    """The result in which a token appeared first, its position and its turn."""
+
     result: int
     position: int
     turn: int
 
 
 def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
-    """Every pair of an assistant turn and an earlier result it repeats, by turn and result.
+    """Return every pair of an assistant turn and an earlier result it repeats, in order.
 
-    A token belongs to a result only if its first appearance in the transcript is there; the text
-    and call arguments of an assistant, but not the names of its calls, count as appearances.
+    A token belongs to a result only if its first appearance in the transcript is there. The text
+    and the call arguments of an assistant count as appearances; the names of its calls do not.
     """
     trace = RecallTrace()
     return [event for message in messages for event in trace.add(message)]
 
 
 class RecallTrace:
-    """The events of a transcript that is shown to it message by message."""
+    """A finder of the recall events in a transcript, to which the messages are added in order."""
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source | None] = {}
@@ -55,7 +57,7 @@ class RecallTrace:
         self._turn = self._results = self._position = 0
 
     def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
-        """The events of the next message."""
+        """Add the next message, and return its events."""
         pause()
         events: list[RecallEvent] = []
         source = None
@@ -78,7 +80,7 @@ class RecallTrace:
 
 
 def age_bin(age: int) -> str:
-    """The label of the bin an age in turns falls in."""
+    """Return the label of the bin that an age in turns belongs to."""
     return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
 
 
@@ -91,16 +93,16 @@ linkable_tokens: Final = TextCache(_linkable, 16 * 2**20)
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Those of `tokens` that stand nowhere in the rendered texts, call names and arguments."""
-    missing = tokens
+    """Return the `tokens` that no text, call name or argument of the rendered messages has."""
+    unseen = tokens
     for message in rendered:
-        if not missing:
+        if not unseen:
             break
-        missing = missing - linkable_tokens(content_text(message.get("content")))
+        unseen = unseen - linkable_tokens(content_text(message.get("content")))
         for call in message.get("tool_calls") or ():
             for text in call_parts(call):
-                missing = missing - linkable_tokens(text)
-    return missing
+                unseen = unseen - linkable_tokens(text)
+    return unseen
 
 
 def _no_ages() -> dict[str, int]:
@@ -109,10 +111,10 @@ def _no_ages() -> dict[str, int]:
 
 @dataclass(slots=True)
 class RecallScore:
-    """Sums over renderings and runs; every share is None while there is nothing to share.
+    """Sums over renderings and runs. A share is None as long as there are no events.
 
-    *Result recall* is the share of events whose result was visible, complete, right before its
-    turn. *Value recall* is the mean over events of the share of its tokens in view anywhere.
+    *Result recall* is the share of events whose result was complete in the prompt of their turn.
+    *Value recall* is the mean, over the events, of the share of their tokens that are visible.
     """
 
     events_by_age: dict[str, int] = field(default_factory=_no_ages)
@@ -131,10 +133,10 @@ class RecallScore:
         visible: Collection[int],
         rendered: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Scores the events of one assistant turn against the prompt that produced it.
+        """Add the events of one assistant turn, measured on the prompt that produced it.
 
-        `visible` holds the message positions of results shown complete; `rendered` is all the
-        model was shown. A turn without events changes nothing.
+        `visible` has the positions of the results that the prompt showed complete, `rendered` all
+        messages of the prompt. A turn without events changes nothing.
         """
         if not events:
             return
@@ -149,10 +151,10 @@ class RecallScore:
         self.turns_with_all_values += not unseen
 
     def add_invocation(self, tokens_full: int, tokens_rendered: int, budget: int) -> None:
-        """Counts one model call: the tokens of its whole history and of what was rendered.
+        """Count one model call, with the tokens of its full history and of its rendered prompt.
 
-        The call is over budget when its whole history is. Sizes and `budget` must leave out, or
-        count, the same fixed messages.
+        The call is over budget if its full history is. Both sizes and the `budget` must include, or
+        leave out, the same unbudgeted messages.
         """
         self.invocations += 1
         self.over_budget += tokens_full > budget
@@ -160,15 +162,15 @@ class RecallScore:
         self.tokens_rendered += tokens_rendered
 
     def merge(self, other: "RecallScore") -> None:
-        """Adds the sums of another score to this one."""
-        for each in fields(self):
-            mine, more = getattr(self, each.name), getattr(other, each.name)
-            total = {age: mine[age] + more[age] for age in mine} if each.name in BY_AGE else None
-            setattr(self, each.name, mine + more if total is None else total)
+        """Add the sums of another score to this one."""
+        for name in (score_field.name for score_field in fields(self)):
+            sums, other_sums = getattr(self, name), getattr(other, name)
+            total = {age: sums[age] + other_sums[age] for age in sums} if name in BY_AGE else None
+            setattr(self, name, sums + other_sums if total is None else total)
 
     @property
     def events(self) -> int:
-        """Events scored."""
+        """The number of events."""
         return sum(self.events_by_age.values())
 
     @property
@@ -191,11 +193,11 @@ class RecallScore:
 
     @property
     def complete_turns(self) -> float | None:
-        """Share of the turns with events whose needed tokens were all in view."""
+        """The share of the turns with events for which all repeated tokens were visible."""
         return _share(self.turns_with_all_values, self.turns)
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """Return the figures as JSON values."""
         return {
             "events": self.events,
             "events_by_age": dict(self.events_by_age),
@@ -212,10 +214,10 @@ class RecallScore:
 
 
 def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
-    found = set(linkable_tokens(content_text(message.get("content"))))
+    tokens = set(linkable_tokens(content_text(message.get("content"))))
     for call in message.get("tool_calls") or ():
-        found |= linkable_tokens(call_parts(call)[1])
-    return found
+        tokens |= linkable_tokens(call_parts(call)[1])
+    return tokens
 
 
 def _events_of(
@@ -228,11 +230,11 @@ def _events_of(
             by_source.setdefault(source, set()).add(token)
     return [
         RecallEvent(
-            turn, position, source.result, source.position, turn - source.turn, frozenset(used)
+            turn, position, source.result, source.position, turn - source.turn, frozenset(repeated)
         )
-        for source, used in sorted(by_source.items(), key=lambda item: item[0].result)
+        for source, repeated in sorted(by_source.items(), key=lambda item: item[0].result)
     ]
 
 
-def _share(part: float, whole: int) -> float | None:
-    return part / whole if whole else None
+def _share(part: float, total: int) -> float | None:
+    return part / total if total else None

@@ -1,4 +1,4 @@
-"""Which of several replayed settings to use: the cheapest that misses little, in one sentence."""
+"""The recommendation of one of several replayed settings, which is the cheapest with few misses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.engine.text.percentage import percent
 
 MAX_MISS_SHARE: Final = 0.05
 """The share of the steps that may miss a value under a recommended setting."""
@@ -23,7 +24,7 @@ Choice = tuple[str, int | str]
 
 @dataclass(slots=True, frozen=True)
 class Replayed:
-    """A setting and what a session costs under it, in dollars; None if its model has no price.
+    """A setting and its cost for a session in dollars, None if the session's model has no price.
 
     Of the `steps`, `steps_with_misses` miss a value that they use.
     """
@@ -51,12 +52,12 @@ class Replayed:
 
     @property
     def is_default(self) -> bool:
-        """Whether a live agent gets this setting by default."""
+        """True if a live agent gets this setting by default."""
         return self.policy == LIVE_POLICY and self.budget == LIVE_BUDGET
 
     @property
     def is_worth(self) -> bool:
-        """Whether it misses little and saves enough."""
+        """True if the setting has few misses and saves enough."""
         return (
             self.policy != FULL
             and self.cost is not None
@@ -68,7 +69,8 @@ class Replayed:
     @property
     def outcome(self) -> str:
         """The cost and the share of steps with all values, in words."""
-        return f"${self.cost or 0:,.2f} and {1 - self.miss_share:.0%} of the steps with all values"
+        share = percent(1 - self.miss_share)
+        return f"${self.cost or 0:,.2f} and {share} of the steps with all values"
 
 
 def choices(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
@@ -85,11 +87,11 @@ def choices(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
         (PAPER, budget),
         (FULL, budget),
     ]
-    found: set[Choice] = set()
+    yielded: set[Choice] = set()
     for choice in candidates:
         key = (FULL, "") if choice[0] == FULL else choice
-        if key not in found:
-            found.add(key)
+        if key not in yielded:
+            yielded.add(key)
             yield choice
 
 
@@ -104,22 +106,23 @@ def recommend(options: Sequence[Replayed]) -> int | None:
     return next(defaults, cheapest)
 
 
-def sentence_on(options: Sequence[Replayed], best: int | None, own: int | None) -> str:
-    """Return the recommendation in words; `own` is the number of the setting in use."""
+def sentence_on(options: Sequence[Replayed], best: int | None, current_number: int | None) -> str:
+    """Return the recommendation in words. `current_number` is that of the setting in use."""
     if all(option.cost is None for option in options):
         return "The session's model has no price, so the settings cannot be compared by cost."
-    current = None if own is None else options[own]
+    current = None if current_number is None else options[current_number]
     if best is None:
         head = (
-            f"Full history is best for this session: no setting compared saves {MIN_SAVING:.0%} of "
-            f"its cost with a miss in at most {MAX_MISS_SHARE:.0%} of the steps"
+            f"Full history is best for this session: no setting compared saves "
+            f"{percent(MIN_SAVING)} of its cost with a miss in at most {percent(MAX_MISS_SHARE)} "
+            "of the steps"
         )
         is_current = current is not None and current.policy == FULL
     else:
         option = options[best]
         full = f"${option.full_cost or 0:,.2f} for the full history"
         head = f"{option.name} is recommended: {option.outcome}, instead of {full}"
-        is_current = best == own
+        is_current = best == current_number
     if is_current:
         return f"{head}. It is the setting in use."
     return f"{head}. The setting in use: {current.outcome}." if current else f"{head}."

@@ -1,4 +1,4 @@
-"""The pasts kept in process, and the policies by which they can be recomputed."""
+"""The replays cached in this process, and the policies that they can be recomputed under."""
 
 import threading
 from collections import OrderedDict
@@ -15,101 +15,106 @@ from contextrender_bridge.engine.replay.misses import Miss, misses_of
 from contextrender_bridge.engine.replay.replayed_calls import (
     STEP_BYTES,
     ReplayedCall,
-    Steps,
+    Replays,
     step_of,
 )
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
-MOST_PASTS = 8
+MAX_REPLAYS = 8
 
 
 class CachedReplay(BranchReplay):
-    """A past, its calls as they were made, and in the other ways last asked for."""
+    """A branch's replay with its recorded calls, and its calls under other settings."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         super().__init__(embedder, counter)
-        self.steps = Steps(self)
-        self._noted: dict[int, ReplayedCall] = {}
+        self.steps = Replays(self)
+        self._recorded_calls: dict[int, ReplayedCall] = {}
         self._misses: dict[int, tuple[Miss, ...]] = {}
-        self._alone: dict[tuple[int, RenderSettings], ReplayedCall] = {}
+        self._single_calls: dict[tuple[int, RenderSettings], ReplayedCall] = {}
 
     def call_before(
         self, turn: int, by_turn: SettingsByTurn, deadline: float
     ) -> ReplayedCall | None:
-        """A call as it was noted when it was made, or else as its settings would have it.
+        """Return a call as it was recorded, or else recomputed under its settings.
 
-        None if the deadline (`time.monotonic()`) comes before that is recomputed.
+        Return None if the deadline (`time.monotonic()`) passes before it is recomputed.
         """
-        if (known := self._noted.get(turn)) is not None:
-            return known
+        if (cached := self._recorded_calls.get(turn)) is not None:
+            return cached
         if (record := self.record_at(turn)) is None:
             (steps,) = self.steps.up_to([by_turn], turn, deadline)
             return steps[turn - 1] if len(steps) >= turn else None
         pause()
         step = recorded_call(self, turn, record)
         if turn <= len(self.invocations):
-            self._noted[turn] = step
+            self._recorded_calls[turn] = step
         return step
 
     def call_alone(
         self, turn: int, by_turn: SettingsByTurn, deadline: float
     ) -> ReplayedCall | None:
-        """As `call_before`, without the calls before it where its policy keeps nothing of texts.
+        """Return a call as `call_before` does, but recompute no earlier calls if possible.
 
-        What such a call and full history used is not told.
+        That is possible unless the policy tracks tokens. Then the call has no usage.
         """
         settings = by_turn.at(turn)
         if self.record_at(turn) is not None or policy_named(settings.policy).tracks:
             return self.call_before(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
-        if (known := self._alone.get((turn, settings))) is not None and known.messages == messages:
-            return known
+        cached = self._single_calls.get((turn, settings))
+        if cached is not None and cached.messages == messages:
+            return cached
         pause()
         rendered = self.render(self.history_before(messages), settings)
         step = step_of(self, turn, rendered, NOTHING_USED, NOTHING_USED)
         if turn <= len(self.invocations):
-            self._alone[turn, settings] = step
+            self._single_calls[turn, settings] = step
         return step
 
     def misses_at(self, step: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
-        """Return what a call lacked and why: by its results' lives, or else by its rendering."""
-        if step.missed and step.turn not in self._misses:
+        """Return a call's misses, with reasons from its results' lives or from its rendering."""
+        if step.missing_results and step.turn not in self._misses:
             record = self.record_at(step.turn)
             if record is not None and is_told_by_lives(record):
                 self._misses[step.turn] = self._misses_recorded(step, record)
             else:
                 settings = record.settings if record else by_turn.at(step.turn)
                 rendered = self.render(self.history_before(step.messages), settings)
-                self._misses[step.turn] = misses_of(rendered, step.missed)
+                self._misses[step.turn] = misses_of(rendered, step.missing_results)
         return self._misses.get(step.turn, ())
 
     def _misses_recorded(self, step: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
         """Return a recorded call's misses with the reasons that `explain` gives."""
-        results = self.whole.results
-        lives = self.lives_of([lack.result for lack in step.missed])
-        return tuple(
-            Miss(
-                lack,
-                decision.shown,
-                results.tokens[lack.result] + results.call_tokens[lack.result],
-                decision.reason,
-                decision.left,
-                None,
+        results = self.full_history.results
+        lives = self.lives_of([missing_result.result for missing_result in step.missing_results])
+        misses: list[Miss] = []
+        for missing_result in step.missing_results:
+            number = missing_result.result
+            decision = lives[number].decision(step.turn, record.remaining_tokens)
+            cost = results.tokens[number] + results.call_tokens[number]
+            misses.append(
+                Miss(
+                    missing_result,
+                    decision.display,
+                    cost,
+                    decision.reason,
+                    decision.remaining_tokens,
+                    None,
+                )
             )
-            for lack in step.missed
-            for decision in [lives[lack.result].decision(step.turn, record.remaining_tokens)]
-        )
+        return tuple(misses)
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        steps = len(self._noted) + len(self._misses) + len(self._alone)
+        steps = len(self._recorded_calls) + len(self._misses) + len(self._single_calls)
         return super().nbytes + self.steps.nbytes + STEP_BYTES * steps
 
 
 def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
-    """Return the call before a turn, as it was recorded."""
+    """Return the call of a turn as it was recorded."""
     messages = past.messages_before(turn)
     assert messages is not None
     (complete, partial), needed = past.shown_at(messages), past.needed_at(turn)
@@ -126,7 +131,7 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
         runs(partial),
         needed,
         sum(result in complete for result in needed),
-        past.missing.get(messages, ()),
+        past.missing_results.get(messages, ()),
         Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
         Usage.of_prompt(record.full, before, output),
         record.budget,
@@ -137,33 +142,40 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
 
 
 class ReplayCache:
-    """The pasts kept in process, at most `limit` bytes or the one in use; safe between threads.
+    """A thread-safe cache of replays, of at most `limit` bytes besides the newest one.
 
-    The least recently used are let go.
+    The least recently used replays are dropped.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._guard = threading.Lock()
-        self._held: OrderedDict[object, CachedReplay] = OrderedDict()
+        self._replays: OrderedDict[object, CachedReplay] = OrderedDict()
 
     def get(self, key: object, embedder: Embedder, counter: TokenCounter) -> CachedReplay:
-        """The past of that key, a new one if it is not held."""
+        """Return the replay of that key, a new one if it is not cached."""
         with self._guard:
-            past = self._held.setdefault(key, CachedReplay(embedder, counter))
-            self._held.move_to_end(key)
-            while len(self._held) > 1 and (
-                len(self._held) > MOST_PASTS or self.nbytes > self.limit
+            replay = self._replays.setdefault(key, CachedReplay(embedder, counter))
+            self._replays.move_to_end(key)
+            while len(self._replays) > 1 and (
+                len(self._replays) > MAX_REPLAYS or self.nbytes > self.limit
             ):
-                self._held.popitem(last=False)
-            return past
+                self._replays.popitem(last=False)
+            return replay
 
     @property
     def nbytes(self) -> int:
-        """What they hold, in bytes; about so much while they are being used."""
-        return sum(past.nbytes for past in list(self._held.values()))
+        """The memory of the replays in bytes, an estimate for a replay that is being used."""
+        return sum(replay.nbytes for replay in list(self._replays.values()))
 
 
-def policies_without_model(own: str) -> list[str]:
-    """The policies a past can be looked at under: those that need no model, and a session's own."""
-    return [name for name, policy in POLICIES.items() if not policy.needs_model or name == own]
+def policies_without_model(session_policy: str) -> list[str]:
+    """Return the policies that a session can be replayed under.
+
+    They are the policies that need no model, and the session's own.
+    """
+    return [
+        name
+        for name, policy in POLICIES.items()
+        if not policy.needs_model or name == session_policy
+    ]

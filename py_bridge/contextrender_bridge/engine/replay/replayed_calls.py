@@ -1,4 +1,4 @@
-"""What a branch's model calls showed under some settings, recomputed one after the other."""
+"""A branch's model calls under some settings, recomputed in order."""
 
 import time
 from collections import OrderedDict
@@ -18,38 +18,41 @@ from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import missing_in
 
-MOST_TRAILS = 3
+MAX_GROUPS = 3
 STEP_BYTES: Final = 2_000
-"""What a call that is kept takes in memory, about."""
+"""The memory of a replayed call, about."""
 
 
 @dataclass(slots=True, frozen=True)
 class ReplayedCall:
-    """One model call: before turn `turn`, with `messages` messages and `results` results recorded.
+    """The model call of turn `turn`, with `messages` messages and `results` results before it.
 
-    Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
-    it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
-    What came back is among the replaced. `needed` are the results the turn then repeats a value of,
-    `seen` how many of them it had. `uses` counts the results that the answer used, and `missed`
-    what the call lacked. `budget` is the call's own, in
-    tokens, and `faulted` tells that it grew because the turn before had missed something. `model`
-    is as far as the call told it.
+    - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt,
+      `unbudgeted_tokens` the others; `text_tokens` are those of the prompt's texts.
+    - `complete` and `partial` have the results by how the prompt shows them, as runs of numbers:
+      first, length, first, length. Restored results are partial.
+    - `needed` has the results whose values the answer repeats, and `needed_complete` counts those
+      of them that were complete.
+    - `missing_results` has the results that the answer used and the prompt did not show.
+    - `usage` is the call's usage, `full_usage` that of the same call with full history.
+    - `budget` is the call's own in tokens. It `faulted` if it grew because of the turn before.
+    - `model` is empty if the call did not name one. `uses` counts the results that the answer used.
     """
 
     turn: int
     messages: int
     results: int
-    before: int
-    after: int
-    outside: int
-    retained: int
+    tokens_before: int
+    tokens_after: int
+    unbudgeted_tokens: int
+    text_tokens: int
     complete: tuple[int, ...]
-    replaced: tuple[int, ...]
+    partial: tuple[int, ...]
     needed: tuple[int, ...]
-    seen: int
-    missed: tuple[MissingResult, ...]
+    needed_complete: int
+    missing_results: tuple[MissingResult, ...]
     usage: Usage
-    full: Usage
+    full_usage: Usage
     budget: int = 0
     faulted: bool = False
     model: str = ""
@@ -57,13 +60,13 @@ class ReplayedCall:
 
     @property
     def misses(self) -> int:
-        """The number of misses: names of tools and fields do not count."""
-        return sum(not lack.names_only for lack in self.missed)
+        """The number of misses. Names of tools and fields do not count."""
+        return sum(not missing_result.names_only for missing_result in self.missing_results)
 
 
 @dataclass(slots=True)
 class ReplayedCalls:
-    """The calls of a branch, called in one way, as far as they have been recomputed."""
+    """The recomputed calls of a branch under one setting, and what the next call continues."""
 
     by_turn: SettingsByTurn
     steps: list[ReplayedCall] = field(default_factory=list)
@@ -73,121 +76,133 @@ class ReplayedCalls:
 
 
 @dataclass(slots=True)
-class Trails:
-    """Trails that advance together over one growing history."""
+class ReplayGroup:
+    """Replays under several settings that advance together over one growing history.
 
-    trails: list[ReplayedCalls]
+    `full_prompt` has the tokens of the last call's full history.
+    """
+
+    replays: list[ReplayedCalls]
     history: History = field(default_factory=History)
     full_prompt: int = 0
 
 
-class Steps:
-    """The calls of a past, called in the ways last asked for."""
+class Replays:
+    """The replayed calls of a branch, under the settings of the last requests."""
 
     def __init__(self, past: BranchReplay) -> None:
         self._past = past
-        self._trails: OrderedDict[tuple[SettingsByTurn, ...], Trails] = OrderedDict()
+        self._groups: OrderedDict[tuple[SettingsByTurn, ...], ReplayGroup] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        groups = list(self._trails.values())
-        steps = sum(len(trail.steps) for group in groups for trail in group.trails)
+        groups = list(self._groups.values())
+        steps = sum(len(replay.steps) for group in groups for replay in group.replays)
         return STEP_BYTES * steps + sum(group.history.nbytes for group in groups)
 
     def up_to(
-        self, ways: Sequence[SettingsByTurn], last: int, deadline: float
+        self, settings: Sequence[SettingsByTurn], last_turn: int, deadline: float
     ) -> list[list[ReplayedCall]]:
-        """The calls up to `last` called in each of these ways.
+        """Return the calls up to `last_turn` under each of these settings.
 
-        Fewer, if the deadline (`time.monotonic()`) comes first.
+        Return fewer calls if the deadline (`time.monotonic()`) passes first.
         """
-        group = self._trails.setdefault(tuple(ways), Trails([ReplayedCalls(one) for one in ways]))
-        self._trails.move_to_end(tuple(ways))
-        while len(self._trails) > MOST_TRAILS:
-            self._trails.popitem(last=False)
-        first = group.trails[0]
-        spoken = len(self._past.invocations)
-        while len(first.steps) < min(last, spoken):
-            for trail, step in zip(group.trails, self._advance(group), strict=True):
-                trail.steps.append(step)
+        group = self._group(tuple(settings))
+        first_replay = group.replays[0]
+        answered_calls = len(self._past.invocations)
+        while len(first_replay.steps) < min(last_turn, answered_calls):
+            for replay, step in zip(group.replays, self._advance(group), strict=True):
+                replay.steps.append(step)
             if time.monotonic() > deadline:
                 break
-        known = [trail.steps[:last] for trail in group.trails]
-        if len(first.steps) == spoken < self._past.turns <= last:
-            for steps, step in zip(known, self._advance(group), strict=True):
+        calls = [replay.steps[:last_turn] for replay in group.replays]
+        if len(first_replay.steps) == answered_calls < self._past.turns <= last_turn:
+            # The last call has no answer yet and may change, so it is not kept.
+            for steps, step in zip(calls, self._advance(group), strict=True):
                 steps.append(step)
-        return known
+        return calls
 
-    def _advance(self, group: Trails) -> list[ReplayedCall]:
-        """The next call, called in each way."""
-        turn = len(group.trails[0].steps) + 1
+    def _group(self, settings: tuple[SettingsByTurn, ...]) -> ReplayGroup:
+        """Return the group of these settings, a new one if there is none."""
+        new_group = ReplayGroup([ReplayedCalls(by_turn) for by_turn in settings])
+        group = self._groups.setdefault(settings, new_group)
+        self._groups.move_to_end(settings)
+        while len(self._groups) > MAX_GROUPS:
+            self._groups.popitem(last=False)
+        return group
+
+    def _advance(self, group: ReplayGroup) -> list[ReplayedCall]:
+        """Return the group's next call under each of its settings."""
+        turn = len(group.replays[0].steps) + 1
         messages = self._past.messages_before(turn)
         assert messages is not None
         self._past.grow(group.history, messages)
-        made = [self._step(group, trail, turn) for trail in group.trails]
+        calls = [self._step(group, replay, turn) for replay in group.replays]
         if turn <= len(self._past.invocations):
             group.full_prompt = group.history.total_tokens
-            for trail, (_, rendered, prompt) in zip(group.trails, made, strict=True):
-                trail.prompt = prompt
-                trail.previous = trail.by_turn.at(turn).policy, rendered.selection
-        return [step for step, *_ in made]
+            for replay, (_, rendered, prompt) in zip(group.replays, calls, strict=True):
+                replay.prompt = prompt
+                replay.previous = replay.by_turn.at(turn).policy, rendered.selection
+        return [step for step, *_ in calls]
 
     def _step(
-        self, group: Trails, trail: ReplayedCalls, turn: int
+        self, group: ReplayGroup, replay: ReplayedCalls, turn: int
     ) -> tuple[ReplayedCall, RenderedCall, list[tuple[RenderedMessage, int]]]:
+        """Return a replay's next call with its rendering, and its prompt with tokens."""
         pause()
-        done = turn <= len(self._past.invocations)
+        is_answered = turn <= len(self._past.invocations)
         history = group.history
-        settings = trail.by_turn.at(turn)
-        policy, known = trail.previous or ("", None)
-        previous = known if policy == settings.policy else None
+        settings = replay.by_turn.at(turn)
+        policy, selection = replay.previous or ("", None)
+        previous = selection if policy == settings.policy else None
         rendered = self._past.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
-        output = sum(row["tokens"] for row in self._past.fields_of(len(history))) if done else 0
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
-            _common(trail.prompt, prompt),
-            output,
-            self._embedded(trail, rendered, done),
+            _common_tokens(replay.prompt, prompt),
+            self._past.output_of(turn),
+            self._embedded_tokens(replay, rendered, is_answered),
         )
-        full = Usage.of_prompt(history.total_tokens, group.full_prompt, output)
+        full = Usage.of_prompt(history.total_tokens, group.full_prompt, self._past.output_of(turn))
         step = step_of(self._past, turn, rendered, usage.plus(_model_usage(rendered)), full)
         return step, rendered, prompt
 
     def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
-        """Tokens of one message of a rendering."""
+        """Return the tokens of one message of a rendering."""
         head, *calls = self._past.fields_of(item.message)
         history = rendered.view.history
         if item.text is not None:
-            own = rendered.view.counter.message({"content": item.text})
+            text_tokens = rendered.view.counter.message({"content": item.text})
         else:
-            own = history.text_tokens[item.message] or int(head["tokens"])
-        return own + sum(int(calls[call]["tokens"]) for call in item.calls)
+            text_tokens = history.text_tokens[item.message] or int(head["tokens"])
+        return text_tokens + sum(int(calls[call]["tokens"]) for call in item.calls)
 
-    def _embedded(self, trail: ReplayedCalls, rendered: RenderedCall, done: bool) -> int:
-        """Tokens embedded for this call: the query, and results not embedded before.
+    def _embedded_tokens(
+        self, replay: ReplayedCalls, rendered: RenderedCall, is_answered: bool
+    ) -> int:
+        """Return the tokens embedded for this call: the query, and results not embedded before.
 
-        As if nothing had been embedded for any other purpose.
+        Embeddings for other purposes than this replay do not count.
         """
         if not rendered.embedded_tokens:
             return 0
         history = rendered.view.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
-        for result in range(trail.embedded, len(history.results)):
+        for result in range(replay.embedded, len(history.results)):
             size = len(self._past.text_of(history.results.message[result])) or 1
             share = min(1.0, RESULT_CHARACTERS / size)
             total += round(history.results.tokens[result] * share)
-        if done:
-            trail.embedded = len(history.results)
+        if is_answered:
+            replay.embedded = len(history.results)
         return total
 
 
 def step_of(
     past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full: Usage
 ) -> ReplayedCall:
-    """The call before a turn, as a rendering of its history tells it."""
+    """Return the call of a turn from a rendering of its history."""
     selection, history = rendered.selection, rendered.view.history
     needed, complete = past.needed_at(turn), set(selection.complete)
     return ReplayedCall(
@@ -213,14 +228,14 @@ def step_of(
 
 
 def _model_usage(rendered: RenderedCall) -> Usage:
-    """Return what the policy's own model used."""
+    """Return the usage of the policy's own model calls."""
     return rendered.view.summaries.usage if rendered.view.summaries else NOTHING_USED
 
 
-def _common(
+def _common_tokens(
     previous: list[tuple[RenderedMessage, int]], current: list[tuple[RenderedMessage, int]]
 ) -> int:
-    """Tokens of the messages with which both prompts begin."""
+    """Return the tokens of the messages that both prompts begin with."""
     total = 0
     for (before, tokens), (now, _) in zip(previous, current, strict=False):
         if before != now:

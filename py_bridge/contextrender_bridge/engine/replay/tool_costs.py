@@ -1,4 +1,4 @@
-"""What each tool of a session costs: its results, and its declaration in every request."""
+"""The cost of each tool of a session: of its results, and of its declaration in every request."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from contextrender_bridge.base.prices import Price
 
 @dataclass(slots=True)
 class ToolCost:
-    """One tool's `results` and their `tokens`, of which `unused_tokens` no later answer used.
+    """The results and the declaration of one tool, with their tokens and costs.
 
-    `dollars` are those of its results in the full history, `declared_dollars` those of its
-    declaration: written to the provider's cache once, and read at every later call. They are None
-    without a price. The `largest` result came at `largest_turn`.
+    `tokens` counts all `results`. `reused` results were used by a later answer; the others have
+    `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
+    results in the full history, `declared_dollars` the cost of the declaration; both are None
+    without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
     """
 
     name: str
@@ -31,33 +32,40 @@ class ToolCost:
 
 def tool_costs(
     results: Iterable[tuple[str, int, int]],
-    used: Collection[int],
+    used_results: Collection[int],
     declared: Mapping[str, int],
     calls: int,
     price: Price | None,
 ) -> list[ToolCost]:
-    """Return the cost of each tool, those called first. `results` are name, tokens and turn."""
-    found: dict[str, ToolCost] = {}
+    """Return the cost of each tool, in the order of their first results.
+
+    `results` has the tool's name, the tokens and the turn of each result. `used_results` are the
+    numbers of the results that later answers used. `declared` has the tokens of each declaration.
+    """
+    tools: dict[str, ToolCost] = {}
     for number, (name, tokens, turn) in enumerate(results):
-        tool = found.setdefault(name, ToolCost(name))
+        tool = tools.setdefault(name, ToolCost(name))
         tool.results += 1
         tool.tokens += tokens
-        if number in used:
+        if number in used_results:
             tool.reused += 1
         else:
             tool.unused_tokens += tokens
         if tokens > tool.largest:
             tool.largest, tool.largest_turn = tokens, turn
         if price is not None:
-            tool.dollars = (tool.dollars or 0.0) + _held(tokens, calls - turn, price)
+            tool.dollars = (tool.dollars or 0.0) + _cached_cost(tokens, calls - turn, price)
     for name, tokens in declared.items():
-        tool = found.setdefault(name, ToolCost(name))
+        tool = tools.setdefault(name, ToolCost(name))
         tool.declared = tokens
         if price is not None:
-            tool.declared_dollars = _held(tokens, calls, price)
-    return list(found.values())
+            tool.declared_dollars = _cached_cost(tokens, calls, price)
+    return list(tools.values())
 
 
-def _held(tokens: int, calls: int, price: Price) -> float:
-    """Return what tokens cost that are in the prompts of so many calls, one after the other."""
+def _cached_cost(tokens: int, calls: int, price: Price) -> float:
+    """Return the cost of tokens in the prompts of consecutive calls.
+
+    They are written to the provider's cache once, and read from it at every later call.
+    """
     return tokens * (price.cache_write + price.cache_read * (calls - 1)) if calls > 0 else 0.0

@@ -42,7 +42,7 @@ class TextMatch(NamedTuple):
     places: int
     start: int
     before: str
-    found: str
+    match: str
     after: str
 
 
