@@ -197,8 +197,10 @@ export interface ExportView {
 }
 
 /**
- * A tool call of a message. `text` is the beginning of its arguments, `result` its result's
- * position. `in_prompt` tells whether the prompt has the call.
+ * A tool call of a message.
+ *
+ * `text` is the beginning of its arguments, and `text_complete` is true if it is all of them.
+ * `result` is the position of its result. `in_prompt` is true if the prompt has the call.
  */
 export interface CallLine {
   name: string;
@@ -210,9 +212,11 @@ export interface CallLine {
 }
 
 /**
- * One message before a model call. `display` is "complete", "excerpt", "compaction", "summary"
- * or "omitted". `text` is the beginning of the text in the prompt, or of the recorded text if the
- * message is omitted. `text_complete` tells whether it is the whole text.
+ * One message before a model call.
+ *
+ * `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `text` is the
+ * beginning of the text in the prompt, or of the recorded text if the message is omitted.
+ * `text_complete` is true if it is the complete text.
  */
 export interface MessageLine {
   position: number;
@@ -287,9 +291,10 @@ export interface NodeView {
 }
 
 /**
- * A measure's mean in rendered sessions over that in held-out ones, within `low` and `high`.
+ * A measure's means in rendered and in holdout sessions, and their ratio.
  *
- * The interval is the 95% one of a bootstrap by session; nothing is told of too few sessions.
+ * `low` and `high` are the 95% confidence interval of the ratio, by a bootstrap over sessions. If
+ * a group has too few sessions, the ratio and its interval are None.
  */
 export interface Ratio {
   measure: string;
@@ -787,7 +792,8 @@ export interface CallUsage {
  * length, first, length. `uses` are the results that the answer used, `needed` those that count for recall, and
  * `results_used_visible` is how many of these were complete. `misses` are the results that the answer missed (docs/method.md,
  * Misses). If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or
- * "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the turn before had a miss.
+ * "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the answer before used a tracked token
+ * that its prompt did not have.
  */
 export interface TurnView {
   turn: number;
