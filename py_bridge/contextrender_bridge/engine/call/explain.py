@@ -211,7 +211,7 @@ SENT_FULL: Final = "the whole history was sent; rendered,"
 def with_recorded_displays(
     numbers: Sequence[int],
     rows: Sequence[ResultRow],
-    recorded: Selection,
+    recorded_selection: Selection,
     today: Selection,
     *,
     sent_full: bool,
@@ -220,10 +220,12 @@ def with_recorded_displays(
 
     If the call was `sent_full`, the reasons say what a rendering would have shown.
     """
-    differing_results = recorded.differing_results(today)
+    differing_results = recorded_selection.differing_results(today)
     because = SENT_FULL if sent_full else OTHERWISE
     return [
-        _recorded_row(row, number, recorded, because) if number in differing_results else row
+        _recorded_row(row, number, recorded_selection, because)
+        if number in differing_results
+        else row
         for number, row in zip(numbers, rows, strict=True)
     ]
 
@@ -234,10 +236,12 @@ def differing_sentence(count: int) -> str:
     return f"Today's rules would show {results} otherwise than when this call was made."
 
 
-def _recorded_row(row: ResultRow, number: int, recorded: Selection, because: str) -> ResultRow:
+def _recorded_row(
+    row: ResultRow, number: int, recorded_selection: Selection, because: str
+) -> ResultRow:
     today = row.decision
-    display = "complete" if number in recorded.complete else "omitted"
-    if number in recorded.partial:
+    display = "complete" if number in recorded_selection.complete else "omitted"
+    if number in recorded_selection.partial:
         display = "excerpt"
     reason = f"{because} it would be {today.display}: {today.reason}"
     return replace(row, decision=ResultDecision(display, None, reason))

@@ -133,10 +133,10 @@ def _branch_with_prefix(
         is_long_enough = number < len(branches) and branches[number].messages >= offset
         if is_long_enough and history_of(number).digests[offset - 1 : offset] == [prefix]:
             return number
-    recorded = branches[head].messages if branches else 0
+    recorded_count = branches[head].messages if branches else 0
     raise HistoryDiverged(
         "the prefix is not what is recorded at this offset; send all messages with offset 0",
-        recorded=recorded,
+        recorded=recorded_count,
     )
 
 

@@ -81,36 +81,24 @@ class EdgeTrail:
         results, firsts = history.results, history.first_events
         numbers = {event: number for number, event in enumerate(results.event)}
         callers = {event: number for number, event in enumerate(results.call_event) if event >= 0}
-        complete: list[int] = []
-        excerpts: dict[int, Substitute] = {}
-        arguments: dict[int, Substitute] = {}
-        next_excerpts: dict[int, Substitute] = {}
-        dropped: list[int] = []
-        cut: dict[int, Substitute] = {}
+        result_edges: dict[int, ShownEvent] = {}
+        call_edges: dict[int, ShownEvent] = {}
+        text_edges: dict[int, ShownEvent] = {}
         for event, edge in sorted(self.by_event.items()):
             if event in numbers:
-                if edge.kind == COMPLETE:
-                    complete.append(numbers[event])
-                elif edge.kind == EXCERPT:
-                    excerpts[numbers[event]] = _substitute(edge, own_text)
-                if edge.kind != DROPPED and edge.fields.get("next_pieces"):
-                    text, ranges = text_of(edge.fields["next_pieces"], own_text(event))
-                    tokens = edge.fields["next_tokens"]
-                    next_excerpts[numbers[event]] = Substitute(text, tokens, ranges=ranges)
+                result_edges[numbers[event]] = edge
             elif event in callers:
-                if edge.kind == EXCERPT:
-                    arguments[callers[event]] = _substitute(edge, own_text)
-            else:
-                message = bisect_right(firsts, event) - 1
-                if edge.kind == DROPPED:
-                    dropped.append(message)
-                elif edge.kind == EXCERPT:
-                    cut[message] = _substitute(edge, own_text)
+                call_edges[callers[event]] = edge
+            elif firsts[message := bisect_right(firsts, event) - 1] == event:
+                text_edges[message] = edge
+        complete = _keys_of(COMPLETE, result_edges)
+        excerpts = _substitutes(result_edges, own_text)
+        arguments = _substitutes(call_edges, own_text)
         in_prompt = {*complete, *excerpts}
         return Selection(
             messages,
-            TextSelection(tuple(dropped), cut),
-            tuple(complete),
+            TextSelection(_keys_of(DROPPED, text_edges), _substitutes(text_edges, own_text)),
+            complete,
             excerpts,
             {
                 numbers[host]: RestoredText(tuple(_part(edge, numbers, own_text) for edge in parts))
@@ -118,7 +106,7 @@ class EdgeTrail:
                 if (parts := sorted(edges, key=lambda edge: int(edge.fields["place"])))
             },
             {result: cut for result, cut in arguments.items() if result in in_prompt},
-            next_excerpts,
+            _next_excerpts(result_edges, own_text),
             call.is_over,
             call.rebuilt,
             call.breakpoints,
@@ -126,9 +114,30 @@ class EdgeTrail:
         )
 
 
-def _substitute(edge: ShownEvent, own_text: OwnText) -> Substitute:
-    text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
-    return Substitute(text, edge.fields["tokens"], edge.fields["kind"], ranges)
+def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
+    return tuple(key for key, edge in edges.items() if edge.kind == kind)
+
+
+def _substitutes(edges: Mapping[int, ShownEvent], own_text: OwnText) -> dict[int, Substitute]:
+    """Return the substitutes that edges store, by the same keys."""
+    substitutes: dict[int, Substitute] = {}
+    for key in _keys_of(EXCERPT, edges):
+        event, fields = edges[key].event, edges[key].fields
+        text, ranges = text_of(fields["pieces"], own_text(event))
+        substitutes[key] = Substitute(text, fields["tokens"], fields["kind"], ranges)
+    return substitutes
+
+
+def _next_excerpts(
+    result_edges: Mapping[int, ShownEvent], own_text: OwnText
+) -> dict[int, Substitute]:
+    """Return the excerpts of results that the next call shows."""
+    excerpts: dict[int, Substitute] = {}
+    for result, edge in result_edges.items():
+        if edge.kind != DROPPED and edge.fields.get("next_pieces"):
+            text, ranges = text_of(edge.fields["next_pieces"], own_text(edge.event))
+            excerpts[result] = Substitute(text, edge.fields["next_tokens"], ranges=ranges)
+    return excerpts
 
 
 def _part(edge: ShownEvent, numbers: Mapping[int, int], own_text: OwnText) -> RestoredPart:

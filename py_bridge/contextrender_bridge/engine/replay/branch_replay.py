@@ -365,7 +365,7 @@ class BranchReplay:
             follows=follows,
         )
 
-    def recorded(
+    def render_recorded(
         self, history: History, settings: RenderSettings, selection: Selection
     ) -> RenderedCall:
         """Return a recorded call as a rendering. Its selection is the recorded one."""
