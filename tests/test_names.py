@@ -48,7 +48,6 @@ NOT_A_NOUN = words_in(
 LEFT: dict[str, int] = {
     "adapters": 3,
     "nodes": 4,
-    "store": 100,
 }
 """The findings that a package may still have. A number may only be lowered."""
 LEFT_SHARED = 0

@@ -27,10 +27,10 @@ class Backup:
     def run(args: argparse.Namespace) -> int:
         """Write the backup and print its size."""
         from contextrender_bridge.store.backup import back_up
-        from contextrender_bridge.store.opening import open_there
+        from contextrender_bridge.store.opening import open_existing
 
         data = args.data or data_dir()
-        with closing(open_there(data)) as store:
+        with closing(open_existing(data)) as store:
             counts = back_up(store, data, args.target)
         print(
             f"Backed up {counts['nodes']} nodes and {counts['users']} users to {args.target}. Keep "

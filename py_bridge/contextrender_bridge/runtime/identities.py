@@ -33,7 +33,7 @@ class Identities(SqliteIdentityStorage):
             if isinstance(failed.sqlalchemy_exception, IntegrityError):
                 raise NameTaken from failed.original_exception
             if isinstance(failed.original_exception, Exception):
-                raise store.told(failed.original_exception) from failed.original_exception
+                raise store.error_for(failed.original_exception) from failed.original_exception
 
         event.listen(self._engine, "handle_error", raise_store_error)
 

@@ -1,4 +1,4 @@
-"""A store as a folder, taken while it is in use, and the way back.
+"""Backups: a store copied into a folder while it is in use, and restored from it.
 
 The folder is of SQLite whatever the store is: it can be opened by itself, and restored into either.
 It holds what a data folder holds that cannot be made anew: `store.db`, the secret of the tokens (so
@@ -20,14 +20,14 @@ from contextrender_bridge.store.sqlite import FILE, SqliteStore
 from contextrender_bridge.store.sqlite_file import make_file
 
 BESIDE: Final = ("jwt_secret", "audit.log")
-HELD: Final = {"nodes": "nodes", "identity_users": "users"}
+CONTENTS: Final = {"nodes": "nodes", "identity_users": "users"}
 """The tables that are counted, and what is in them."""
 
 
 def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
-    """Everything committed by now, into a new or empty folder; nobody waits for it.
+    """Copy everything that is committed into a new or empty folder; nobody waits for it.
 
-    How many nodes and users there are. Raises CommandError and StoreUnavailable.
+    Return the numbers of nodes and users. Raise CommandError and StoreUnavailable.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: name a folder that is new or empty.")
@@ -42,13 +42,13 @@ def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
         if (data / name).exists():
             shutil.copy2(data / name, target / name)
     part.rename(target / FILE)
-    return _held(target / FILE)
+    return _count(target / FILE)
 
 
 def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, int]:
-    """A backup, checked, into a data folder without a store, or into `store` if that is empty.
+    """Check a backup and copy it into a data folder without a store, or into an empty `store`.
 
-    How many nodes and users there are. Raises CommandError.
+    Return the numbers of nodes and users. Raise CommandError.
     """
     file = source / FILE
     if not file.is_file():
@@ -70,20 +70,20 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
             if (source / name).exists() and not (data / name).exists():
                 shutil.copy2(source / name, data / name)
         if store is not None:
-            counts = _held(part)
+            counts = _count(part)
             _clear(part)
             return counts
         part.rename(data / FILE)
-    return _held(data / FILE)
+    return _count(data / FILE)
 
 
 def is_empty(store: Store) -> bool:
-    """Whether there is neither a node nor a user in it."""
-    return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in HELD)
+    """Return whether a store has neither a node nor a user."""
+    return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in CONTENTS)
 
 
 def _settle(part: Path, store: Store | None) -> None:
-    """Opens a restored file, and brings it into the store that it is for."""
+    """Open a restored file, and copy its rows into the store that it is for, if any."""
     try:
         restored = SqliteStore(part)
     except OtherLayout as refusal:
@@ -96,7 +96,7 @@ def _settle(part: Path, store: Store | None) -> None:
 
 
 def _copy_snapshot(store: Store, part: Path) -> None:
-    """From PostgreSQL: rows as they are at one moment."""
+    """Copy the rows of PostgreSQL as they are at one moment."""
     from contextrender_bridge.store.postgres import PostgresStore
 
     assert isinstance(store, PostgresStore)
@@ -110,34 +110,34 @@ def _copy_snapshot(store: Store, part: Path) -> None:
 
 def _copy_file(source: Path, target: Path) -> None:
     with (
-        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as held,
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as original,
         closing(sqlite3.connect(target)) as copy,
     ):
         try:
-            held.backup(copy)
+            original.backup(copy)
         except sqlite3.Error as damage:
             raise CommandError(f"{source} cannot be read: {damage}.") from None
 
 
 def _check(file: Path) -> None:
-    """Raises CommandError where pages are damaged or it is no store of ours."""
+    """Raise CommandError if pages are damaged or it is no store of ours."""
     with closing(sqlite3.connect(file)) as copy:
         try:
-            (said,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+            (answer,) = copy.execute("PRAGMA quick_check(1)").fetchone()
             copy.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
         except sqlite3.Error as damage:
-            said = str(damage)
-    if said != "ok":
-        raise CommandError(f"the copy is not whole: {said}.")
+            answer = str(damage)
+    if answer != "ok":
+        raise CommandError(f"the copy is not whole: {answer}.")
 
 
-def _held(file: Path) -> dict[str, int]:
+def _count(file: Path) -> dict[str, int]:
     with closing(sqlite3.connect(file)) as copy:
-        counts = [copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in HELD]
-    return dict(zip(HELD.values(), counts, strict=True))
+        counts = [copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in CONTENTS]
+    return dict(zip(CONTENTS.values(), counts, strict=True))
 
 
 def _clear(part: Path) -> None:
-    """Removes what another attempt left."""
+    """Remove what another attempt left."""
     for name in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
         name.unlink(missing_ok=True)

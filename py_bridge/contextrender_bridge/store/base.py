@@ -30,8 +30,8 @@ from contextrender_bridge.store.writes import (
     WriteBatch,
     WriteConflict,
     WriteQueue,
-    cutting,
-    wiping,
+    cut_statements,
+    wipe_statements,
 )
 
 CLAIM: Final = (
@@ -44,42 +44,42 @@ NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
 
 Place = tuple[float, UUID]
-"""Where a node stands among those listed: what it is listed by, and its id."""
+"""The place of a listed node: the number that orders the list, and its id."""
 
 EdgeRow = tuple[UUID, int, UUID, bytes | None]
 """Source, kind, target, data."""
 
 
 Statement = tuple[str, Sequence[Sequence[Any]]]
-"""With `?` for values, and rows of these."""
+"""A query with `?` for values, and rows of values."""
 
 Read = Callable[..., list[Any]]
-"""The rows of a query with `?` and its values."""
+"""A function that returns the rows of a query with `?` and its values."""
 
 
 class Cursor(Protocol):
-    """What both databases' cursors do."""
+    """A cursor, as both databases have it."""
 
     @property
     def rowcount(self) -> int:
-        """Rows changed."""
+        """Return the number of changed rows."""
 
     def execute(self, query: Any, params: Any = ..., /) -> Any:
-        """Runs one statement."""
+        """Run one statement."""
 
     def executemany(self, query: Any, params: Any, /) -> Any:
-        """Runs one statement for many rows; `rowcount` is then that of all."""
+        """Run one statement for many rows; `rowcount` is then that of all."""
 
     def fetchall(self) -> Any:
-        """Every row."""
+        """Return every row."""
 
 
 class OtherLayout(Exception):
-    """The database was written by a version of the program that lays it out otherwise."""
+    """The database was written by a version of the program with another layout."""
 
 
 class Store(ABC):
-    """Reads, and a queue of writes."""
+    """A database of nodes and edges: reads, and a queue of writes."""
 
     system: ClassVar[str]
     """The database's name in spans."""
@@ -87,7 +87,7 @@ class Store(ABC):
     """Where it is, for people; without a password."""
 
     def __init__(self) -> None:
-        """Subclasses open the database first. `on_refused` is told of each failed write."""
+        """Subclasses open the database first. `on_refused` is called at each failed write."""
         self.on_refused: Callable[[], None] = lambda: None
         self.kinds = TypeNumbers(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
@@ -98,26 +98,26 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
-        """Rows of what is committed. Raises StoreUnavailable."""
+        """Return rows of what is committed. Raise StoreUnavailable."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Cursor]:
-        """A cursor in a write transaction, committed (and on disk) where the block ends well.
+        """Return a cursor in a write transaction; it is on disk once the block ends without error.
 
-        Raises StoreUnavailable where it did not, or may not have, become lasting.
+        Raise StoreUnavailable if it is not, or may not be, on disk.
         """
 
     @abstractmethod
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
-        """Runs statements in order, each for all its rows of values; how many rows each changed."""
+        """Run statements in order, each for all its rows. Return how many rows each changed."""
 
     has_arrays = False
     """Whether several ids can be one value."""
     ids_at_once = 500
     """How many ids a statement takes."""
 
-    def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
-        """That a column has one of these ids: a condition with `?`, and its values."""
+    def id_condition(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
+        """Return the condition that a column has one of these ids, with `?`, and its values."""
         if self.has_arrays:
             return f"{column} = ANY(?)", (list(ids),)
         return f"{column} IN ({','.join('?' * len(ids))})", ids
@@ -125,46 +125,49 @@ class Store(ABC):
     @staticmethod
     @abstractmethod
     def uuid(value: Any) -> UUID:
-        """An id as the driver gives it."""
+        """Return the id of a value of the driver."""
 
     @abstractmethod
-    def told(self, failure: Exception) -> Exception:
-        """The error that callers get for a failure of the driver; others as they are."""
+    def error_for(self, failure: Exception) -> Exception:
+        """Return the error that callers get for a failure of the driver; others as they are."""
 
     @abstractmethod
     def connect(self) -> Any:
-        """A connection of the driver's own, to be closed by whoever asked: for accounts."""
+        """Return a connection of the driver, for accounts. The caller closes it."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
 
     def probe(self) -> None:
-        """Writes a little, as any request would. Raises StoreUnavailable."""
+        """Write a little, as any request does. Raise StoreUnavailable."""
         self.claim("probe", 0.0)
 
     def claim(self, work: str, seconds: float) -> bool:
-        """Whether it is this process that is to do what one process does in so many seconds: the
-        first that asks; clocks may differ by as much. Raises StoreUnavailable."""
+        """Return whether this process is the first in so many seconds to ask for this work.
+
+        One process then does it for all. Their clocks may differ by as much. Raise
+        StoreUnavailable.
+        """
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
             return self.run(cursor, (CLAIM, [values])) == [1]
 
     def size(self) -> int | None:
-        """Bytes of its tables and indexes; None where they are those of files in the folder."""
+        """Return the bytes of tables and indexes; None if they are files in the data folder."""
         return None
 
     def reclaim(self) -> None:  # noqa: B027
-        """Give back what deleted rows took, where the database does not do so by itself."""
+        """Give back the space of deleted rows, if the database does not do so by itself."""
 
     # Reading.
 
     def nodes(self, owner: UUID, ids: Iterable[UUID]) -> list[NodeRow]:
-        """Those of the owner's nodes that are there, in any order."""
+        """Return the owner's nodes with these ids that exist, in any order."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
-        found = self._at(query, [owner], "id", ids)
-        return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in found]
+        rows = self._rows_of_ids(query, [owner], "id", ids)
+        return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in rows]
 
     def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
         """Return the ids of the owner's nodes from `first` to `last`, in order; at most `limit`."""
@@ -174,22 +177,21 @@ class Store(ABC):
         return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
 
     def stamp(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
-        """The revision of one of the owner's nodes, and what it is listed by; None if it is not
-        there."""
+        """Return a node's revision and what it is listed by; None if it does not exist."""
         query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
-        found = self.read(query, (owner, id))
-        return (found[0][0], found[0][1]) if found else None
+        rows = self.read(query, (owner, id))
+        return (rows[0][0], rows[0][1]) if rows else None
 
-    def _at(
+    def _rows_of_ids(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
     ) -> Iterator[Any]:
-        """The rows of a query whose column has one of these ids, so many at once."""
+        """Return the rows of a query whose column has one of these ids, so many at once."""
         for some in batched(ids, self.ids_at_once):
-            among, more = self.among(column, some)
-            yield from self.read(f"{query} AND {among}", (*values, *more))
+            condition, more = self.id_condition(column, some)
+            yield from self.read(f"{query} AND {condition}", (*values, *more))
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
-        """The edges from and to some of the owner's nodes; one between two of them comes twice."""
+        """Return the edges from and to these nodes; an edge between two of them comes twice."""
         return [
             (self.uuid(source), kind, self.uuid(target), data and bytes(data))
             for some in batched(ids, self.ids_at_once)
@@ -199,26 +201,26 @@ class Store(ABC):
     def nodes_with_edges(
         self, owner: UUID, ids: Sequence[UUID]
     ) -> tuple[list[NodeRow], list[EdgeRow]]:
-        """In one statement, `nodes` and `edges` of a few ids."""
-        among, values = self.among("id", ids)
+        """Return `nodes` and `edges` of a few ids, read by one statement."""
+        condition, values = self.id_condition("id", ids)
         edges, ends = self._edges_at(owner, ids, "source, kind, target, data, NULL")
-        query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {among}"
+        query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {condition}"
         nodes: list[NodeRow] = []
-        found: list[EdgeRow] = []
+        edge_rows: list[EdgeRow] = []
         for first, kind, target, data, rev in self.read(
             f"{query} UNION ALL {edges}", (owner, *values, *ends)
         ):
             if target is None:
                 nodes.append((self.uuid(first), rev, kind, bytes(data)))
             else:
-                found.append((self.uuid(first), kind, self.uuid(target), data and bytes(data)))
-        return nodes, found
+                edge_rows.append((self.uuid(first), kind, self.uuid(target), data and bytes(data)))
+        return nodes, edge_rows
 
     def _edges_at(
         self, owner: UUID, ids: Sequence[UUID], columns: str = "source, kind, target, data"
     ) -> tuple[str, Sequence[Any]]:
-        out, sources = self.among("source", ids)
-        into, targets = self.among("target", ids)
+        out, sources = self.id_condition("source", ids)
+        into, targets = self.id_condition("target", ids)
         query = (
             f"SELECT {columns} FROM edges WHERE owner = ? AND {out} UNION ALL "
             f"SELECT {columns} FROM edges {BY_TARGET} WHERE owner = ? AND {into}"
@@ -228,33 +230,33 @@ class Store(ABC):
     def edges_out(
         self, owner: UUID, ids: Iterable[UUID], kind: int
     ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
-        """The edges of one kind from some of the owner's nodes: source, target, data."""
+        """Return the edges of one kind from these nodes: source, target, data."""
         query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
-        for source, target, data in self._at(query, [owner, kind], "source", ids):
+        for source, target, data in self._rows_of_ids(query, [owner, kind], "source", ids):
             yield self.uuid(source), self.uuid(target), data and bytes(data)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
-        """Where the edges of one kind to some of the owner's nodes come from."""
+        """Return the sources of the edges of one kind to these nodes."""
         query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
-        for (source,) in self._at(query, [owner, kind], "target", ids):
+        for (source,) in self._rows_of_ids(query, [owner, kind], "target", ids):
             yield self.uuid(source)
 
     def bytes_of(self, owner: UUID, ids: Sequence[UUID]) -> int:
-        """What the rows of the owner's nodes, and of the edges from them, hold."""
+        """Return the bytes in the rows of these nodes and of the edges from them."""
         total = 0
         for table, column in (("nodes", "id"), ("edges", "source")):
             query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
-            total += sum(int(size) for (size,) in self._at(query, [owner], column, ids))
+            total += sum(int(size) for (size,) in self._rows_of_ids(query, [owner], column, ids))
         return total
 
     def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
-        """The bytes of each of the owner's nodes that is there."""
+        """Return the id and the bytes of each of these nodes that exists."""
         query = "SELECT id, LENGTH(data) FROM nodes WHERE owner = ?"
-        for id, size in self._at(query, [owner], "id", ids):
+        for id, size in self._rows_of_ids(query, [owner], "id", ids):
             yield self.uuid(id), int(size)
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
-        """The newest of the owner's nodes of a kind that are listed before a place."""
+        """Return the newest nodes of a kind that are listed before a place."""
         when, id = before or (float("inf"), owner)
         rows = self.read(
             "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
@@ -282,21 +284,25 @@ class Store(ABC):
             self.reclaim()
 
     def apply(self, cursor: Cursor, unit: WriteBatch) -> None:
-        """A unit within a transaction. Raises WriteConflict."""
-        gone = [(owner, id) for owner, id, _ in unit.remove]
-        found = ((UPDATE, unit.update), (FENCE, unit.fence), (REMOVE, unit.remove))
-        expected: list[Statement] = [(INSERT, unit.insert), *found]
-        rest: list[Statement] = [(PART_OUT, gone), (PART_IN, gone)]
-        rest += [(PART, unit.part), (JOIN, unit.join)]
-        for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
-            rest += [(query, [row]) for owner, ids in some for query, row in statements(owner, ids)]
-        changed = self.run(cursor, *expected, *rest)
-        # Every row must be found, or be new: else somebody was faster, and nothing of this stays.
-        if changed[: len(expected)] != [len(rows) for _, rows in expected]:
+        """Write a batch within a transaction. Raise WriteConflict."""
+        removed_ids = [(owner, id) for owner, id, _ in unit.remove]
+        checked: list[Statement] = [(INSERT, unit.insert), (UPDATE, unit.update)]
+        checked += [(FENCE, unit.fence), (REMOVE, unit.remove)]
+        unchecked: list[Statement] = [(PART_OUT, removed_ids), (PART_IN, removed_ids)]
+        unchecked += [(PART, unit.part), (JOIN, unit.join)]
+        for some, statements in ((unit.cut, cut_statements), (unit.wipe, wipe_statements)):
+            for owner, ids in some:
+                unchecked += [(query, [row]) for query, row in statements(owner, ids)]
+        changed = self.run(cursor, *checked, *unchecked)
+        # Every row must exist, or be new: else another request was faster, and nothing stays.
+        if changed[: len(checked)] != [len(rows) for _, rows in checked]:
             raise WriteConflict
 
     def _write_all(self, units: Sequence[WriteBatch]) -> list[Exception | None]:
-        """One transaction, a savepoint each: one that fails takes no other with it."""
+        """Write batches in one transaction, each in a savepoint, so that one can fail alone.
+
+        Return an error, or None, for each.
+        """
         failures: list[Exception | None] = []
         with self.transaction() as cursor:
             if len(units) == 1:
@@ -313,9 +319,9 @@ class Store(ABC):
         except Exception as failure:
             cursor.execute("ROLLBACK TO SAVEPOINT one")
             cursor.execute("RELEASE SAVEPOINT one")
-            told = self.told(failure)
-            told.__cause__ = None if told is failure else failure
-            return told
+            error = self.error_for(failure)
+            error.__cause__ = None if error is failure else failure
+            return error
         cursor.execute("RELEASE SAVEPOINT one")
         return None
 
@@ -325,18 +331,18 @@ class Store(ABC):
             self.run(cursor, (query, [(module, name)]))
 
     def make_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
-        """Makes them in an empty database. Raises OtherLayout for one that has others."""
+        """Make the tables in an empty database. Raise OtherLayout if it has others."""
         cursor.execute(create[0])
         cursor.execute("SELECT value FROM meta WHERE name = 'layout'")
-        found = cursor.fetchall()
-        if not found:
+        rows = cursor.fetchall()
+        if not rows:
             for statement in create[1:]:
                 cursor.execute(statement)
             insert = "INSERT INTO meta (name, value) VALUES ('layout', ?)"
             self.run(cursor, (insert, [(str(VERSION),)]))
-        elif found[0][0] != str(VERSION):
+        elif rows[0][0] != str(VERSION):
             raise OtherLayout(
-                f"{self.place} has layout {found[0][0]}; this version knows {VERSION}. "
+                f"{self.place} has layout {rows[0][0]}; this version knows {VERSION}. "
                 "Use the version that wrote it."
             )
 

@@ -1,4 +1,4 @@
-"""Every row of a store into another of either kind, together or not at all."""
+"""Copying of every row of a store into another of either kind, together or not at all."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,17 +8,17 @@ from contextrender_bridge.store.base import Read, Store
 from contextrender_bridge.store.schema import columns
 
 PAGE: Final = 500
-TABLES: Final = {name: held for name, held in columns().items() if name not in ("meta", "kinds")}
+TABLES: Final = {name: names for name, names in columns().items() if name not in ("meta", "kinds")}
 KEYS: Final = {
     "nodes": ("owner", "id"),
     "edges": ("owner", "source", "kind", "target"),
     "sso_lookups": ("provider", "external_id"),
 }
-"""Of the others it is the first column."""
+"""The key columns of tables; of other tables it is the first column."""
 
 
 def copy_rows(source: Store, target: Store, read: Read) -> None:
-    """What `read` reads of `source` into `target`, which is empty."""
+    """Copy what `read` reads of `source` into `target`, which is empty."""
     numbers = {
         number: target.kinds.number(module, name)
         for number, module, name in read("SELECT number, module, name FROM kinds")
@@ -36,7 +36,7 @@ def copy_rows(source: Store, target: Store, read: Read) -> None:
 
 
 def _pages(read: Read, table: str) -> Iterator[Sequence[Any]]:
-    """Rows in the order of their keys."""
+    """Return the rows of a table in the order of their keys, in pages."""
     names = TABLES[table]
     keys = KEYS.get(table, names[:1])
     query = f"SELECT {', '.join(names)} FROM {table}"
@@ -50,7 +50,7 @@ def _pages(read: Read, table: str) -> Iterator[Sequence[Any]]:
 
 
 def _plain(store: Store, table: str, name: str, value: Any, numbers: dict[int, int]) -> Any:
-    """A value as every store takes it, its type's number as the target has it."""
+    """Return a value as every store takes it, with the number of its type in the target."""
     if name == "kind":
         return numbers[value]
     if name in ("owner", "source", "target") or (table == "nodes" and name == "id"):

@@ -18,7 +18,7 @@ class TypeNumbers:
         self._numbers: dict[Name, int] = {}
 
     def number(self, module: str, name: str) -> int:
-        """The number of the type of that name."""
+        """Return the number of a type; a new type gets one."""
         key = (module, name)
         if key not in self._numbers:
             with self._lock:
@@ -37,7 +37,7 @@ class TypeNumbers:
         return self._numbers.get(key)
 
     def name(self, number: int) -> Name:
-        """Module and name of the type as it was stored."""
+        """Return the module and name of a type as it was stored."""
         if number not in self._names:
             with self._lock:
                 self._refresh()

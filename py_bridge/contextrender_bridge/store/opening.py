@@ -1,4 +1,4 @@
-"""Which database: a file in the data folder, or the one that `CONTEXTRENDER_DATABASE` names."""
+"""Opening of a database: a file in the data folder, or the one that the settings name."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,26 +17,26 @@ except ImportError:  # not on Windows, where one process serves a data folder
 
 
 def open_store(data: Path) -> Store:
-    """The store of a data folder, or that of the settings.
+    """Return the store of a data folder, or that of the settings.
 
-    Raises CommandError with a sentence for whoever runs the server.
+    Raise CommandError with a sentence for the operator.
     """
     settings = read_settings()
     if settings.database:
         return open_named(settings.database, new=False)
-    return _known(lambda: _open_file(data))
+    return _open_layout(lambda: _open_file(data))
 
 
 def open_named(name: str, *, new: bool) -> Store:
-    """The store of `sqlite:DIR` or `postgresql://...`; one that is not there only if `new`.
+    """Return the store of `sqlite:DIR` or `postgresql://...`; it is created only if `new`.
 
-    Raises CommandError.
+    Raise CommandError.
     """
     kind, _, place = name.partition(":")
     if kind in ("postgresql", "postgres"):
         from contextrender_bridge.store.postgres import PostgresStore
 
-        return _known(lambda: PostgresStore(name, read_settings()))
+        return _open_layout(lambda: PostgresStore(name, read_settings()))
     if kind != "sqlite" or not place:
         raise CommandError(f"{kind!r} is no store: use sqlite:DIR or postgresql://...")
     folder = Path(place).expanduser()
@@ -44,11 +44,11 @@ def open_named(name: str, *, new: bool) -> Store:
         folder = make_private(folder)
     elif not (folder / FILE).is_file():
         raise CommandError(f"there is no store in {folder}.")
-    return _known(lambda: _open_file(folder))
+    return _open_layout(lambda: _open_file(folder))
 
 
-def open_there(data: Path) -> Store:
-    """As `open_store`, but nothing is made where nothing is. Raises CommandError."""
+def open_existing(data: Path) -> Store:
+    """Return the store as `open_store` does, but create none. Raise CommandError."""
     return open_named(read_settings().database or f"sqlite:{data}", new=False)
 
 
@@ -66,7 +66,7 @@ def _open_file(folder: Path) -> Store:
         return SqliteStore(folder / FILE)
 
 
-def _known(opened: Callable[[], Store]) -> Store:
+def _open_layout(opened: Callable[[], Store]) -> Store:
     try:
         return opened()
     except OtherLayout as refusal:

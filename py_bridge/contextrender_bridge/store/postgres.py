@@ -1,6 +1,6 @@
-"""The store in PostgreSQL: many processes and machines, one truth.
+"""The store in PostgreSQL, for many processes and machines.
 
-Long because one class holds all that is PostgreSQL's own way.
+Long because one class has all that PostgreSQL does in its own way.
 
 psycopg 3 and its pool. Nothing is kept on a connection between two transactions, so PgBouncer may
 hand each to another server connection (`prepare_threshold=None`, no startup options).
@@ -23,7 +23,7 @@ from contextrender_bridge.store.postgres_write import Combined, one_statement, r
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBatch, WriteConflict
 
-SAID: Final = "The database does not answer; try again."
+NO_ANSWER: Final = "The database does not answer; try again."
 NOT_LASTING: Final = "canceling wait for synchronous replication"
 OPENING_LOCK: Final = 7_391_002
 CREATE = [
@@ -56,17 +56,17 @@ class PostgresStore(Store):
     system = "postgresql"
 
     def __init__(self, address: str, limits: Settings) -> None:
-        """Connects, and makes the tables. Raises StoreUnavailable where it cannot."""
+        """Connect, and make the tables. Raise StoreUnavailable if that fails."""
         super().__init__()
-        known = conninfo_to_dict(address)
+        parameters = conninfo_to_dict(address)
         wait = limits.database_connect_timeout
         self._conninfo = make_conninfo(
             address,
             connect_timeout=int(max(wait, 1)),
             application_name="contextrender",
-            target_session_attrs=known.get("target_session_attrs", "read-write"),
+            target_session_attrs=parameters.get("target_session_attrs", "read-write"),
         )
-        self.place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
+        self.place = f"postgresql://{parameters.get('host', '')}/{parameters.get('dbname', '')}"
         self._commit_seconds = limits.database_statement_timeout
         self._limits = (
             f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
@@ -118,9 +118,9 @@ class PostgresStore(Store):
             try:
                 return self._read(text, params)
             except psycopg.Error as failure:
-                raise self.told(failure) from failure
+                raise self.error_for(failure) from failure
         except psycopg.Error as failure:
-            raise self.told(failure) from failure
+            raise self.error_for(failure) from failure
 
     @override
     @contextmanager
@@ -136,12 +136,14 @@ class PostgresStore(Store):
 
     @contextmanager
     def _lasting(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
-        """A connection whose commits are on disk wherever they are to be when the block ends; and
-        what starts their time limit, before the last of them."""
+        """Return a connection, and a function that starts the time limit of its last commit.
+
+        When the block ends, its commits are on disk on every machine that must have them.
+        """
         notices: list[str] = []
 
-        def note(said: psycopg.errors.Diagnostic) -> None:
-            notices.append(said.message_primary or "")
+        def note(notice: psycopg.errors.Diagnostic) -> None:
+            notices.append(notice.message_primary or "")
 
         try:
             with self._pool.connection() as connection:
@@ -156,15 +158,17 @@ class PostgresStore(Store):
         except RACES as lost:
             raise WriteConflict from lost
         except psycopg.Error as failure:
-            raise self.told(failure) from failure
-        if any(NOT_LASTING in said for said in notices):
+            raise self.error_for(failure) from failure
+        if any(NOT_LASTING in notice for notice in notices):
             raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
 
     @override
     def _write_all(self, units: Sequence[WriteBatch]) -> list[Exception | None]:
-        """In one round trip, which is a transaction, where nobody was faster: else as in other
-        databases, to tell who it is."""
-        single = [made for unit in units if (made := one_statement(unit)) is not None]
+        """Write batches in one round trip, which is a transaction.
+
+        If another request was faster, write them as in other databases, to find which it hit.
+        """
+        single = [statement for unit in units if (statement := one_statement(unit)) is not None]
         if len(single) == len(units):
             try:
                 self._write_at_once(single)
@@ -194,7 +198,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[Read]:
-        """Reads what is committed now, for the block, whatever is written meanwhile."""
+        """Return a function that reads what is committed now, whatever is written meanwhile."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
@@ -208,7 +212,7 @@ class PostgresStore(Store):
         return psycopg.connect(self._conninfo, prepare_threshold=None)
 
     @override
-    def told(self, failure: Exception) -> Exception:
+    def error_for(self, failure: Exception) -> Exception:
         if isinstance(failure, RACES):
             return WriteConflict()
         if not isinstance(failure, psycopg.Error):
@@ -216,7 +220,7 @@ class PostgresStore(Store):
         # With a code of its own it was refused; without one, or shutting down, it may have lost
         # the answer to a commit.
         refused = failure.sqlstate is not None and not failure.sqlstate.startswith("57P")
-        return StoreUnavailable(REFUSED if refused else SAID)
+        return StoreUnavailable(REFUSED if refused else NO_ANSWER)
 
     @override
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A unit as one statement of PostgreSQL: written, checked and committed in one round trip.
+"""A batch as one statement of PostgreSQL: written, checked and committed in one round trip.
 
-Each part counts its rows. Where one is missing, somebody else was faster, and a division by zero
+Each part counts its rows. If one is missing, another request was faster, and a division by zero
 ends the statement: PostgreSQL has nothing else that fails in an expression and is undone with it.
 """
 
@@ -27,7 +27,7 @@ FENCED: Final = """fenced AS (
     UPDATE nodes SET rev = nodes.rev + 1
     FROM unnest(%(fenced_id)b::uuid[], %(fenced_rev)b::bigint[]) AS fresh (id, rev)
     WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
-JOINED: Final = """joined AS (
+JOIN: Final = """joined AS (
     INSERT INTO edges (owner, source, kind, target, data)
     SELECT %(owner)s, source, kind, target, data FROM unnest(
         %(joined_source)b::uuid[], %(joined_kind)b::smallint[],
@@ -45,8 +45,9 @@ Combined = tuple[str, dict[str, Any]]
 
 
 def one_statement(unit: WriteBatch) -> Combined | None:
-    """The statement and its values; None for a unit that takes several: one that deletes nodes,
-    is of several owners, or only takes edges away.
+    """Return the statement and its values; None for a batch that takes several.
+
+    Such a batch deletes nodes, is of several owners, or only removes edges.
     """
     owners = {row[0] for some in (unit.insert, unit.fence, unit.join, unit.part) for row in some}
     owners |= {row[1] for row in unit.update}
@@ -59,7 +60,7 @@ def one_statement(unit: WriteBatch) -> Combined | None:
         (INSERTED, "owner id kind listed data", unit.insert),
         (UPDATED, "data owner id rev", unit.update),
         (FENCED, "owner id rev", unit.fence),
-        (JOINED, "owner source kind target data", unit.join),
+        (JOIN, "owner source kind target data", unit.join),
         (PARTED, "owner source kind target", unit.part),
     ):
         if some:
@@ -67,14 +68,14 @@ def one_statement(unit: WriteBatch) -> Combined | None:
             parts.append((name, text))
             columns = zip(fields.split(), zip(*some, strict=True), strict=True)
             values |= {f"{name}_{field}": list(column) for field, column in columns}
-    counted = (name for name, text in parts if text != PARTED)
-    done = " + ".join(f"(SELECT count(*) FROM {name})" for name in counted)
-    query = f"WITH {', '.join(text for _, text in parts)} SELECT 1 / ({done} = %(rows)s)::int"
+    names = (name for name, text in parts if text != PARTED)
+    count = " + ".join(f"(SELECT count(*) FROM {name})" for name in names)
+    query = f"WITH {', '.join(text for _, text in parts)} SELECT 1 / ({count} = %(rows)s)::int"
     return query, values
 
 
 def run_together(connection: Connection[Any], statements: Sequence[Combined]) -> None:
-    """All of them in one round trip and one transaction. Raises what PostgreSQL says."""
+    """Run statements in one round trip and one transaction. Raise PostgreSQL's errors."""
     if len(statements) == 1:
         connection.execute(*statements[0])
         return

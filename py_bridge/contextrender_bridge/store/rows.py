@@ -46,16 +46,16 @@ _WORDS: Final = (
     rb"\"id\": \"call_1\", \"type\": \"function\", \"function\": \"{\\\"name\\\": \\\"\\\", "
     rb'\\\"arguments\\\": \\\"\\\\u0000held apart\\\"}\"}","digest":"","call_id":"call_1","name":"'
 )
-"""What rows often say: each row is compressed as if it came after this, which makes small ones
-smaller. Another text here cannot read what was written."""
+"""Text that rows often have. Each row is compressed as if it came after it, which makes small rows
+smaller. With another text here, what was written cannot be read."""
 _DICTIONARY = zstandard.ZstdCompressionDict(_WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 _DICTIONARY.precompute_compress(level=_LEVEL)
 
 _COMPRESSORS_KEPT = 2
 _DECOMPRESS = threading.local()
 _IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
-"""Each is for one thread at a time, and keeps some megabytes once a row was large: so few are kept,
-and not one a thread."""
+"""Compressors, each for one thread at a time. One keeps some megabytes once a row was large, so few
+are kept, and not one a thread."""
 
 
 def _compress(data: bytes) -> bytes:
@@ -79,9 +79,9 @@ def _decompress(data: bytes) -> bytes:
 
 
 def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
-    """The row of these fields, not compressed yet: equal fields give equal bytes.
+    """Return the row of these fields, not compressed yet: equal fields give equal bytes.
 
-    `notes` is what else is to be known of the node or edge. Raises TypeError for what is not JSON.
+    `notes` has what else is stored of the node or edge. Raise TypeError for what is no JSON.
     """
     plain = {name: value for name, value in fields.items() if type(value) is not bytes}
     raw = {name: value for name, value in fields.items() if type(value) is bytes}
@@ -97,18 +97,18 @@ def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) ->
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *raw.values()])
 
 
-def encode_all(told: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
-    """The rows of many: fields and notes of each."""
-    return [encode(fields, notes) for fields, notes in told]
+def encode_all(contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
+    """Return the rows of many nodes or edges, from the fields and notes of each."""
+    return [encode(fields, notes) for fields, notes in contents]
 
 
 def pack_all(rows: Iterable[bytes]) -> list[bytes]:
-    """Many rows as they are stored."""
+    """Return rows as they are stored."""
     return [pack(row) for row in rows]
 
 
 def pack(row: bytes) -> bytes:
-    """The row as it is stored."""
+    """Return a row as it is stored."""
     length = int.from_bytes(row[1:_HEAD], "little")
     if length < _WORTH_COMPRESSING:
         return row
@@ -117,39 +117,39 @@ def pack(row: bytes) -> bytes:
     return b"".join([head, packed, row[_HEAD + length :]])
 
 
-def unpack(stored: bytes) -> bytes:
-    """The row that was packed. Raises ValueError for anything else."""
-    if len(stored) <= _HEAD or stored[0] > 1:
+def unpack(packed: bytes) -> bytes:
+    """Return the row that was packed. Raise ValueError for anything else."""
+    if len(packed) <= _HEAD or packed[0] > 1:
         raise ValueError("the row is damaged: it has no head")
-    if not stored[0]:
-        return stored
-    stop = _HEAD + int.from_bytes(stored[1:_HEAD], "little")
+    if not packed[0]:
+        return packed
+    stop = _HEAD + int.from_bytes(packed[1:_HEAD], "little")
     try:
-        text = _decompress(stored[_HEAD:stop])
+        text = _decompress(packed[_HEAD:stop])
     except zstandard.ZstdError as damage:
         raise ValueError(f"the row is damaged: {damage}") from None
-    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, stored[stop:]])
+    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, packed[stop:]])
 
 
-def read(stored: bytes) -> Read:
-    """A stored row, not compressed, with its fields and notes. Raises ValueError."""
-    row = unpack(stored)
+def read(packed: bytes) -> Read:
+    """Return a stored row, not compressed, with its fields and notes. Raise ValueError."""
+    row = unpack(packed)
     return row, *parse(row)
 
 
-def read_all(stored: Iterable[bytes | None]) -> list[Read | ValueError]:
-    """Many stored rows; for each that is none, why. Where there is nothing, there are no fields."""
-    found: list[Read | ValueError] = []
-    for data in stored:
+def read_all(packed: Iterable[bytes | None]) -> list[Read | ValueError]:
+    """Return stored rows, with an error for each that is damaged; None has no fields."""
+    rows: list[Read | ValueError] = []
+    for data in packed:
         try:
-            found.append((b"", {}, {}) if data is None else read(data))
+            rows.append((b"", {}, {}) if data is None else read(data))
         except ValueError as damage:
-            found.append(damage)
-    return found
+            rows.append(damage)
+    return rows
 
 
 def parse(row: bytes) -> tuple[Fields, Fields]:
-    """The fields and notes of a row. Raises ValueError for anything else."""
+    """Return the fields and notes of a row. Raise ValueError for anything else."""
     stop = _HEAD + int.from_bytes(row[1:_HEAD], "little")
     text = row[_HEAD:stop]
     try:

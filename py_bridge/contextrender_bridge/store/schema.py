@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 VERSION: Final = 6
-"""Of the layout below and of what nodes hold; a store of another is refused."""
+"""The version of the layout below and of the nodes' fields; a store of another is refused."""
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (
@@ -77,11 +77,11 @@ CREATE TABLE IF NOT EXISTS sso_lookups (
 
 
 def columns() -> dict[str, list[str]]:
-    """The columns of every table, in order."""
+    """Return the columns of every table, in order."""
     tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*?)\n\)", TABLES, re.DOTALL)
-    return {name: re.findall(r"^    ([a-z_]+) ", told, re.MULTILINE) for name, told in tables}
+    return {name: re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE) for name, body in tables}
 
 
 def statements(script: str, **types: str) -> list[str]:
-    """The single statements of a script with a database's own types filled in."""
+    """Return the single statements of a script, with a database's own types filled in."""
     return [part.strip() for part in script.format(**types).split(";") if part.strip()]

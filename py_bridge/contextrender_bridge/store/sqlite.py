@@ -17,8 +17,8 @@ from contextrender_bridge.store.writes import BY_TARGET, REFUSED, StoreUnavailab
 
 LOCK_TIMEOUT_SECONDS = 5.0
 FILE: Final = "store.db"
-"""Its name in a data folder."""
-SAID: Final = {
+"""The name of the file in a data folder."""
+FAILURES: Final = {
     sqlite3.SQLITE_FULL: "The disk is full, so nothing was written: make room.",
     sqlite3.SQLITE_READONLY: "The store cannot be written to; nothing was written.",
     sqlite3.SQLITE_CANTOPEN: "The store's file cannot be opened; nothing was written.",
@@ -26,13 +26,13 @@ SAID: Final = {
     sqlite3.SQLITE_CORRUPT: "The store's file is damaged; nothing was written.",
     sqlite3.SQLITE_NOTADB: "The store's file is damaged; nothing was written.",
 }
-"""What each of SQLite's own failures is to a caller."""
+"""The sentence that a caller gets for each of SQLite's failures."""
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 JOURNAL_LIMIT: Final = 16 * 2**20
 PAGE_BYTES: Final = 8_192
-"""Three results of 2 KB with their calls; of pages of 4 KB a third stays empty."""
+"""A page holds three results of 2 KB with their calls; of pages of 4 KB a third stays empty."""
 PAGES_AT_ONCE: Final = 500
-"""Given back: each such step keeps others from writing for some milliseconds."""
+"""Pages given back in one step, which keeps others from writing for some milliseconds."""
 CREATE = statements(
     TABLES,
     serial="INTEGER PRIMARY KEY",
@@ -52,7 +52,7 @@ class SqliteStore(Store):
     system = "sqlite"
 
     def __init__(self, path: Path) -> None:
-        """Opens the file, creating it private, and makes its tables."""
+        """Open the file, which is created private, and make its tables."""
         super().__init__()
         self.place = str(path)
         # It is never made anew where it has gone.
@@ -116,28 +116,28 @@ class SqliteStore(Store):
         return sqlite3.connect(self._address, uri=True)
 
     def copy_to(self, target: Path) -> None:
-        """What is committed now, in a file of its own. It is read as by others: nobody waits."""
+        """Copy what is committed into another file; nobody waits for it."""
         with self._connection() as connection, closing(sqlite3.connect(target)) as copy:
             connection.backup(copy)
 
     @override
-    def told(self, failure: Exception) -> Exception:
+    def error_for(self, failure: Exception) -> Exception:
         if isinstance(failure, sqlite3.Error):
-            return StoreUnavailable(SAID.get(_code(failure), REFUSED))
+            return StoreUnavailable(FAILURES.get(_code(failure), REFUSED))
         return failure
 
     @override
     def probe(self) -> None:
         if self._damaged:
             with self._connection() as connection:
-                (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                self._damaged = found != "ok"
+                (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                self._damaged = answer != "ok"
             if self._damaged:
-                raise StoreUnavailable(SAID[sqlite3.SQLITE_CORRUPT])
+                raise StoreUnavailable(FAILURES[sqlite3.SQLITE_CORRUPT])
         super().probe()
 
     def reclaim(self) -> None:
-        """Shrinks the file a little at a time and empties the log, unless somebody is reading."""
+        """Shrink the file a little at a time and empty the log, unless somebody is reading."""
         with self._connection() as connection:
 
             def step(pragma: str) -> None:
@@ -154,7 +154,7 @@ class SqliteStore(Store):
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
     def close(self) -> None:
-        """The last connection folds the write-ahead log into the file."""
+        """Close every connection; the last one copies the write-ahead log into the file."""
         with self._lock:
             while self._idle:
                 self._end(self._idle.pop())
@@ -164,7 +164,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One for the block. Raises StoreUnavailable for whatever SQLite refuses."""
+        """Return a connection for the block. Raise StoreUnavailable for what SQLite refuses."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
@@ -177,7 +177,7 @@ class SqliteStore(Store):
             if connection is not None and _code(failure) != sqlite3.SQLITE_BUSY:
                 self._end(connection)  # what it knows of the file may be wrong
                 connection = None
-            raise self.told(failure) from failure
+            raise self.error_for(failure) from failure
         finally:
             if connection is not None:
                 with self._lock:
@@ -220,7 +220,7 @@ def _plain(row: Sequence[Any]) -> list[Any]:
 
 
 def _code(failure: sqlite3.Error) -> int:
-    """SQLite's own number of a failure, without what is particular."""
+    """Return SQLite's primary number of a failure."""
     return getattr(failure, "sqlite_errorcode", 0) & 0xFF
 
 

@@ -31,7 +31,7 @@ type Checksum = tuple[int, int]
 
 
 class Index(NamedTuple):
-    """What the index says about the log."""
+    """The state of the log according to its index."""
 
     page_size: int
     frames: int

@@ -1,4 +1,4 @@
-"""What one request writes, as rows, the statements for it and the queue; why a store may refuse it.
+"""The rows that one request writes, their statements, their queue, and why a store refuses them.
 
 Statements have `?` for values, the owner first.
 """
@@ -13,7 +13,7 @@ from contextrender_bridge.base.errors import ServerError
 
 REFUSED: Final = "The store did not take the change; nothing was written."
 BY_TARGET = "/* by target */"
-"""Behind `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
+"""A mark after `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
 
 INSERT = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
@@ -31,9 +31,9 @@ PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
 PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
 WIPED_AT_ONCE: Final = 2000
-"""Nodes, or nodes whose edges go: what keeps others from writing for some 20 ms."""
+"""The number of nodes, or of nodes whose edges go: it keeps others from writing for 20 ms."""
 MOST_TOGETHER: Final = 64
-"""Units that the queue writes in one transaction."""
+"""The number of batches that the queue writes in one transaction."""
 
 End = tuple[UUID, UUID, int, UUID]
 """An edge: owner, source, kind, target. There is one of a kind between two nodes."""
@@ -47,7 +47,7 @@ class StoreUnavailable(ServerError):
 
 
 class WriteConflict(Exception):
-    """Another request wrote first: what this one read is no longer so. Nothing was written."""
+    """Another request wrote first, so what this one read has changed. Nothing was written."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class WriteBatch:
     """Rows to write together or not at all, each with its owner first.
 
     `update`, `fence` and `remove` name the revision that was read; a row that has another by now,
-    and an `insert` of a node that is there, make the whole unit `WriteConflict`.
+    and an `insert` of a node that is there, make the whole batch fail with `WriteConflict`.
     """
 
     insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
@@ -70,62 +70,63 @@ class WriteBatch:
     """Owners and nodes of theirs that go without their edges, whatever their revisions."""
 
 
-def cutting(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
-    """What deletes every edge at these nodes."""
-    among = f"IN ({','.join('?' * len(ids))})"
-    yield f"DELETE FROM edges WHERE owner = ? AND source {among}", (owner, *ids)
-    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {among}", (owner, *ids)
+def cut_statements(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """Return the statements that delete every edge at these nodes, with their values."""
+    condition = f"IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM edges WHERE owner = ? AND source {condition}", (owner, *ids)
+    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {condition}", (owner, *ids)
 
 
-def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
-    """What deletes these nodes, and what was put aside of them."""
-    among = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
-    yield f"DELETE FROM nodes WHERE {among}", (owner, *ids)
-    yield f"DELETE FROM quarantine WHERE {among}", (owner, *map(str, ids))
+def wipe_statements(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """Return the statements that delete these nodes and their rows in quarantine."""
+    condition = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM nodes WHERE {condition}", (owner, *ids)
+    yield f"DELETE FROM quarantine WHERE {condition}", (owner, *map(str, ids))
 
 
 @dataclass(slots=True)
 class _Job:
     unit: WriteBatch
-    done: bool = False
+    is_done: bool = False
     failure: BaseException | None = None
 
 
 class WriteQueue:
-    """One a process, first come first served: whoever comes while nothing is being written writes
-    at once, in its own thread. What arrives meanwhile waits, and the next to go takes all of it
-    along: one transaction and one sync for many.
+    """The batches that a process writes, in the order in which they come.
+
+    A batch that comes while nothing is written is written at once, in its own thread. Others wait,
+    and the next one takes all of them along: one transaction and one sync for many.
     """
 
     def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
-        """`write_all` gives an error, or None, for each unit."""
+        """`write_all` returns an error, or None, for each batch."""
         self._write_all = write_all
         self._guard = threading.Lock()
         self.turn = threading.Lock()
-        """Whoever holds it writes alone: others of this process wait here, and not, by ever longer
-        sleeps, for the database's own lock."""
-        self._waiting: list[_Job] = []
+        """Its holder writes alone. Other threads wait here: for the database's own lock they would
+        wait by ever longer sleeps."""
+        self._jobs: list[_Job] = []
 
     def write(self, unit: WriteBatch) -> None:
-        """Returns once it is written. Raises what writing it raised."""
+        """Return once the batch is written. Raise what writing it raised."""
         job = _Job(unit)
         with self._guard:
-            self._waiting.append(job)
-        while not job.done:
+            self._jobs.append(job)
+        while not job.is_done:
             with self.turn:
-                if not job.done:
+                if not job.is_done:
                     self._write_some()
         if job.failure is not None:
             raise job.failure
 
     def _write_some(self) -> None:
         with self._guard:
-            jobs = self._waiting[:MOST_TOGETHER]
-            del self._waiting[:MOST_TOGETHER]
+            jobs = self._jobs[:MOST_TOGETHER]
+            del self._jobs[:MOST_TOGETHER]
         try:
             failures: Sequence[BaseException | None] = self._write_all([job.unit for job in jobs])
         except BaseException as failure:
             failures = [failure] * len(jobs)
         for job, outcome in zip(jobs, failures, strict=True):
             job.failure = outcome
-            job.done = True
+            job.is_done = True
