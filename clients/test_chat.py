@@ -31,7 +31,7 @@ class Other:
         )
 
     def ask(self, **fields: Any) -> Json:
-        """What it makes of one request."""
+        """Return what the client makes of one request."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(f"{json.dumps(fields)}\n")
         self._process.stdin.flush()
@@ -50,7 +50,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
 
 
 def plain(message: Json) -> Json:
-    """A message without what each client writes its own way: digests, and spaces in JSON."""
+    """Return a message without digests and spaces in JSON, which each client writes differently."""
     content = message.get("content")
     if isinstance(content, list):
         content = [
@@ -66,7 +66,7 @@ def plain(message: Json) -> Json:
 
 
 def read(text: Any) -> Any:
-    """A text, or what it says as JSON."""
+    """Return the value of a text that is JSON, otherwise the text."""
     try:
         return json.loads(text)
     except (TypeError, ValueError):

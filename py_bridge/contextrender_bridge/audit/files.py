@@ -1,5 +1,7 @@
-"""Reads the files that a user names: agents' sessions, exports of ContextRender, request logs
-of OpenAI's and Anthropic's APIs, and traces.
+"""Reader of the files that a user names.
+
+They are agents' sessions, exports of ContextRender, request logs of OpenAI's and Anthropic's APIs,
+and traces.
 
 A file is JSON or JSON Lines, plain or gzipped. It holds a list of messages, objects with `messages`
 or `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls

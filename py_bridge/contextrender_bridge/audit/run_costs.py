@@ -1,5 +1,6 @@
-"""Adds up what the runs cost by the providers' token counts and prices, and how much of it was for
-rewriting a cache that was lost: after a pause, at a resume, or after a compaction.
+"""Sums of what the runs cost by the providers' token counts and prices.
+
+A part of it is for caches written again: after a pause, at a resume, or after a compaction.
 """
 
 from __future__ import annotations

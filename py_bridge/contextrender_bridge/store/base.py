@@ -87,7 +87,10 @@ class Store(ABC):
     """Where it is, for people; without a password."""
 
     def __init__(self) -> None:
-        """Subclasses open the database first. `on_refused` is called at each failed write."""
+        """Make the queue; subclasses open the database first.
+
+        `on_refused` is called at each failed write.
+        """
         self.on_refused: Callable[[], None] = lambda: None
         self.kinds = TypeNumbers(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind

@@ -1,5 +1,6 @@
-"""Explain a model call: each result's age, reuse (c), relevance (s), usefulness (U), tokens, and
-why it was shown or not.
+"""Explain a model call: why each result was shown or not.
+
+It lists each result's age, reuse (c), relevance (s), usefulness (U) and tokens.
 """
 
 from __future__ import annotations
