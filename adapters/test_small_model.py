@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.conftest import Loopback, proxying
-from adapters.testing.commands import Done, run
+from adapters.testing.commands import CommandResult, run
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import CACHE, environment, python_of
 from tests.support.small_model import NotInstalled, install, served
@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def agent(url: str, files: Path, *, fails: bool = False) -> Done:
+def agent(url: str, files: Path, *, fails: bool = False) -> CommandResult:
     command = [python_of("mini_swe_agent"), AGENT, url, str(STEPS), files]
     return run(command, environment(), fails=fails, seconds=300)
 

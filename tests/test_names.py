@@ -46,7 +46,6 @@ NOT_A_NOUN = words_in(
 """Words with which the docstring of a class or a property may not begin."""
 
 LEFT: dict[str, int] = {
-    "adapters": 3,
     "nodes": 4,
 }
 """The findings that a package may still have. A number may only be lowered."""

@@ -112,7 +112,7 @@ def test_the_loop_shows_what_fits_and_keeps_everything(
     )
     assert UNCHANGED not in caplog.text
     hosts.check(replace(script, steps=[*STEPS, script.steps[-1]]))
-    for body in script.asked:
+    for body in script.requests:
         roles = [message["role"] for message in body["messages"]]
         assert roles == (["user", "assistant"] * len(roles))[: len(roles)]
     assert len(memory.llm_history[0]) == 1 + 2 * len(script.steps)

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.commands import UNCHANGED, Done, run
+from adapters.testing.commands import UNCHANGED, CommandResult, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
@@ -36,7 +36,7 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
     (session,) = loopback.sessions()
     assert session["session"] == "hosts/hosts_1"
     assert session["turns"] == len(script.steps) - 1
-    for body in script.asked:
+    for body in script.requests:
         roles = [message["role"] for message in body["messages"]]
         assert roles == (["system"] + ["user", "assistant"] * len(roles))[: len(roles)]
         assert roles[-1] == "user"
@@ -53,7 +53,7 @@ def _block(code: str) -> Say:
     return Say(f"```python\n{code}\n```")
 
 
-def _run(loopback: Loopback, folder: Path) -> Done:
+def _run(loopback: Loopback, folder: Path) -> CommandResult:
     python = python_of("appworld")
     variables = loopback.environment(
         APPWORLD_ROOT=str(folder), APPWORLD_CACHE=str(folder / "cache"), IPYTHONDIR=str(folder)

@@ -90,5 +90,5 @@ def test_a_log_of_its_requests(loopback: Loopback, tmp_path: Path, model: str) -
 
     loopback.model.answer = logged
     run_agent(loopback, tmp_path, model)
-    assert all(APIS[model] in body for body in script.asked)
+    assert all(APIS[model] in body for body in script.requests)
     check_read(log, model.partition(":")[2])

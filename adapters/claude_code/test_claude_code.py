@@ -64,7 +64,7 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert second["session_id"] == first["session_id"]
     script.steps = known
     hosts.check(script)
-    for body in script.asked:
+    for body in script.requests:
         # What it says as the system stays, and only where the API takes it.
         assert "# Environment" in json.dumps(body["messages"])
         roles = "".join(message["role"][0] for message in body["messages"])
@@ -92,12 +92,12 @@ def test_it_goes_on_after_compacting(
         ask("/compact", *again)
         assert ask("And the next three?", *again)["result"] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    assert len(script.asked) == len(known)
-    for body in script.asked:
+    assert len(script.requests) == len(known)
+    for body in script.requests:
         check_form(body)
-    for step, marks in zip(known, script.seen(hosts.MARKS)[1:], strict=False):
+    for step, marks in zip(known, script.marks_in_requests(hosts.MARKS)[1:], strict=False):
         assert step not in looks or looks.index(step) in marks  # the newest is always there
-    before, compacting, after = script.asked[6:9]
+    before, compacting, after = script.requests[6:9]
     assert count_results(before) < count_results(compacting) == 6
     assert count_results(after) == 0
     assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
@@ -126,11 +126,11 @@ def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_
     alone = asking(loopback.model.url, tmp_path, "claude-opus-5-5")
     assert alone("And now?", *again)["result"] == "Done."
     assert script.refused and read / 4 > 1.5 * script.room
-    for body in script.asked:
+    for body in script.requests:
         check_form(body)
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in seen  # the newest is always there
-    assert count_results(script.asked[10]) >= 1
+    assert count_results(script.requests[10]) >= 1
 
 
 FILES, NAMED = range(9), range(7)

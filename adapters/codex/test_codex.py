@@ -25,9 +25,9 @@ class Code(Script):
 
     def answer(self, asked: Asked) -> Reply:
         """The same, said as a call of a custom tool."""
-        number = len(self.asked)
+        number = len(self.requests)
         reply = super().answer(asked)
-        step = self.steps[number] if number < min(len(self.asked), len(self.steps)) else None
+        step = self.steps[number] if number < min(len(self.requests), len(self.steps)) else None
         if not isinstance(step, Call):
             return reply
         run = f"await tools.exec_command({json.dumps(step.arguments)})"
@@ -95,7 +95,7 @@ def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_
     third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*again, "Alone?")
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
     assert script.refused and read / 4 > 1.5 * script.room
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in seen  # the newest is always there
     bodies = [asked.body for asked in loopback.model.asked if asked.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]

@@ -77,10 +77,10 @@ def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
         assert session["turns"] == len(script.steps) - 1
     else:
         # It sends nothing of what the model said: a use is not seen, and nothing comes back for it.
-        seen = script.seen(hosts.MARKS)
+        seen = script.marks_in_requests(hosts.MARKS)
         assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in seen)
         assert hosts.SECOND.stop - 1 in seen[-1]
-    for asked in script.asked:
+    for asked in script.requests:
         results = [m for m in asked["messages"] if m["role"] == "tool"]
         assert len(results) == sum(len(m.get("tool_calls") or ()) for m in asked["messages"])
 

@@ -45,7 +45,7 @@ def test_a_scenario(loopback: Loopback, proxy: str, tmp_path: Path) -> None:
     script = Script(loopback.model, [_as_text(_of_scenario(s)) for s in steps], lambda body: True)
 
     def answer(asked: Asked) -> Reply:
-        if not script.asked:
+        if not script.requests:
             _fill_sandbox(tmp_path)
         return script.answer(asked)
 

@@ -85,7 +85,7 @@ def test_the_command(
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
     assert trajectory["info"]["exit_status"] == "Submitted"
     assert_whole(trajectory["messages"])
-    assert NEW_TASK in json.dumps(script.asked[-1])
+    assert NEW_TASK in json.dumps(script.requests[-1])
     (session,) = loopback.sessions()
     assert session["session"] == trajectory["info"]["contextrender"]["session"]
 

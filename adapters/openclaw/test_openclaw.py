@@ -106,7 +106,7 @@ def test_one_shot(loopback: Loopback, tmp_path: Path) -> None:
 
 def asked(script: Script) -> list[list[Json]]:
     """The messages, or items, of each request."""
-    return [body.get("messages") or body["input"] for body in script.asked]
+    return [body.get("messages") or body["input"] for body in script.requests]
 
 
 def is_internal(item: Json) -> bool:

@@ -58,8 +58,8 @@ def test_a_manual_compaction_is_replaced(claude: User) -> None:
     ask(claude, "/compact", *again)
     assert ask(claude, "And now?", *again)["result"] == "Done."
     # No model wrote a summary: the request after the compaction is the next one.
-    assert len(script.asked) == 8
-    after = script.asked[7]
+    assert len(script.requests) == 8
+    after = script.requests[7]
     assert count_text(after["messages"], MARK) == 1
     assert all(mark in json.dumps(after["messages"]) for mark in hosts.MARKS[:6])
     assert count_text(after["messages"], "Look at six hosts.") == 1
@@ -76,15 +76,15 @@ def test_it_compacts_by_itself_again_and_again(claude: User) -> None:
     script = script_of(claude, *rounds, Say("All."), kind=Counting)
     first = ask(claude, "Look at the hosts four times.")
     assert first["result"] == "All."
-    assert len(script.asked) == len(rounds) + 1
-    compacted = [count_text(body["messages"], MARK) for body in script.asked]
+    assert len(script.requests) == len(rounds) + 1
+    compacted = [count_text(body["messages"], MARK) for body in script.requests]
     assert max(compacted) == 1
-    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     drops = [n for n in range(1, len(sizes)) if sizes[n] < sizes[n - 1]]
     assert len(drops) >= 2, sizes
     assert all(later - earlier > 3 for earlier, later in pairwise(drops)), drops
     assert sizes[drops[-1]] < 1.2 * sizes[drops[0]], (sizes, drops)
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:], 0):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:], 0):
         assert number % 9 in seen  # the newest result is always there
     (session,) = claude.loopback.sessions()
     assert session["results"] >= 9 * len(drops)
@@ -102,7 +102,7 @@ def test_it_recalls_what_was_omitted(claude: User) -> None:
     options = ["--allowedTools", "mcp__contextrender__recall", *again]
     done = claude.run("-p", "Recall.", *options, *OPTIONS[:-2])
     assert json.loads(done.stdout)["result"] == "Done."
-    before, after = script.asked[-2:]
+    before, after = script.requests[-2:]
     assert "row 00200" not in json.dumps(before["messages"])
     assert "row 00200" in json.dumps(after["messages"][-1])
 
@@ -115,9 +115,9 @@ def test_its_own_summary_comes_first(claude: User) -> None:
     again = ["--resume", first["session_id"]]
     ask(claude, "/compact", *again)
     assert ask(claude, "And now?", *again)["result"] == "Done."
-    text = json.dumps(script.asked[-1]["messages"])
+    text = json.dumps(script.requests[-1]["messages"])
     assert text.index("Summary: six were looked at.") < text.index(hosts.MARKS[5])
-    assert count_text(script.asked[-1]["messages"], MARK) == 1
+    assert count_text(script.requests[-1]["messages"], MARK) == 1
 
 
 @pytest.mark.parametrize("failure", ["down", *false_answers()])
@@ -135,7 +135,7 @@ def test_without_the_service_it_compacts_by_itself(claude: User, failure: str) -
         ask(claude, "/compact", *again)
         assert time.monotonic() - started < 20
     assert ask(claude, "And now?", *again)["result"] == "Done."
-    after = json.dumps(script.asked[-1]["messages"])
+    after = json.dumps(script.requests[-1]["messages"])
     assert "Summary: six were looked at." in after
     assert MARK not in after
 
@@ -150,7 +150,7 @@ def test_a_service_that_has_died_is_started_again(claude: User) -> None:
         claude.wait_for_service()
         ask(claude, "/compact", *again)
         assert ask(claude, "And now?", *again)["result"] == "Done."
-    assert count_text(script.asked[-1]["messages"], MARK) == 1
+    assert count_text(script.requests[-1]["messages"], MARK) == 1
 
 
 def test_each_call_is_rendered(claude: User) -> None:
@@ -163,9 +163,9 @@ def test_each_call_is_rendered(claude: User) -> None:
     script = script_of(claude, *looks(9))
     answer = ask(claude, "Look at nine hosts.")
     assert answer["result"] == "All."
-    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-1] < 0.6 * sum((claude.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
         assert number in seen
     asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
     assert {one.header("x-api-key") for one in asked} == {"sk-none"}
@@ -190,5 +190,5 @@ def test_after_uninstalling_nothing_is_left(claude: User) -> None:
         "cleanupPeriodDays": 30
     }
     assert list(claude.data.glob("plugins/*")) == []
-    assert "recall" not in json.dumps(script.asked[-1]["tools"])
-    assert "recall" in json.dumps(script.asked[-2])
+    assert "recall" not in json.dumps(script.requests[-1]["tools"])
+    assert "recall" in json.dumps(script.requests[-2])

@@ -179,7 +179,7 @@ def test_results_are_added_to_the_summary(codex: User) -> None:
         agent.ask("And now?")
         (line,) = agent.told
     assert line.startswith("ContextRender added 6 of 6 results in ")
-    after = json.dumps(script.asked[-1]["input"])
+    after = json.dumps(script.requests[-1]["input"])
     assert after.count(MARK) == after.count(TEXT_END) == 1
     assert after.index("produced a summary of its thinking") < after.index(MARK)
     assert [after.count(mark) for mark in hosts.MARKS[:6]] == [1] * 6
@@ -198,7 +198,7 @@ def test_it_compacts_by_itself_again_after_a_resume(codex: User) -> None:
     ask(codex, *again, *COMPACTS, "And now?")
     ask(codex, *again, "And the next three?")
     ask(codex, *again, *COMPACTS, "And then?")
-    texts = [json.dumps(body["input"]) for body in script.asked]
+    texts = [json.dumps(body["input"]) for body in script.requests]
     assert texts[3].count(MARK) == 0
     for text in texts[4:]:
         assert text.count(MARK) == 1
@@ -219,7 +219,7 @@ def test_it_recalls_what_was_omitted(codex: User) -> None:
         recall = Call("recall", {"session": agent.thread, "query": "host_1_X"})
         script.steps = [*script.steps, recall, Say("Done.")]
         agent.ask("Recall.")
-    before, after = script.asked[-2:]
+    before, after = script.requests[-2:]
     assert "row 00150" not in json.dumps(before["input"])
     assert agent.thread in json.dumps(before["input"])
     assert "row 00150" in json.dumps(after["input"][-1])
@@ -243,7 +243,7 @@ def test_without_an_answer_it_keeps_its_own_summary(codex: User, failure: str) -
             (line,) = agent.told
     assert line.startswith("ContextRender left this compaction to Codex. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
-    after = json.dumps(script.asked[-1]["input"])
+    after = json.dumps(script.requests[-1]["input"])
     assert MARK not in after
     assert "produced a summary of its thinking" in after
 
@@ -262,7 +262,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(codex: User) -> None:
         first, second = agent.told
     assert "is not running; it is started for the next time" in first
     assert second.startswith("ContextRender added 6 of 6 results")
-    assert [count_text(body["input"], MARK) for body in script.asked[-2:]] == [0, 1]
+    assert [count_text(body["input"], MARK) for body in script.requests[-2:]] == [0, 1]
 
 
 def test_after_uninstalling_nothing_is_left_but_what_codex_wrote(codex: User) -> None:
@@ -278,4 +278,4 @@ def test_after_uninstalling_nothing_is_left_but_what_codex_wrote(codex: User) ->
     projects = {"projects": {str(codex.work): {"trust_level": "trusted"}}}
     assert tomllib.loads(config_of(codex).read_text()) == {**before, **projects}
     assert spoken(ask(codex, "Hello.")) == ["Done."]
-    assert len(script.asked) == 2
+    assert len(script.requests) == 2

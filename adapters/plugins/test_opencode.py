@@ -85,7 +85,7 @@ def test_a_compaction_shows_each_result_once(opencode: User) -> None:
     session = json.loads(first.stdout.splitlines()[0])["sessionID"]
     for question in ("Look at one more.", "Look at the others."):
         opencode.run("run", "--format", "json", "-s", session, question)
-    compacted = [body for body in script.asked if count_text(body["messages"], MARK)]
+    compacted = [body for body in script.requests if count_text(body["messages"], MARK)]
     assert compacted
     for body in compacted:
         text = json.dumps(body["messages"])
@@ -187,7 +187,7 @@ def test_manual_compactions_are_replaced_and_resumed(opencode: User) -> None:
     assert second.startswith("ContextRender kept ") and " of 6 results in " in second
     with serving_opencode(opencode, server.session) as server:
         server.ask("Resume.")
-    texts = [json.dumps(body["messages"]) for body in script.asked]
+    texts = [json.dumps(body["messages"]) for body in script.requests]
     assert len(texts) == len(steps)
     for text in texts[4:]:
         assert text.count(MARK) == 1
@@ -222,7 +222,7 @@ def test_without_an_answer_it_keeps_its_own_summary(opencode: User, failure: str
     assert line.startswith("ContextRender left this compaction to opencode. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
     assert asked == ([] if failure == "down" else ["/v1/compact"])
-    for body in script.asked[-2:]:
+    for body in script.requests[-2:]:
         after = json.dumps(body["messages"])
         assert MARK not in after
         assert "A title" in after  # the summary by the model's double
@@ -245,7 +245,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(opencode: User) -> Non
         first, second = server.wait_for_lines(2)
     assert "is not running; it is started for the next time" in first
     assert second.startswith("ContextRender kept ")
-    assert [count_text(body["messages"], MARK) for body in script.asked[-3:]] == [0, 0, 1]
+    assert [count_text(body["messages"], MARK) for body in script.requests[-3:]] == [0, 0, 1]
 
 
 def test_it_recalls_what_was_omitted(opencode: User) -> None:
@@ -257,7 +257,7 @@ def test_it_recalls_what_was_omitted(opencode: User) -> None:
         server.ask("Look at six hosts.")
         server.compact()
         server.ask("Recall.")
-    before, after = script.asked[-2:]
+    before, after = script.requests[-2:]
     assert "[Excerpt: " in json.dumps(before["messages"])
     assert "row 00150" in json.dumps(after["messages"][-1])
 
@@ -269,7 +269,7 @@ def test_its_own_summary_comes_first(opencode: User) -> None:
         server.ask(TASK)
         server.compact()
         server.ask("And now?")
-    text = json.dumps(script.asked[-1]["messages"])
+    text = json.dumps(script.requests[-1]["messages"])
     assert text.count(MARK) == 1
     assert text.index("A title") < text.index(MARK)
 
@@ -284,9 +284,9 @@ def test_each_call_is_rendered(opencode: User) -> None:
         opencode.use_service(Credentials("http://127.0.0.1:9", "none"))
         server.ask("And now?")
     read = sum((opencode.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
-    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-2] < 0.6 * read < sizes[-1]  # without the service the whole history is sent
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in seen
     posts = [one for one in opencode.loopback.model.asked if one.method == "POST"]
     assert {one.header("authorization") for one in posts} == {"Bearer sk-own"}
@@ -303,5 +303,5 @@ def test_after_uninstalling_nothing_is_left(opencode: User) -> None:
     assert list(config.rglob("*contextrender*")) == []
     with serving_opencode(opencode) as server:
         server.ask("Hello.")
-    assert "contextrender_recall" in json.dumps(script.asked[0]["tools"])
-    assert "contextrender" not in json.dumps(script.asked[1]["tools"])
+    assert "contextrender_recall" in json.dumps(script.requests[0]["tools"])
+    assert "contextrender" not in json.dumps(script.requests[1]["tools"])

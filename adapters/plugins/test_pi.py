@@ -137,7 +137,7 @@ def test_manual_compactions_are_replaced_and_resumed(pi: User) -> None:
         agent.ask("And then?")
     # No model wrote a summary.
     assert len([asked for asked in pi.loopback.model.asked if asked.method == "POST"]) == 10
-    texts = [json.dumps(body["messages"]) for body in script.asked]
+    texts = [json.dumps(body["messages"]) for body in script.requests]
     for text in texts[4:]:
         assert text.count(MARK) == 1
         assert [text.count(mark) for mark in hosts.MARKS[:3]] == [1] * 3
@@ -159,8 +159,8 @@ def test_it_compacts_by_itself_again_and_again(pi: User) -> None:
         told = agent.told
     assert len(told) >= 2, told
     assert all(line.startswith("ContextRender kept ") for line in told)
-    assert max(count_text(body["messages"], MARK) for body in script.asked) == 1
-    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    assert max(count_text(body["messages"], MARK) for body in script.requests) == 1
+    sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     drops = [n for n in range(1, len(sizes)) if sizes[n] < sizes[n - 1]]
     assert len(drops) == len(told)
     assert all(later - earlier > 3 for earlier, later in pairwise(drops)), drops
@@ -178,7 +178,7 @@ def test_it_recalls_what_was_omitted(pi: User) -> None:
         agent.ask(TASK)
         agent.call("compact")
         agent.ask("Recall.")
-    before, after = script.asked[-2:]
+    before, after = script.requests[-2:]
     assert "row 00200" not in json.dumps(before["messages"])
     assert "row 00200" in json.dumps(after["messages"][-1])
 
@@ -198,7 +198,7 @@ def test_without_an_answer_it_writes_its_own_summary(pi: User, failure: str) -> 
             (line,) = agent.told
     assert line.startswith("ContextRender left this compaction to pi. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
-    after = json.dumps(script.asked[-1]["messages"])
+    after = json.dumps(script.requests[-1]["messages"])
     assert MARK not in after
     assert "A title" in after  # the double's word for whatever is no step of the agent
 
@@ -219,7 +219,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(pi: User) -> None:
         first, second = agent.told
     assert "is not running; it is started for the next time" in first
     assert second.startswith("ContextRender kept ")
-    assert [count_text(body["messages"], MARK) for body in script.asked[7:]] == [0] * 5 + [1]
+    assert [count_text(body["messages"], MARK) for body in script.requests[7:]] == [0] * 5 + [1]
 
 
 def test_each_call_is_rendered(pi: User) -> None:
@@ -234,9 +234,9 @@ def test_each_call_is_rendered(pi: User) -> None:
         agent.ask("And now?")
         assert agent.statuses[-1] == ""
     read = sum((pi.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
-    sizes = [len(json.dumps(body["messages"])) for body in script.asked]
+    sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-2] < 0.6 * read < sizes[-1]  # without the service the whole history is sent
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:9]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:9]):
         assert number in seen
     asked = [one for one in pi.loopback.model.asked if one.method == "POST"]
     assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}
@@ -256,5 +256,5 @@ def test_after_uninstalling_nothing_is_left(pi: User) -> None:
     assert {name: text for name, text in pi.files().items() if name in before} == before
     with running_pi(pi) as agent:
         agent.ask("Hello.")
-    assert "recall" in json.dumps(script.asked[0]["tools"])
-    assert "recall" not in json.dumps(script.asked[1]["tools"])
+    assert "recall" in json.dumps(script.requests[0]["tools"])
+    assert "recall" not in json.dumps(script.requests[1]["tools"])

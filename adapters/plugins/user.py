@@ -18,7 +18,7 @@ from contextrender_bridge.local_service import answers
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.commands import Done, run
+from adapters.testing.commands import CommandResult, run
 from adapters.testing.installs import environment
 from adapters.testing.scripted import Call, Say, Script, Step
 from tests.support.command import PROCESS
@@ -80,15 +80,15 @@ class User:
         variables = {"HOME": str(self.home), "PATH": path, "CONTEXTRENDER_DATA": str(self.data)}
         return environment(**variables, **self.variables)
 
-    def contextrender(self, *words: str, fails: bool = False) -> Done:
+    def contextrender(self, *words: str, fails: bool = False) -> CommandResult:
         """Run our own command."""
         return run([*PROCESS, *words], self.environment, self.work, fails=fails)
 
-    def install(self, *options: str) -> Done:
+    def install(self, *options: str) -> CommandResult:
         """Install the plugin."""
         return self.contextrender("install", self.name, *options)
 
-    def run(self, *words: str, seconds: float = 120) -> Done:
+    def run(self, *words: str, seconds: float = 120) -> CommandResult:
         """Run the agent."""
         return run([self.bin / self.name, *words], self.environment, self.work, seconds=seconds)
 

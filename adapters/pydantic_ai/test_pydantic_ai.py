@@ -18,7 +18,7 @@ def test_the_example(api: str, loopback: Loopback) -> None:
     loopback.check(script)
 
     # The first run ends without the early finding; the second has it of the history it was given.
-    seen = script.seen(hosts.MARKS)
+    seen = script.marks_in_requests(hosts.MARKS)
     first, second = seen[: len(hosts.FIRST) + 1], seen[len(hosts.FIRST) + 1 :]
     assert hosts.EARLY not in first[-1]
     assert any(hosts.EARLY in marks for marks in second)

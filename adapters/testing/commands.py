@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-Done = subprocess.CompletedProcess[str]
+CommandResult = subprocess.CompletedProcess[str]
 
 SECONDS = 300
 UNCHANGED = "history sent unchanged"
@@ -19,7 +19,7 @@ def run(
     typed: str = "",
     fails: bool = False,
     seconds: float = SECONDS,
-) -> Done:
+) -> CommandResult:
     """Run a command that succeeds, unless it `fails`, with `typed` as its standard input."""
     process = subprocess.run(
         [str(word) for word in command],

@@ -67,7 +67,7 @@ def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Scri
 
 def check(script: Script) -> None:
     """Check that each call had the newest finding, none had all, and the early one was restored."""
-    marks_by_request = script.seen(MARKS)
+    marks_by_request = script.marks_in_requests(MARKS)
     assert len(marks_by_request) == len(script.steps)
     newest = -1
     for step, marks in zip([None, *script.steps], marks_by_request, strict=False):

@@ -55,7 +55,7 @@ class Script:
     model: Model
     steps: Sequence[Step]
     is_agent: Callable[[Json], bool] = has_tools
-    asked: list[Json] = field(default_factory=list)
+    requests: list[Json] = field(default_factory=list)
     tokens: int = 9
     """The prompt tokens that chat completions report."""
 
@@ -68,16 +68,16 @@ class Script:
             return whole({"object": "list", "data": [{"id": "m"}], "input_tokens": 9})
         body = request.json
         step: Step = Say("A title")
-        number = len(self.asked)
+        number = len(self.requests)
         if self.is_agent(body):
-            self.asked.append(body)
+            self.requests.append(body)
             step = self.steps[number] if number < len(self.steps) else Say("Nothing is left.")
         write = next(write for end, write in _WRITERS.items() if end in request.path)
         return write(step, f"call_{number}", bool(body.get("stream")), self.tokens)
 
-    def seen(self, marks: Sequence[str]) -> list[set[int]]:
+    def marks_in_requests(self, marks: Sequence[str]) -> list[set[int]]:
         """Return for each request of the agent the numbers of the marks in it."""
-        texts = [json.dumps(body, ensure_ascii=False) for body in self.asked]
+        texts = [json.dumps(body, ensure_ascii=False) for body in self.requests]
         return [{n for n, mark in enumerate(marks) if mark in text} for text in texts]
 
 

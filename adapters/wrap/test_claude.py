@@ -51,7 +51,7 @@ def test_a_continued_session(claude: Wrapped) -> None:
     asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
     assert {one.header("x-api-key") for one in asked} == {"sk-own"}
     # A custom address would have it send every tool with every call.
-    names = [tool.get("name") for tool in script.asked[0]["tools"]]
+    names = [tool.get("name") for tool in script.requests[0]["tools"]]
     assert len(names) < 15, names
 
 
@@ -62,7 +62,7 @@ def test_it_recalls(claude: Wrapped) -> None:
     options = ["--model", "claude-opus-5-5", "--allowedTools", "Read"]
     done = claude.run("claude", "-p", "Look.", *options)
     assert done.stdout.strip() == "Done."
-    result = script.asked[2]["messages"][-1]["content"][0]
+    result = script.requests[2]["messages"][-1]["content"][0]
     assert not result.get("is_error")
     assert hosts.MARKS[0] in json.dumps(result)
 

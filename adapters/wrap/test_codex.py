@@ -89,4 +89,4 @@ def test_it_recalls(codex: Wrapped) -> None:
     script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
     done = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")
     assert spoken([json.loads(line) for line in done.stdout.splitlines()]) == ["Done."]
-    assert hosts.MARKS[0] in json.dumps(script.asked[2]["input"][-1])
+    assert hosts.MARKS[0] in json.dumps(script.requests[2]["input"][-1])

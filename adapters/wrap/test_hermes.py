@@ -12,7 +12,7 @@ from contextrender_bridge.audit.hermes import read_hermes
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.commands import Done
+from adapters.testing.commands import CommandResult
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Call, Say, Script, Step
 from adapters.wrap.wrapped import Wrapped, check_recorded
@@ -80,7 +80,7 @@ def kept(home: Path) -> int:
     return sum(any(f"{mark}." in text for mark in hosts.MARKS) for (text,) in results)
 
 
-def name_of(done: Done) -> str:
+def name_of(done: CommandResult) -> str:
     """The session's, as Hermes tells it."""
     found = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
     assert found, done.stderr
@@ -136,4 +136,4 @@ def test_it_recalls(hermes: Wrapped) -> None:
     # Hermes writes an MCP result twice, as text and as data: more than the small budget.
     done = hermes.run("hermes", *CHAT, "-q", "Look.", options=["--budget", "6000"])
     assert done.stdout.strip().endswith("Done.")
-    assert hosts.MARKS[0] in json.dumps(script.asked[2]["messages"][-1])
+    assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])

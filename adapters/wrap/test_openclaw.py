@@ -66,5 +66,5 @@ def test_it_recalls(openclaw: Wrapped, own: OpenClaw) -> None:
     recall = Call("tool_call", {"id": "contextrender__recall", "args": asked})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
     assert asks(openclaw, own, "Look.", "--budget", "6000") == "Done."
-    results = [one for one in script.asked[2]["messages"] if one["role"] == "tool"]
+    results = [one for one in script.requests[2]["messages"] if one["role"] == "tool"]
     assert hosts.MARKS[0] in json.dumps(results[-1])

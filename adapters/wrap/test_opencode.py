@@ -25,7 +25,7 @@ class Full(Script):
 
     def answer(self, asked: Asked) -> Reply:
         """The next step."""
-        self.tokens = 39_900 if len(self.asked) == 5 else 9
+        self.tokens = 39_900 if len(self.requests) == 5 else 9
         return super().answer(asked)
 
 
@@ -86,7 +86,7 @@ def test_it_recalls(opencode: Wrapped) -> None:
     recall = Call("contextrender_recall", {"query": "host_1_X"})
     script = Script(opencode.loopback.model, [look, recall, Say("Done.")])
     assert said(ask(opencode, "Look.")) == ["Done."]
-    assert hosts.MARKS[0] in json.dumps(script.asked[2]["messages"][-1])
+    assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])
 
 
 def test_past_the_window_it_goes_on_without_the_service(opencode: Wrapped) -> None:
@@ -99,7 +99,7 @@ def test_past_the_window_it_goes_on_without_the_service(opencode: Wrapped) -> No
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False)) == ["All."]
     assert script.refused and read / 4 > 1.5 * script.room
-    for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
+    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
         assert number in seen  # the newest is always there
     check_pairs(script)
 
@@ -120,7 +120,9 @@ def test_it_compacts_by_itself(opencode: Wrapped, service: Credentials) -> None:
     asked = [one.body.decode() for one in model.asked if one.method == "POST"]
     (compacting,) = [body for body in asked if "context summarization agent" in body]
     assert all(mark in compacting for mark in hosts.MARKS[:6])
-    assert len(script.seen(hosts.MARKS)[5]) < 5  # what the agent itself was shown of them
+    assert (
+        len(script.marks_in_requests(hosts.MARKS)[5]) < 5
+    )  # what the agent itself was shown of them
     check_pairs(script)
 
 
@@ -138,7 +140,7 @@ def looks(folder: Path) -> list[Step]:
 
 def check_pairs(script: Script) -> None:
     """Every request has a result for each call, in order."""
-    for body in script.asked:
+    for body in script.requests:
         messages = body["messages"]
         called = [call["id"] for one in messages for call in one.get("tool_calls") or ()]
         assert called == [one["tool_call_id"] for one in messages if one["role"] == "tool"]

@@ -11,7 +11,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.commands import Done, run
+from adapters.testing.commands import CommandResult, run
 from adapters.testing.installs import environment
 from tests.support.command import PROCESS
 
@@ -42,7 +42,7 @@ class Wrapped:
         """The folder of the hosts' files."""
         return self.folder / "work"
 
-    def run(self, *words: str, options: Sequence[str] = (), fails: bool = False) -> Done:
+    def run(self, *words: str, options: Sequence[str] = (), fails: bool = False) -> CommandResult:
         """Run the agent by `wrap`, and keep what `wrap` prints at the end in `report`."""
         small = ["--budget", str(hosts.BUDGET), "--policy", "contextrender", "--json", *options]
         variables = environment(
@@ -58,7 +58,7 @@ class Wrapped:
         self.report = json.loads(process.stderr.splitlines()[-1])
         return process
 
-    def run_alone(self, *words: str) -> Done:
+    def run_alone(self, *words: str) -> CommandResult:
         """Run the agent without `wrap`."""
         variables = environment(
             HOME=str(self.home),
