@@ -367,9 +367,10 @@ class Core(Connection):
         messages = list(messages)
         key = (token, fields["session"], line)
         past = self._histories.past(key, messages)
-        # `fit` recorded its own reading of the items, not these messages.
+        # A past with a transcript is of `fit`, which recorded what it read from a request's items.
+        # These messages are sent as they are: that past does not tell what was recorded of them.
         past = past if past and past.transcript is None else None
-        snapshot = self._histories.snapshot(key, messages, messages, past)
+        snapshot = self._histories.snapshot(key, messages, items=messages, past=past)
         return (yield from self._send(walker, key, snapshot, messages, fields, stop_at))
 
     def _send(

@@ -205,6 +205,10 @@ def _is_plain(item: Json) -> bool:
 
 
 def _are_plain(calls: Any) -> bool:
+    """Return whether an assistant message's calls are canonical already.
+
+    ASCII texts need no cleaning. A call of another type, with more fields or without an id does.
+    """
     if not isinstance(calls, list):
         return False
     for call in calls:

@@ -231,6 +231,7 @@ class Pairs:
         return {call for calls in self._open.values() for call in calls}
 
     def _add(self, message: Message) -> None:
+        """Open the calls of an assistant message, or pair a result with its call."""
         position = self._read
         self._read += 1
         role = message.get("role")
@@ -238,13 +239,17 @@ class Pairs:
             for number, call in enumerate(message.get("tool_calls") or ()):
                 self._open.setdefault(call["id"], []).append((position, number))
         elif role == "tool":
-            name = message["tool_call_id"]
-            calls = self._open.get(name)
-            if calls is None:
-                self.strays.add(position)
-                return
-            call = next(call for call in calls if call[0] == calls[-1][0])
-            calls.remove(call)
-            if not calls:
-                del self._open[name]
-            self.call_of_result[position] = call
+            self._pair(position, message["tool_call_id"])
+
+    def _pair(self, result: int, name: str) -> None:
+        """Pair a result with the first open call of this id in the latest message that has one."""
+        calls = self._open.get(name)
+        if calls is None:
+            self.strays.add(result)
+            return
+        latest_message, _ = calls[-1]
+        call = next(call for call in calls if call[0] == latest_message)
+        calls.remove(call)
+        if not calls:
+            del self._open[name]
+        self.call_of_result[result] = call

@@ -64,7 +64,7 @@ class ObservationTranscript(Transcript):
         for index, item in enumerate(self._new_items, self._read_count):
             place = len(self.messages)
             if speaker >= 0 and is_observation(item):
-                self._answer(speaker, item)
+                self._add_result_with_call(speaker, item)
                 self.places.append(place)
                 self._read_item(index, stays=False)
                 continue
@@ -113,7 +113,11 @@ class ObservationTranscript(Transcript):
         """Return the content of the observation."""
         return self._results[message].get("content")
 
-    def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
+    def _add_result_with_call(self, speaker: int, item: Mapping[str, Any]) -> None:
+        """Add an observation as a tool result, and a call for it to the message at `speaker`.
+
+        Agents with observations name no calls, but each result of a history needs one.
+        """
         call_id = f"step-{len(self.messages)}"
         # The canonical message may be the caller's own object, so it is copied.
         message = self.messages[speaker]

@@ -253,29 +253,43 @@ def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -
 
 
 def _kind(item: Any) -> str:
-    """Return the kind of an item; `other` for an item that stays unread."""
+    """Return the kind of an item.
+
+    - `input`, `spoken`: a message of the user or system; of the model
+    - `reasoning`
+    - `call`, `result`: a call that the agent runs, and its output
+    - `served`: a call that the provider ran, with its result in the same item
+    - `other`: an item that stays unread
+    """
     if not isinstance(item, Mapping):
         return "other"
-    kind = item.get("type", "message")
-    if not isinstance(kind, str):
+    type_name = item.get("type", "message")
+    if not isinstance(type_name, str):
         return "other"
-    if kind == "reasoning":
+    if type_name == "reasoning":
         return "reasoning"
-    if kind == "message" and item.get("role") in _ROLES:
+    if type_name == "message" and item.get("role") in _ROLES:
         if not isinstance(item.get("content"), (str, list)):
             return "other"
         return "spoken" if item["role"] == "assistant" else "input"
-    if kind in _SERVED:
-        served = _is_text(item.get("id")) and item.get(_SERVED[kind]) is not None
-        return "served" if served else "other"
+    if type_name in _SERVED:
+        has_result = item.get(_SERVED[type_name]) is not None
+        return "served" if has_result and _is_text(item.get("id")) else "other"
     if not isinstance(_call_id(item), (str, type(None))):
         return "other"
-    if kind in _OUTPUTS:
+    if type_name in _OUTPUTS:
         return "result"
-    if kind in _SHELLS:
-        return "call" if isinstance(item.get(_SHELLS[kind]), Mapping) else "other"
-    has_name = kind in _CALLS and isinstance(item.get("name"), str)
-    return "call" if has_name and isinstance(item.get(_CALLS[kind][1]), str) else "other"
+    return "call" if _is_call(item, type_name) else "other"
+
+
+def _is_call(item: Mapping[str, Any], type_name: str) -> bool:
+    """Return whether an item is a call that the agent runs, with all that a call needs."""
+    if type_name in _SHELLS:
+        return isinstance(item.get(_SHELLS[type_name]), Mapping)
+    if type_name not in _CALLS:
+        return False
+    _, arguments = _CALLS[type_name]
+    return isinstance(item.get("name"), str) and isinstance(item.get(arguments), str)
 
 
 def _call_id(item: Mapping[str, Any]) -> Any:

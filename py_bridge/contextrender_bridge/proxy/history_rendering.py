@@ -199,7 +199,7 @@ class Histories:
 def _describe(
     call: ProxiedCall, path: str, headers: Headers, dialect: str, transcript: Transcript
 ) -> ProxiedCall:
-    """Return a call with its session, its transcript, and the settings for both."""
+    """Return a call with its session, its transcript and its settings."""
     body = call.fit.body
     session = session_of(path, headers, transcript.messages)
     controls = call.controls.for_request(session, dialect, body)

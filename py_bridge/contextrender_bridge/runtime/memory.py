@@ -36,7 +36,12 @@ from contextrender_bridge.runtime.archetypes import (
     number_of,
     type_at,
 )
-from contextrender_bridge.runtime.unit_of_work import Forbidden, PendingChanges, StoredNode
+from contextrender_bridge.runtime.unit_of_work import (
+    CommittedRows,
+    Forbidden,
+    PendingChanges,
+    StoredNode,
+)
 from contextrender_bridge.sessions.ids import CALLER
 from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.base import EdgeRow, NodeRow, Store
@@ -240,7 +245,10 @@ class RequestMemory(TieredMemory):
         """Do nothing: before `flush`, nothing is written."""
 
     def flush(self) -> None:
-        """Write all changes so far; raise WriteConflict, Forbidden or StoreUnavailable."""
+        """Write all changes so far; raise WriteConflict, Forbidden or StoreUnavailable.
+
+        After a failed write, each further flush raises the same error.
+        """
         if self.read_only:
             return
         if self._failure is not None:
@@ -257,6 +265,11 @@ class RequestMemory(TieredMemory):
         except BaseException as failure:
             self._failure = failure
             raise
+        self._forget_changes(committed)
+        self.wrote = True
+
+    def _forget_changes(self, committed: CommittedRows) -> None:
+        """Bring the loaded nodes and edges to the state that was written."""
         for id in self._changes.cut:
             self._forget_edges_at(id)
         for id in self._changes.wiped:
@@ -264,7 +277,6 @@ class RequestMemory(TieredMemory):
         self._changes.mark_written(committed)
         for id in (*committed.nodes, *committed.edges):
             self.__mem__[id].hash = HASH_STORED
-        self.wrote = True
 
     def close(self) -> None:
         """Drop what was not flushed."""

@@ -30,7 +30,7 @@ from contextrender_bridge.store.writes import WIPED_AT_ONCE
 
 Tell = Callable[[object], None]
 
-REST_SECONDS = 0.002
+YIELD_SECONDS = 0.002
 """The pause in which another thread sends an early answer: threads share one interpreter."""
 
 TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
@@ -148,7 +148,7 @@ def answer_early(report: object) -> None:
     tell = TELL.get()
     if tell is not None:
         tell(report)
-        time.sleep(REST_SECONDS)
+        time.sleep(YIELD_SECONDS)  # lets the thread that sends the answer run first
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Admission:
         self.sign_in = SignIn(accounts, self.identify)
 
     def close(self) -> None:
-        """Answer the questions that were asked."""
+        """Stop the threads, once they have finished the token checks and logins that have begun."""
         self._threads.shutdown(wait=True)
         self.sign_in.close()
 

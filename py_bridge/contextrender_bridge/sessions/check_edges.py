@@ -231,7 +231,11 @@ def _values(data: bytes | None) -> set[str] | None:
 def _possible_calls(
     session: UUID, info: BranchInfo, history: History
 ) -> Iterator[tuple[UUID, int, bool]]:
-    """Yield each id that a call of a branch can have, its number of messages, and `is_second`."""
+    """Yield each id that a call of a branch can have, its number of messages, and `is_second`.
+
+    `is_second` is true for a second call with the same messages, made when the branch already had
+    later ones: it has an id of its own.
+    """
     for messages in range(info.fork_messages, len(history) + 1):
         events = history.events_before(messages)
         for is_second in (False, True):

@@ -94,15 +94,20 @@ def event_number(id: UUID) -> int:
 
 
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
-    """Return, for each of these events of a branch's history, the branch that has its node."""
-    line: list[tuple[int, int]] = []
+    """Return, for each of these events of a branch's history, the branch that has its node.
+
+    A branch has the nodes from its fork on. Those before are its parent's, and so on.
+    """
+    # The first event of each branch that has any, with the branch; in the end the oldest first. A
+    # branch whose child forked at or before its own fork has no event of this history.
+    starts: list[tuple[int, int]] = []
     while branch != ROOT:
         info = branches[branch]
-        if not line or info.fork_events < line[-1][0]:
-            line.append((info.fork_events, branch))
+        if not starts or info.fork_events < starts[-1][0]:
+            starts.append((info.fork_events, branch))
         branch = info.parent
-    line.reverse()
-    return [line[bisect_right(line, first, key=FIRST) - 1][1] for first in numbers]
+    starts.reverse()
+    return [starts[bisect_right(starts, number, key=FIRST) - 1][1] for number in numbers]
 
 
 def event_ids(
@@ -156,10 +161,10 @@ def call_ids(
 def earlier_call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, history: History, messages: int
 ) -> list[UUID]:
-    """Return the ids that a branch's last calls with fewer messages can have, the newest first.
+    """Return possible ids of a branch's last calls with fewer than `messages` messages.
 
-    A call was made before each answer, and before a user message that followed without an answer.
-    At the fork of a branch, the parent may have made the call.
+    The newest is first. A call was made before each answer, and before a user message that
+    followed without an answer. At the fork of a branch, the parent may have made the call.
     """
     roles, first_events = history.roles, history.first_events
     events: list[int] = []

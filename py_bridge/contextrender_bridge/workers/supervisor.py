@@ -63,17 +63,20 @@ class Supervisor:
         self._work = work
         self._on_ready = ready
         self._on_end = on_end
-        self._ready_pipe, tell = os.pipe()
-        alive, self._alive = os.pipe()
-        beats = mmap.mmap(-1, count)
+        self._ready_pipe, tell = os.pipe()  # a worker writes its number when it serves
+        alive, self._alive = os.pipe()  # a worker reads the end of it when this process has died
+        beats = mmap.mmap(-1, count)  # a counter for each worker, which its heartbeat raises
         self._places = [Worker(number, count, tell, alive, beats) for number in range(count)]
         self._workers: dict[int, int] = {}
+        """The number of each worker, by its process id."""
         self._started: dict[int, float] = {}
+        """The time of each worker's start, by its number."""
         self._serving: set[int] = set()
         self._beats = [0] * count
         self._missed = [0] * count
         self._next_look = time.monotonic() + LOOK_SECONDS
         self._deadline: float | None = None
+        """The time at which workers that do not stop are killed; None before they must stop."""
         self._code = 0
         self._was_ready = False
 

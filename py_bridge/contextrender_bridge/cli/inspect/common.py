@@ -86,9 +86,13 @@ class ServiceClient:
         return result | {"next": None}
 
     def totals(self, session: str, branch: int | None = None) -> Json:
-        """Return the totals of a session's answered calls."""
+        """Return the totals of a session's answered calls.
+
+        A long session needs several requests: the service goes on from where the one before
+        stopped, and says `complete` at the end (docs/api.md, `savings`).
+        """
+        fields = {"session": session, "branch": branch, "columns": False}
         while True:
-            fields = {"session": session, "branch": branch, "columns": False}
             view = self.ask("savings", **fields)
             if view["complete"]:
                 return dict(view["totals"])

@@ -31,7 +31,7 @@ class CallRecord:
       full, they are those of the full history.
     - `shared` is the tokens at the prompt's beginning that the prompt of the call before had, too.
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
-    - `budget` is the call's own in tokens. It `faulted` if it grew because of a miss before.
+    - `budget` is the call's own in tokens. `faulted`: the turn before had a miss.
     - `added` is the `added_tokens` of `ProviderUsage`. It is not stored.
     """
 

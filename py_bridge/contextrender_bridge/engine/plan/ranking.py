@@ -165,7 +165,7 @@ class Relevance:
 
 
 def _part(tokens: int, text: str, characters: int) -> int:
-    """Return about how many of a text's tokens its first characters have."""
+    """Estimate how many of a text's tokens its first `characters` have."""
     return round(tokens * min(1.0, characters / max(len(text), 1)))
 
 

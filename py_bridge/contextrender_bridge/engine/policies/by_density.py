@@ -16,7 +16,10 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def reuse_density(view: PolicyInput) -> Selection:
-    """Select the newest turn's results, then pinned results, then complete results by S."""
+    """Select the newest turn's results, then pinned results, then complete results by S.
+
+    S is the worth of a result for its size (docs/policies.md).
+    """
     context = next_call(view)
     builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
     free = max(0, builder.free)

@@ -30,8 +30,11 @@ class CachedReplay(BranchReplay):
         super().__init__(embedder, counter)
         self.steps = Replays(self)
         self._recorded_calls: dict[int, ReplayedCall] = {}
+        """By turn: the calls that the store has."""
         self._misses: dict[int, tuple[Miss, ...]] = {}
+        """By turn."""
         self._single_calls: dict[tuple[int, RenderSettings], ReplayedCall] = {}
+        """By turn and settings: calls recomputed alone, without the calls before them."""
 
     def call_before(
         self, turn: int, by_turn: SettingsByTurn, deadline: float

@@ -35,7 +35,7 @@ class ReplayedCall:
       of them that were complete.
     - `missing_results` has the results that the answer used and the prompt did not show.
     - `usage` is the call's usage, `full_usage` that of the same call with full history.
-    - `budget` is the call's own in tokens. It `faulted` if it grew because of the turn before.
+    - `budget` is the call's own in tokens. `faulted`: the turn before had a miss.
     - `model` is empty if the call did not name one. `uses` counts the results that the answer used.
     """
 

@@ -33,7 +33,7 @@ class Recovering:
         self._says = ""
         self.app: Starlette | None = None
         self._waiting_app = _waiting_app(lambda: self._says)
-        self._try()
+        self._try_to_open()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass everything on to the app, or to its substitute while there is none."""
@@ -52,7 +52,7 @@ class Recovering:
         """Try to open the app in a thread until shutdown, then run what the app does by itself."""
         await receive()
         ended = asyncio.Event()
-        living = asyncio.create_task(self._live_until(ended))
+        living = asyncio.create_task(self._run_app_until(ended))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._ended.set()
@@ -60,24 +60,26 @@ class Recovering:
         await living
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _live_until(self, ended: asyncio.Event) -> None:
-        await asyncio.to_thread(self._try_on)
+    async def _run_app_until(self, ended: asyncio.Event) -> None:
+        """Open the app, in a thread that retries; then run its background tasks until `ended`."""
+        await asyncio.to_thread(self._retry_until_open)
         if self.app is not None:
             async with self.app.router.lifespan_context(self.app):
                 await ended.wait()
 
-    def _try_on(self) -> None:
+    def _retry_until_open(self) -> None:
+        """Try until the app opens or the server ends. Call `on_open` if it was not open at once."""
         late = self.app is None
         while self.app is None and not self._ended.wait(AGAIN_SECONDS):
             try:
-                self._try()
+                self._try_to_open()
             except CommandError as refusal:  # at the start it would have ended the command
                 self._says = f"{refusal}"
         if late and self.app is not None:
             with suppress(Exception):
                 self._on_open()
 
-    def _try(self) -> None:
+    def _try_to_open(self) -> None:
         try:
             self.app = self._build()
         except STORE_TROUBLE as trouble:

@@ -32,7 +32,7 @@ class Idle:
     """An ASGI app, with the time for which nobody has used it."""
 
     def __init__(self, app: Any, data: Path) -> None:
-        """Take a lease in `data` as use, too."""
+        """Start counting now. A live lease in the folder `data` counts as use, as requests do."""
         self._app = app
         self._data = data
         self._running = 0
@@ -60,7 +60,11 @@ class Idle:
 def work(
     worker: Worker, listener: socket.socket, url: str, data: Path, app: Path, idle: float | None
 ) -> int:
-    """Serve as one worker, until a signal ends it, or it was not used for `idle` seconds."""
+    """Serve as one worker, until a signal ends it, or it was not used for `idle` seconds.
+
+    Return the exit code for the supervisor: RENEW, before serving, if compiling has used memory
+    that a new process does without; otherwise STOP if there is `idle`, and 0 if there is none.
+    """
     read_again()
     configure_logging()
     with telling_why_it_is_slow():

@@ -30,7 +30,7 @@ COUNTED_SECONDS = 60.0
 
 
 class StoredCalls(Collector):
-    """Sums over the stored calls of all users, by model, policy and what was sent."""
+    """Sums over the stored calls of all users, by model, policy and delivery."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
