@@ -45,6 +45,16 @@ class Api:
                 return
             fields[at] = page["next"]
 
+    def rows(self, walker: str, name: str, **fields: Any) -> list[Any]:
+        """The rows of that name on every page: a busy server ends a page early."""
+        return [row for page in self.pages(walker, **fields) for row in page[name]]
+
+    def complete(self, walker: str, **fields: Any) -> Json:
+        """The report once it is complete: a busy server needs several requests."""
+        while not (view := self(walker, **fields))["complete"]:
+            pass
+        return dict(view)
+
     def refused(self, walker: str, status: int, code: str, **fields: Any) -> Json:
         """The error of a call that is refused with that status and code."""
         return error_of(self.post(walker, **fields), status, code)

@@ -31,11 +31,11 @@ def views_of(api: Api, session: str, branches: int) -> list[Any]:
     found: list[Any] = []
     for branch in range(branches):
         at: Json = {"session": session, "branch": branch}
-        timeline = api("timeline", **at, limit=1000)
-        found.append(timeline)
-        found += [page["misses"] for page in api.pages("misses", **at)]
-        found.append(api("savings", **at))
-        for turn in timeline["turns"]:
+        turns = api.rows("timeline", "turns", **at, limit=1000)
+        found += turns
+        found += api.rows("misses", "misses", **at)
+        found.append(api.complete("savings", **at))
+        for turn in turns:
             found += [api(name, **at, turn=turn["turn"]) for name in ("explain", "get_call")]
     return found
 

@@ -12,29 +12,28 @@ def missed(view: list[dict[str, object]]) -> int:
 
 def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
     called(api, "s", RUN, budget=700)
-    while not (compared := api("compare_policies", session="s", budgets=[500, 700]))["complete"]:
-        pass
+    compared = api.complete("compare_policies", session="s", budgets=[500, 700])
     own = compared["options"][compared["current_option"]]
     assert (own["policy"], own["budget"]) == ("contextrender", 700)
-    assert api("savings", session="s")["totals"] == own
+    assert api.complete("savings", session="s")["totals"] == own
     for option in compared["options"]:
         setting = {"policy": option["policy"], "budget": option["budget"]}
         recorded = {} if option == own else setting
-        turns = api("timeline", session="s", **recorded)["turns"]
+        turns = api.rows("timeline", "turns", session="s", **recorded)
         steps = [turn for turn in turns if turn["uses"] or turn["misses"]]
         assert option["steps"] == len(steps) > 0
         assert option["steps_with_misses"] == sum(bool(turn["misses"]) for turn in steps)
         assert option["misses"] == sum(len(turn["misses"]) for turn in steps)
-        assert option["misses"] == missed(api("misses", session="s", **recorded)["misses"])
+        assert option["misses"] == missed(api.rows("misses", "misses", session="s", **recorded))
     assert any(option["misses"] for option in compared["options"])
 
 
 def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
     called(api, "s", RUN, budget=700)
-    view = api("compare_policies", session="s")
+    view = api.complete("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
     assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
-    assert view["summary"] and view["complete"] and view["current_option"] == 0
+    assert view["summary"] and view["current_option"] == 0
 
 
 def test_a_setting_that_does_not_exist_is_refused(api: Api) -> None:
