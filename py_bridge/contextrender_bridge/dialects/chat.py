@@ -1,4 +1,7 @@
-"""OpenAI chat completions: `messages` with `tool_calls` and `tool` messages."""
+"""OpenAI chat completions: `messages` with `tool_calls` and `tool` messages.
+
+Long because it has the reading, the cleaning and the writing of one format.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Calls without a result and results without a call always stay: the agent sent them so, and the
 provider may have the other half. The model's newest message is sent unchanged, because some
-providers refuse it otherwise.
+providers refuse it otherwise. Long because the plan, its pairs and their rules need each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The check of a session's edges, which follow from its nodes, and of its model calls."""
+"""The check of a session's edges, which follow from its nodes, and of its model calls.
+
+Long because it has a check for each kind of edge.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
