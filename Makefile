@@ -28,8 +28,9 @@ test: .venv/ready
 # Everything: the slow ones too, more generated examples, and the API,
 # accounts and a killed server over PostgreSQL.
 GENERATED := -m hypothesis tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
-OVER_POSTGRES := tests/api tests/server/accounts tests/server/limits/test_quotas.py \
-	tests/server/process/test_killed_agent.py
+# The longest file is first, so that others run beside it.
+OVER_POSTGRES := tests/server/process/test_killed_agent.py tests/api tests/server/accounts \
+	tests/server/limits/test_quotas.py
 test-all: test
 	.ci/get-programs
 	$(PYTEST) -m slow || $(AGAIN) -m slow
