@@ -57,18 +57,18 @@ def check_read(file: Path, model: str) -> None:
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
     told = [plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"]
     assert told == LOOKED
-    assert [used.model for used in recorded.usage] == [model] * len(STEPS)
-    assert {(used.uncached, used.output) for used in recorded.usage} == {(9, 4)}
+    assert [usage.model for usage in recorded.usage] == [model] * len(STEPS)
+    assert {(usage.uncached, usage.output) for usage in recorded.usage} == {(9, 4)}
 
 
 def answered(reply: Reply) -> Json:
     """The reply, or the usage that a streamed one tells."""
     body = b"".join(reply.chunks)
-    used = read_usage("text/event-stream", body) if body.startswith(b"event:") else None
-    if used is None:
+    usage = read_usage("text/event-stream", body) if body.startswith(b"event:") else None
+    if usage is None:
         said: Json = json.loads(body)
         return said
-    return {"usage": {"input_tokens": used.uncached, "output_tokens": used.output}}
+    return {"usage": {"input_tokens": usage.uncached, "output_tokens": usage.output}}
 
 
 @pytest.mark.parametrize("file", ["otlp.jsonl", "console.jsonl"])

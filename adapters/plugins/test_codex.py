@@ -130,7 +130,7 @@ class AppServer:
             self.lines.wait(is_ready)
 
     @property
-    def told(self) -> list[str]:
+    def notices(self) -> list[str]:
         """The lines that the hook showed to the user."""
         hooks = [event for event in self.lines.events if event.get("method") == "hook/completed"]
         assert {hook["params"]["run"]["status"] for hook in hooks} == {"completed"}
@@ -177,7 +177,7 @@ def test_results_are_added_to_the_summary(codex: User) -> None:
         agent.ask(TASK)
         agent.compact()
         agent.ask("And now?")
-        (line,) = agent.told
+        (line,) = agent.notices
     assert line.startswith("ContextRender added 6 of 6 results in ")
     after = json.dumps(script.requests[-1]["input"])
     assert after.count(MARK) == after.count(TEXT_END) == 1
@@ -194,10 +194,10 @@ def test_it_compacts_by_itself_again_after_a_resume(codex: User) -> None:
     steps = [*looks(3), Say("Done."), *looks(6)[3:], Say("Done.")]
     script = script_of(codex, *steps)
     first = ask(codex, "Look at three hosts.")
-    again = ["resume", str(first[0]["thread_id"])]
-    ask(codex, *again, *COMPACTS, "And now?")
-    ask(codex, *again, "And the next three?")
-    ask(codex, *again, *COMPACTS, "And then?")
+    resume = ["resume", str(first[0]["thread_id"])]
+    ask(codex, *resume, *COMPACTS, "And now?")
+    ask(codex, *resume, "And the next three?")
+    ask(codex, *resume, *COMPACTS, "And then?")
     texts = [json.dumps(body["input"]) for body in script.requests]
     assert texts[3].count(MARK) == 0
     for text in texts[4:]:
@@ -240,7 +240,7 @@ def test_without_an_answer_it_keeps_its_own_summary(codex: User, failure: str) -
             agent.ask(TASK)
             agent.compact()
             agent.ask("And now?")
-            (line,) = agent.told
+            (line,) = agent.notices
     assert line.startswith("ContextRender left this compaction to Codex. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
     after = json.dumps(script.requests[-1]["input"])
@@ -259,7 +259,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(codex: User) -> None:
         codex.wait_for_service()
         agent.compact()
         agent.ask("And then?")
-        first, second = agent.told
+        first, second = agent.notices
     assert "is not running; it is started for the next time" in first
     assert second.startswith("ContextRender added 6 of 6 results")
     assert [count_text(body["input"], MARK) for body in script.requests[-2:]] == [0, 1]

@@ -135,15 +135,15 @@ class Server:
                     self.events.append(json.loads(line.removeprefix("data:")))
 
     @property
-    def told(self) -> list[str]:
+    def notices(self) -> list[str]:
         """The lines that the plugin showed to the user."""
         shown = [event for event in self.events if event["type"] == "tui.toast.show"]
         return [event["properties"]["message"] for event in shown]
 
     def wait_for_lines(self, count: int) -> list[str]:
         """Return the lines once there are as many."""
-        until(lambda: len(self.told) >= count, why=lambda: self.told)
-        return self.told
+        until(lambda: len(self.notices) >= count, why=lambda: self.notices)
+        return self.notices
 
 
 @contextmanager
@@ -161,13 +161,13 @@ def serving_opencode(user: User, session: str = "") -> Iterator[Server]:
     listener.join()
 
 
-def _own(step: Step, work: Path) -> Step:
+def adapt_step(step: Step, work: Path) -> Step:
     is_host = isinstance(step, Call) and "host" in step.arguments
     return as_its_own(step, work) if is_host else step
 
 
 def script_of(user: User, *steps: Step) -> Script:
-    return Script(user.loopback.model, [_own(step, user.work) for step in steps])
+    return Script(user.loopback.model, [adapt_step(step, user.work) for step in steps])
 
 
 def test_manual_compactions_are_replaced_and_resumed(opencode: User) -> None:
@@ -204,10 +204,10 @@ def test_without_an_answer_it_keeps_its_own_summary(opencode: User, failure: str
     opencode.install()
     opencode.forbid_start()
     script = script_of(opencode, *looks(3), Say("Done."), Say("Done."))
-    asked: list[str] = []
+    paths: list[str] = []
 
     def answer(request: Asked) -> Reply:
-        asked.append(request.path)
+        paths.append(request.path)
         return false_answers()[failure](request)
 
     with false_service(answer) as credentials:
@@ -221,7 +221,7 @@ def test_without_an_answer_it_keeps_its_own_summary(opencode: User, failure: str
             (line,) = server.wait_for_lines(1)
     assert line.startswith("ContextRender left this compaction to opencode. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
-    assert asked == ([] if failure == "down" else ["/v1/compact"])
+    assert paths == ([] if failure == "down" else ["/v1/compact"])
     for body in script.requests[-2:]:
         after = json.dumps(body["messages"])
         assert MARK not in after

@@ -88,14 +88,14 @@ class Pi:
             time.sleep(0.05)
 
     @property
-    def told(self) -> list[str]:
+    def notices(self) -> list[str]:
         """The lines that the plugin showed to the user."""
         requests = [one for one in self.lines.events if one["type"] == "extension_ui_request"]
         return [one["message"] for one in requests if one["method"] == "notify"]
 
     @property
     def statuses(self) -> list[str]:
-        """What the plugin wrote in the status line, in order."""
+        """Return what the plugin wrote in the status line, in order."""
         requests = [one for one in self.lines.events if one["type"] == "extension_ui_request"]
         return [one.get("statusText") or "" for one in requests if one["method"] == "setStatus"]
 
@@ -128,7 +128,7 @@ def test_manual_compactions_are_replaced_and_resumed(pi: User) -> None:
         agent.ask("And now?")
         agent.ask("And the next three?")
         agent.call("compact")
-        first, second = agent.told
+        first, second = agent.notices
     # pi keeps the newest messages beside the text.
     assert first.startswith("ContextRender kept 2 of 2 results in ")
     assert second.startswith("ContextRender kept 5 of 5 results in ")
@@ -156,13 +156,13 @@ def test_it_compacts_by_itself_again_and_again(pi: User) -> None:
     with running_pi(pi) as agent:
         for _ in range(4):
             agent.ask("Look at the hosts.")
-        told = agent.told
-    assert len(told) >= 2, told
-    assert all(line.startswith("ContextRender kept ") for line in told)
+        notices = agent.notices
+    assert len(notices) >= 2, notices
+    assert all(line.startswith("ContextRender kept ") for line in notices)
     assert max(count_text(body["messages"], MARK) for body in script.requests) == 1
     sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     drops = [n for n in range(1, len(sizes)) if sizes[n] < sizes[n - 1]]
-    assert len(drops) == len(told)
+    assert len(drops) == len(notices)
     assert all(later - earlier > 3 for earlier, later in pairwise(drops)), drops
     assert sizes[drops[-1]] < 1.2 * sizes[drops[0]], (sizes, drops)
     (session,) = pi.loopback.sessions()
@@ -195,7 +195,7 @@ def test_without_an_answer_it_writes_its_own_summary(pi: User, failure: str) -> 
             agent.ask(TASK)
             agent.call("compact")
             agent.ask("And now?")
-            (line,) = agent.told
+            (line,) = agent.notices
     assert line.startswith("ContextRender left this compaction to pi. ")
     assert ("did not answer within 5 s" in line) == (failure == "slow")
     after = json.dumps(script.requests[-1]["messages"])
@@ -216,7 +216,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(pi: User) -> None:
         agent.ask("And the next three?")
         agent.call("compact")
         agent.ask("And then?")
-        first, second = agent.told
+        first, second = agent.notices
     assert "is not running; it is started for the next time" in first
     assert second.startswith("ContextRender kept ")
     assert [count_text(body["messages"], MARK) for body in script.requests[7:]] == [0] * 5 + [1]
@@ -238,8 +238,8 @@ def test_each_call_is_rendered(pi: User) -> None:
     assert sizes[-2] < 0.6 * read < sizes[-1]  # without the service the whole history is sent
     for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:9]):
         assert number in seen
-    asked = [one for one in pi.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}
+    posts = [one for one in pi.loopback.model.asked if one.method == "POST"]
+    assert {one.header("authorization") for one in posts} == {"Bearer sk-own"}
     assert agent.session in {session["session"] for session in pi.loopback.sessions()}
 
 
@@ -251,8 +251,8 @@ def test_after_uninstalling_nothing_is_left(pi: User) -> None:
     with running_pi(pi) as agent:
         agent.ask("Hello.")
     pi.contextrender("uninstall", "pi")
-    left = {name for name in pi.files() if "contextrender" in name}
-    assert left == set()
+    plugin_files = {name for name in pi.files() if "contextrender" in name}
+    assert plugin_files == set()
     assert {name: text for name, text in pi.files().items() if name in before} == before
     with running_pi(pi) as agent:
         agent.ask("Hello.")

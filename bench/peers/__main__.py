@@ -16,7 +16,7 @@ from contextrender_bridge.evaluation.bootstrap import Bootstrap
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.replay_command import positive_count
 from contextrender_bridge.evaluation.runs import Run, read_runs
-from contextrender_bridge.evaluation.tables import Rows, console, percent
+from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import show_progress
 
 from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
@@ -92,9 +92,9 @@ def _row(name: str, score: PeerScore) -> list[str]:
     sizes, times = score.sizes or [0], score.milliseconds or [float("nan")]
     return [
         name,
-        *(percent(figures[figure].value) for figure in FIGURES),
+        *(percent_or_dash(figures[figure].value) for figure in FIGURES),
         f"{statistics.fmean(sizes):,.0f}",
-        percent(score.over_budget / len(sizes)),
+        percent_or_dash(score.over_budget / len(sizes)),
         f"{statistics.median(times):.1f}",
     ]
 

@@ -65,7 +65,10 @@ class ContextRenderAgent(DefaultAgent):
 
 
 class ContextRenderInteractiveAgent(InteractiveAgent, ContextRenderAgent):
-    """The same for `InteractiveAgent`, which `mini` starts. The user's own steps call no model."""
+    """A `ContextRenderAgent` based on `InteractiveAgent`, which `mini` starts.
+
+    The user's own steps call no model.
+    """
 
 
 def _is_from_responses(message: Json) -> bool:

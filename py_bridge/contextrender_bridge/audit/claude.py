@@ -78,7 +78,7 @@ class _Session:
         self._run = RecordedRun(f"{path.stem}#1", SOURCE, path.stem)
         self._resuming = False
         self._put_back: list[Entry] | None = None
-        """What Claude Code put back beside the summary; None once the next answer was read."""
+        """Messages that Claude Code put back beside the summary; None after the next answer."""
         self._newest_files: list[str] = []
 
     def read(self) -> None:

@@ -13,6 +13,7 @@ from contextrender_bridge.audit.replay import ReplayReport
 from contextrender_bridge.audit.run_costs import CAUSES, CacheRewrites, ModelCost
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.worth import RULE_NAMES
+from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.evaluation.compaction_score import (
     ALL_STEPS,
     SUMMARY,
@@ -20,7 +21,7 @@ from contextrender_bridge.evaluation.compaction_score import (
     CompactionScore,
     budget_phrase,
 )
-from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent
+from contextrender_bridge.evaluation.tables import Rows, page, paragraphs, percent_or_dash
 from contextrender_bridge.printing import printable
 
 COSTS = "Cost of the runs, by the providers' token counts"
@@ -106,8 +107,8 @@ class AuditReport:
                 OPTION_TITLES,
                 [
                     (
-                        *(option.case.size, percent(option.cost.value)),
-                        *(percent(option.miss_rate.value), f"{option.dollars:,.2f}"),
+                        *(option.case.size, percent_or_dash(option.cost.value)),
+                        *(percent_or_dash(option.miss_rate.value), f"{option.dollars:,.2f}"),
                     )
                     for option in verdict.options
                 ],
@@ -148,11 +149,14 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
         if (price := prices.of_model(model)) is not None
     )
     cost = f" (${dollars:,.2f} at the price of uncached input)" if dollars else ""
-    shares = ", ".join(f"{score.share(name):.0%} {budget_phrase(name)}" for name in score.budgets)
+    shares = ", ".join(
+        f"{percent(score.share(name) or 0)} {budget_phrase(name)}" for name in score.budgets
+    )
     return [
         f"{score.steps[ALL_STEPS]:,} later steps used results from before a compaction. For "
-        f"{score.share(SUMMARY):.0%} of them the agent's summary and the files put back held "
-        f"every value used; with what the agent read again, for {score.share(WITH_REREADS):.0%}.",
+        f"{percent(score.share(SUMMARY) or 0)} of them the agent's summary and the files put back "
+        "held every value used; with what the agent read again, for "
+        f"{percent(score.share(WITH_REREADS) or 0)}.",
         f"Read again: {score.read_calls:,} results, {score.read_tokens.total():,} tokens{cost}.",
         f"ContextRender would have shown every value, with nothing read again, in {shares}.",
     ]

@@ -7,7 +7,7 @@ method of the API once, with its documentation.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, cast
 
@@ -158,18 +158,13 @@ class Core(Connection):
             if not transcript.messages:
                 return RenderedRequest(body)
             if session is None and past is None:
-                finding = self._find_session(
-                    key,
-                    transcript.messages,
-                    model,
-                    lambda name: self._histories.past((token, name, line), items) is not None,
-                    stop_at,
+                name = yield from self._find_session(
+                    key, transcript.messages, model, items, transcript, stop_at
                 )
-                key = (token, (yield from finding), line)
+                key = (token, name, line)
                 past = self._histories.past(key, items)
                 if past:
                     transcript = reader.read(body, past.transcript)
-            session = key[1]
             past = past if transcript.carried else None
             stable_items = items[: transcript.stable_count]
             snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
@@ -182,7 +177,7 @@ class Core(Connection):
             fields = {
                 **settings,
                 "output": "plan",
-                "session": session,
+                "session": name,
                 "answer_before_commit": True,
                 "agent_defaults": True,
             }
@@ -242,11 +237,8 @@ class Core(Connection):
 
         `name` is made from how the history begins. New messages may be recorded by this.
         """
-
-        def is_recorded(name: str) -> bool:
-            return self.recorded_count(name, messages, token=token, line=line) > 0
-
-        return self._find_session((token, name, line), messages, model, is_recorded, inf)
+        key = (token, name, line)
+        return self._find_session(key, messages, model, messages, None, inf)
 
     def explain(
         self,
@@ -333,18 +325,23 @@ class Core(Connection):
         key: Key,
         messages: Sequence[Message],
         model: str | None,
-        is_recorded: Callable[[str], bool],
+        items: Sequence[Any],
+        transcript: Transcript | None,
         stop_at: float,
     ) -> Flow[str]:
+        """Return the session's name, as `find_session`; `transcript` has read `items`, if any."""
         token, name, line = key
+        stable_items = items[: transcript.stable_count] if transcript else items
         is_answered = any(message["role"] == "assistant" for message in messages)
         for _ in range(MAX_FORKS):
             name = self._names.find(token, name, messages)
-            if not is_answered or is_recorded(name):
+            key = (token, name, line)
+            if not is_answered or self._histories.past(key, items):
                 return name
+            snapshot = self._histories.snapshot(key, messages, stable_items, None)
             fields = {"session": name, "model": model, "one_conversation": True}
             try:
-                yield from self._send_new("sync", messages, fields, token, line, stop_at)
+                yield from self._send("sync", key, snapshot, messages, fields, stop_at, transcript)
             except OtherConversation as other:
                 fork = int(str(other.details.get("fork") or 0))
                 if has_unique_call(messages[:fork]):
@@ -361,7 +358,6 @@ class Core(Connection):
         fields: Mapping[str, Any],
         token: str | None,
         line: str,
-        stop_at: float = inf,
     ) -> Flow[Json]:
         """Send the messages that the service does not have; all of them if its history differs."""
         messages = list(messages)
@@ -371,7 +367,7 @@ class Core(Connection):
         # These messages are sent as they are: that past does not tell what was recorded of them.
         past = past if past and past.transcript is None else None
         snapshot = self._histories.snapshot(key, messages, items=messages, past=past)
-        return (yield from self._send(walker, key, snapshot, messages, fields, stop_at))
+        return (yield from self._send(walker, key, snapshot, messages, fields, inf))
 
     def _send(
         self,

@@ -18,8 +18,8 @@ LONGEST_STUB = 400
 Message = Mapping[str, Any]
 Call = tuple[int, int]
 Part = tuple[bool, str | None, int, dict[int, str | None]]
-"""Whether the prompt has a message, its substitute text if it has one, its number of calls, and the
-numbers of its calls in the prompt, each with its substitute arguments if it has any."""
+"""A message: whether the prompt has it, its substitute text if it has one, its number of calls, and
+the numbers of its calls in the prompt, each with its substitute arguments if it has any."""
 
 
 class MessagePlan:

@@ -61,6 +61,23 @@ def span(share: Estimate) -> str:
     return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
 
 
+def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
+    """Return how often each sample has each group, drawn with replacement.
+
+    There are no samples of fewer than two groups.
+    """
+    even = np.full(groups, 1 / max(groups, 1))
+    size = resamples if groups > 1 else 0
+    return np.random.default_rng(0).multinomial(groups, even, size=size)
+
+
+def sum_groups(rows: Any, group_of: Any, samples: Any) -> tuple[Any, Any, Any]:
+    """Return the sums of rows: of all, of every sample, and of each group."""
+    by_group = np.zeros((samples.shape[1], rows.shape[1]))
+    np.add.at(by_group, group_of, rows)
+    return by_group.sum(axis=0), samples @ by_group, by_group
+
+
 class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 
@@ -71,11 +88,7 @@ class Bootstrap:
         self.tasks = len(tasks)
         number = {task: index for index, task in enumerate(tasks)}
         self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
-        even = np.full(self.tasks, 1 / self.tasks)
-        resamples = resamples if self.tasks > 1 else 0
-        self._resampled_tasks = np.random.default_rng(0).multinomial(
-            self.tasks, even, size=resamples
-        )
+        self._samples = draw_samples(self.tasks, resamples)
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Return every figure of the case with that number, by name."""
@@ -94,9 +107,7 @@ class Bootstrap:
         """Return the sums over all runs, over every sample, and over each task's runs."""
         table = [columns_of(run, run.cases[case]) for run in self._runs]
         rows = np.array([list(columns.values()) for columns in table], np.float64)
-        by_task = np.zeros((self.tasks, rows.shape[1]))
-        np.add.at(by_task, self._task_of, rows)
-        parts = (by_task.sum(axis=0), self._resampled_tasks @ by_task, by_task)
+        parts = sum_groups(rows, self._task_of, self._samples)
         sums = (dict(zip(table[0], part.T, strict=True)) for part in parts)
         overall, resampled, by_task_sums = map(with_derived, sums)
         return overall, resampled, by_task_sums

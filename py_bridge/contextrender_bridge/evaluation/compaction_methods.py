@@ -1,4 +1,6 @@
-"""What an agent has after a compaction, by method, at equal tokens (docs/evaluation.md).
+"""A comparison of the contexts that an agent can have after a compaction, at equal tokens.
+
+docs/evaluation.md says what is compared.
 
 Each method turns the history before a compaction into a context of a given size. A later step
 counts if the context has every value that the step used and that only results from before hold.
@@ -34,10 +36,10 @@ from contextrender_bridge.engine.parameters import Parameters
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
-from contextrender_bridge.evaluation.bootstrap import RESAMPLES, Estimate, span
+from contextrender_bridge.evaluation.bootstrap import Estimate, draw_samples, span, sum_groups
 from contextrender_bridge.evaluation.compactions import used_values
 from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
-from contextrender_bridge.evaluation.tables import Rows, percent
+from contextrender_bridge.evaluation.tables import Rows, percent_or_dash
 from contextrender_bridge.evaluation.workers import run_tasks
 
 POLICY: Final = "contextrender_excerpts"
@@ -64,7 +66,7 @@ class CompactedHistory:
 
     def texts_only(self, size: int, _: str) -> str:
         """Return the newest texts, and the user's first message, without results."""
-        texts = read_texts(self.history, self.messages)
+        texts = self._texts()
         first = [text for text in texts if text.role == "user"][:1]
         newest = [text for text in reversed(texts) if text not in first]
         return self._write(
@@ -186,13 +188,9 @@ def score_runs(runs: Sequence[Run], workers: int | None = None) -> list[MethodSc
 def share_of(scores: Sequence[MethodScore]) -> Estimate:
     """Return the share of steps that had every value, with its interval by session."""
     sessions = sorted({score.session for score in scores})
-    by_session = np.zeros((len(sessions), 2))
-    for score in scores:
-        by_session[sessions.index(score.session)] += score.complete, score.steps
-    even = np.full(len(sessions), 1 / max(len(sessions), 1))
-    resamples = RESAMPLES if len(sessions) > 1 else 0
-    samples = np.random.default_rng(0).multinomial(len(sessions), even, size=resamples)
-    sums = by_session.sum(axis=0), samples @ by_session, by_session
+    rows = np.array([(score.complete, score.steps) for score in scores], np.float64)
+    session_of = [sessions.index(score.session) for score in scores]
+    sums = sum_groups(rows, session_of, draw_samples(len(sessions)))
     return Estimate.of(*(each[..., 0] / each[..., 1] for each in sums))
 
 
@@ -205,7 +203,7 @@ def method_table(scores: Sequence[MethodScore]) -> Rows:
         for size in SIZES:
             cell = [each for each in scores if (each.method, each.size) == (method, size)]
             share = share_of(cell) if cell else None
-            row.append(f"{percent(share.value)} {span(share)}".strip() if share else "-")
+            row.append(f"{percent_or_dash(share.value)} {span(share)}".strip() if share else "-")
         rows.append(row)
     agent = [score for score in scores if score.method == AGENT]
     steps = sum(score.steps for score in agent)

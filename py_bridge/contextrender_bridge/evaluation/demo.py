@@ -25,7 +25,7 @@ from contextrender_bridge.evaluation.compactions import measure_runs
 from contextrender_bridge.evaluation.report import compaction_table
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.scores import RunScore, turns_of
-from contextrender_bridge.evaluation.tables import Rows, console, percent
+from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import replay_runs
 from contextrender_bridge.local_service import temporary_service
 
@@ -133,8 +133,8 @@ def _table_of(run: RunScore, numbers: Sequence[int]) -> Rows:
             (
                 score.case.policy,
                 score.case.size if score.case.policy != "full" else "-",
-                percent(score.share_saved),
-                *(percent(figures[name].value) for name in PRINTED_FIGURES),
+                percent_or_dash(score.share_saved),
+                *(percent_or_dash(figures[name].value) for name in PRINTED_FIGURES),
             )
         )
     recall = run.cases[0].recall

@@ -14,7 +14,7 @@ from contextrender_bridge.evaluation.bootstrap import span
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.replay_command import add_run_arguments
 from contextrender_bridge.evaluation.runs import read_runs
-from contextrender_bridge.evaluation.tables import Rows, console, percent
+from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import replay_runs
 from contextrender_bridge.printing import add_json, print_json
 
@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
     rows = [
         (
             *(option.case.name, option.case.size),
-            *(percent(option.cost.value), span(option.cost)),
-            *(percent(option.miss_rate.value), span(option.miss_rate)),
+            *(percent_or_dash(option.cost.value), span(option.cost)),
+            *(percent_or_dash(option.miss_rate.value), span(option.miss_rate)),
             f"{option.dollars:.3f}",
         )
         for option in verdict.options

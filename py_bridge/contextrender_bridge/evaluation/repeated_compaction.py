@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.evaluation.compaction_methods import CompactedHistory
 from contextrender_bridge.evaluation.runs import Run, compactions_of
 from contextrender_bridge.evaluation.workers import run_tasks
@@ -82,6 +83,6 @@ def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
     gap = f"; at least {min(gaps)} turns between two" if gaps else ""
     return (
         f"Repeated compaction to {SIZE:,} tokens in a window of {WINDOW:,}: "
-        f"{len(compactions)} compactions, each freed {freed[0]:.0%} to {freed[-1]:.0%} of the "
-        f"context{gap}."
+        f"{len(compactions)} compactions, each freed {percent(freed[0])} to "
+        f"{percent(freed[-1])} of the context{gap}."
     )

@@ -10,7 +10,7 @@ from contextrender_bridge.evaluation.bootstrap import Bootstrap, Difference, Est
 from contextrender_bridge.evaluation.compaction_score import ALL_STEPS, CompactionScore
 from contextrender_bridge.evaluation.figures import AGES, BY_NAME, Figure
 from contextrender_bridge.evaluation.scores import CaseScore, RunScore, totals
-from contextrender_bridge.evaluation.tables import Rows, paragraphs, percent
+from contextrender_bridge.evaluation.tables import Rows, paragraphs, percent_or_dash
 from contextrender_bridge.evaluation.verdict import Verdict
 
 CLOSED_LOOP: Final = "Closed loop: prompts and output, % of the full history's; per 100 steps"
@@ -125,7 +125,7 @@ def compaction_table(score: CompactionScore) -> Rows:
     steps = score.steps[ALL_STEPS]
     title = f"After {score.count} {noun} by the agent: {steps} steps used earlier values"
     rows = [
-        (label, percent(score.share(name)), percent(score.share_of_values(name)))
+        (label, percent_or_dash(score.share(name)), percent_or_dash(score.share_of_values(name)))
         for label, name in score.rows.items()
     ]
     return Rows(title, ("", "share of\nthese steps", "share of\ntheir values"), rows)
@@ -144,7 +144,10 @@ def _sent_table(sums: Sequence[CaseScore]) -> Rows:
         rows.append(
             [
                 *(total.case.name, total.case.size, *(f"{count:,}" for count in counts)),
-                *(percent(total.share_saved), f"{policy_usage.prompt + policy_usage.output:,}"),
+                *(
+                    percent_or_dash(total.share_saved),
+                    f"{policy_usage.prompt + policy_usage.output:,}",
+                ),
                 *(f"{policy_usage.embedded:,}", f"{milliseconds:.1f}"),
             ]
         )

@@ -19,7 +19,7 @@ def console() -> Console:
     return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def percent(share: float | None) -> str:
+def percent_or_dash(share: float | None) -> str:
     """Return a share as a percentage; a dash for None."""
     return "-" if share is None else f"{share:.1%}"
 

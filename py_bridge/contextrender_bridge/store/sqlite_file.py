@@ -44,7 +44,7 @@ class SqliteFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return the file of a path. Raises StoreUnavailable if it cannot be opened."""
+        """Return the file of a path. Raise StoreUnavailable if it cannot be opened."""
         with cls._guard:
             identity = file_identity(path)
             try:

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 from contextrender_bridge.store.writes import StoreUnavailable
 
 INDEX_HEADER: Final = struct.Struct("=12xBxHI4x2I8s8x")
-"""Whether the index is in use, the page size, the number of frames, the last frame's checksum, the
-salt. The index begins with two copies, then the number of frames that the database has already."""
+"""Flag of use, page size, number of frames, the last frame's checksum, salt. The index begins with
+two copies of it, then the number of frames that the database has already."""
 INDEX_START: Final = 2 * INDEX_HEADER.size + 4
 INDEX_BLOCK, ENTRIES, INDEX_HEAD = 32_768, 4_096, 34
 """Each block of the index begins with the page numbers of so many frames, four bytes each. In the
@@ -22,7 +22,7 @@ LOG_HEADER: Final = struct.Struct(">16x8s2I")
 """The log's salt and the checksum of its header."""
 FRAME_HEADER: Final = struct.Struct(">I4x8s2I")
 """A frame's page number, salt and checksum. The frame's page follows."""
-SUMMED: Final = 8
+CHECKED_BYTES: Final = 8
 """The bytes of a frame's header that its checksum covers."""
 LARGEST_PAGE: Final = 65_536
 """The index has 1 for it: it has two bytes for a page size."""
@@ -147,7 +147,7 @@ class WriteAheadLog:
     def _is_whole(self, index: Index) -> bool:
         """Return whether index and log agree on every frame, and every page has its checksum.
 
-        The first page is not summed if the log's header is damaged: its checksum begins there.
+        The first page is not verified if the log's header is damaged: its checksum begins there.
         """
         if index.copied > index.frames:
             return False
@@ -163,7 +163,7 @@ class WriteAheadLog:
             if salt != index.salt or page != self._read_entry(frame):
                 return False
             if before is not None:
-                before = add_to_checksum(before, data[:SUMMED])
+                before = add_to_checksum(before, data[:CHECKED_BYTES])
                 before = add_to_checksum(before, data[FRAME_HEADER.size :])
                 if before != (first, second):
                     return False

@@ -26,7 +26,7 @@ _STATE: Final = "[hooks.state]"
 _STATES: Final = "[hooks.state."
 HOOK_SECONDS: Final = 20
 START_SECONDS: Final = 60
-"""How long Codex waits for the MCP server, which is slow to load on a busy machine."""
+"""Seconds that Codex waits for the MCP server, which loads slowly on a busy machine."""
 SPARE_TOKENS: Final = 1_000
 """By how many tokens Codex may count the text higher than we do."""
 

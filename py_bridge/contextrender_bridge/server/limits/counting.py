@@ -34,7 +34,7 @@ FULL_SECONDS = 60
 MEASURED_SECONDS = 10.0
 """How long a measure of stored bytes counts; what came since is added as it was sent."""
 CREATION_SECONDS = 600.0
-"""How long a session that a killed process was creating is counted."""
+"""Seconds for which a session that a killed process was creating is counted."""
 REMEMBERED = 10_000
 """Failures kept; the oldest are forgotten first."""
 PATIENCE_SECONDS = 5.0
@@ -202,7 +202,7 @@ class Quotas:
                 file.execute("DELETE FROM creations WHERE call = ?", (call,))
 
     def _reserve_session(self, owner: UUID, key: str, limit: int) -> str:
-        """Count a session that a call will create. Return what names the call.
+        """Count a session that a call will create. Return an id of the call.
 
         Raise InvalidRequest (429) if the user has `limit` sessions, those included that other
         calls are creating now.
@@ -211,7 +211,8 @@ class Quotas:
         with self._counts.changing() as file:
             file.execute("DELETE FROM creations WHERE at <= ?", (now - CREATION_SECONDS,))
             query = "SELECT DISTINCT session FROM creations WHERE user = ? AND session <> ?"
-            # Asked before the stored ones are counted: a session stored meanwhile counts twice.
+            # This comes before the count of stored sessions. So a session that is stored meanwhile
+            # counts twice, not never.
             pending = [
                 session
                 for (session,) in file.execute(query, (user, key))

@@ -41,7 +41,7 @@ KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
 ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
 """Fields with the arguments of a call. Their own fields may have any name."""
 TOO_DEEP: Final = MARK.format("too-deep")
-"""What is stored instead of JSON that is nested too deeply to be searched."""
+"""The text that replaces JSON that is nested too deeply to be searched."""
 
 
 class Rule(NamedTuple):
@@ -114,7 +114,8 @@ class Redaction:
         marked = self._json_or_text(value)
         if marked == value or not _is_json(value) or _is_json(marked):
             return marked
-        return json.dumps({"redacted": marked[marked.find("[redacted:") :].partition("]")[0] + "]"})
+        marks = (rule.mark for rule in self._rules)
+        return json.dumps({"redacted": next(mark for mark in marks if mark in marked)})
 
     def _json_or_text(self, text: str) -> str:
         """Return a text redacted: JSON value by value, however it writes its characters."""
