@@ -110,7 +110,7 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert alice.api("record_usage", session="run", usage=again)["recorded"]
     assert not alice.api("record_usage", session="run", usage={**again, "messages": 1})["recorded"]
     stored = facts(alice)
-    assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
+    assert [stored[p]["usage"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
     assert [stored[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
     (session,) = alice.graph().of("Session")
     by_sent = {row[4]: row for row in session.fields["usage_totals"]}

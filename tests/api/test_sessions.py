@@ -191,7 +191,7 @@ def imported(who: User, data: Json) -> Json:
 
 def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, billed: Json) -> None:
     calls = billed["branches"][0]["calls"]
-    assert [call.get("billed") for call in calls] == [[*USAGE.values()]] * 5 + [None] * 7
+    assert [call.get("usage") for call in calls] == [[*USAGE.values()]] * 5 + [None] * 7
     assert imported(bob, billed) == billed
     for walker in ("timeline", "misses", "savings"):
         assert bob.api(walker, session="s") == alice.api(walker, session="s")
@@ -224,9 +224,9 @@ WRONG_FIELDS: list[Json] = [
     *({"shown": [["Drops", 1], ["Drops", 1]]}, {"shown": [["Restores", 1, {}]]}),
     {"shown": [["ShowsExcerpt", 1, {"pieces": [0, 9, 5, 9], "tokens": 1, "kind": "excerpt"}]]},
     {"shown": [["ShowsExcerpt", 1, {"pieces": [0], "tokens": 1, "kind": "excerpt"}]]},
-    *({"missing": [[1]]}, {"missing": [[1, {"values": 1, "repeated": 1, "names_only": 1}]]}),
+    *({"misses": [[1]]}, {"misses": [[1, {"values": 1, "repeated": 1, "names_only": 1}]]}),
     *({"breakpoints": [-1]}, {"step_budget": -1.0}, {"is_over": 1}, {"again": 1}),
-    *({"billed": [1, 2]}, {"billed": [1, 2, 3, 4, 2**50]}),
+    *({"usage": [1, 2]}, {"usage": [1, 2, 3, 4, 2**50]}),
     *({"delivery": "pigeon"}, {"model": 1}, {"client": "c" * 81}),
 ]
 

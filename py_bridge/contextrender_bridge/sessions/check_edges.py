@@ -175,7 +175,7 @@ class _EdgeCheck:
         fields = self._nodes.readable[id]
         for kinds, count, verb in (
             (KINDS, fields.get("edges", -1), "showed"),
-            (("Misses",), fields.get("missing", 0), "lacked"),
+            (("Misses",), fields.get("misses", 0), "lacked"),
         ):
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
             self._expected |= edges

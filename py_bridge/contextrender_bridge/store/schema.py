@@ -7,7 +7,7 @@ key begins with the owner: the id of the root of the user whose graph it is.
 import re
 from typing import Final
 
-VERSION: Final = 6
+VERSION: Final = 7
 """The version of the layout below and of the nodes' fields; a store of another is refused."""
 
 TABLES: Final = """

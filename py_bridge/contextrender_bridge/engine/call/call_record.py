@@ -90,7 +90,7 @@ class CallRecord:
             "model": self.model,
             "client": self.client,
             "embedded": self.embedded,
-            "billed": list(self.usage or ()),
+            "usage": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.faulted,
         }
@@ -116,7 +116,7 @@ class CallRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the record of the values that `fields` or `to_json` returned."""
-        usage = tuple(data.get("billed") or ())
+        usage = tuple(data.get("usage") or ())
         before, after, outside, retained, shared = data["tokens"]
         return cls(
             settings := RenderSettings.of(data),

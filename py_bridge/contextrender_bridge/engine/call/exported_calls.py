@@ -34,11 +34,11 @@ RECORD: Final = frozenset(
             "pinned_calls",
         ),
         *("at", "results", "own_budget", "faulted"),
-        *("tokens", "delivery", "model", "client", "embedded", "billed"),
+        *("tokens", "delivery", "model", "client", "embedded", "usage"),
     }
 )
 EDGES: Final = frozenset({"shown", "is_relative", "is_over", "rebuilt", "breakpoints"})
-OTHER_FIELDS: Final = frozenset({"position", "again", "step_budget", "missing"})
+OTHER_FIELDS: Final = frozenset({"position", "again", "step_budget", "misses"})
 SIZES: Final = 5
 COUNT_LIMIT: Final = 2**40
 """All counts, and all times in seconds since 1970, are below this."""
@@ -75,7 +75,7 @@ class ExportedCall:
                 for edge in self.edges.edges
             ]
         if self.missing_edges:
-            call["missing"] = [[edge.event, dict(edge.fields)] for edge in self.missing_edges]
+            call["misses"] = [[edge.event, dict(edge.fields)] for edge in self.missing_edges]
         return call
 
 
@@ -129,7 +129,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
     )
     try:
         edges = _edges(call) if "shown" in call else None
-        missing_edges = tuple(_missing_edge(*edge) for edge in call.get("missing", ()))
+        missing_edges = tuple(_missing_edge(*edge) for edge in call.get("misses", ()))
     except (ValueError, TypeError, KeyError):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path)) from None
     return ExportedCall(position, repeated, CallRecord.from_json(record), edges, missing_edges)
@@ -137,7 +137,7 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
 
 def _is_record(call: Mapping[str, Any]) -> bool:
     """Return whether the fields of a record have the types and the sizes of an export."""
-    sizes, usage = call.get("tokens"), call.get("billed", [])
+    sizes, usage = call.get("tokens"), call.get("usage", [])
     return (
         _are_counts([call.get("at"), call.get("results"), call.get("embedded", 0)])
         and _are_counts([call.get("own_budget", 0)])
@@ -176,8 +176,8 @@ def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> Sho
         _check(names == {"pieces", "tokens", "kind"} and isinstance(values["kind"], str))
         _check(len(values["kind"]) <= MAX_KIND_LENGTH and values["kind"].isprintable())
     else:
-        _check(kind == RESTORED and names == {"pieces", "tokens", "behind", "place"})
-        _check(_are_counts([values["behind"], values["place"]]))
+        _check(kind == RESTORED and names == {"pieces", "tokens", "host_event", "place"})
+        _check(_are_counts([values["host_event"], values["place"]]))
     return ShownEvent(kind, event, values)
 
 
@@ -209,7 +209,7 @@ def _leads_to(edge: ShownEvent, kinds: str) -> bool:
     """Return whether an edge leads to an event of these `kinds`, and to a result if it must."""
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)
-    ends = (edge.event, edge.fields.get("behind", edge.event))
+    ends = (edge.event, edge.fields.get("host_event", edge.event))
     return all(end < len(kinds) and kinds[end] == "r" for end in ends)
 
 

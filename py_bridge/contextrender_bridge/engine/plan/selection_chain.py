@@ -49,7 +49,7 @@ class EdgeTrail:
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
-                restored.setdefault(int(edge.fields["behind"]), []).append(edge)
+                restored.setdefault(int(edge.fields["host_event"]), []).append(edge)
                 continue
             if (last_edge := self.by_event.get(edge.event)) is not None:
                 self.by_kind[last_edge.kind].discard(edge.event)

@@ -51,7 +51,7 @@ def edges_of(changes: Changes, history: History, own_text: OwnText) -> list[Show
         for place, part in enumerate(restored.parts):
             event = history.results.event[part.result]
             pieces = pieces_of(part.text, own_text(event), part.ranges)
-            fields = {"pieces": pieces, "tokens": part.tokens, "behind": host, "place": place}
+            fields = {"pieces": pieces, "tokens": part.tokens, "host_event": host, "place": place}
             edges.append(ShownEvent(RESTORED, event, fields))
     return edges
 
