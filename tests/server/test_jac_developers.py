@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_a_walker_of_ones_own_tells_the_life_of_a_result(
                 *(one["position"] for one in view["substitutes"]),
             }
     api("sync", session="run-3", messages=RUN)
-    (tmp_path / "life.jac").write_text(WALKERS[1])
+    shutil.copy(REPOSITORY / "examples" / "life.jac", tmp_path)
     for row in api("explain", session="run-3")["results"][:4]:
         told = contextrender(service, tmp_path, "run", "life.jac", "run-3", str(row["position"]))
         assert told.returncode == 0, told.stderr
