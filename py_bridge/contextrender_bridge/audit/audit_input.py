@@ -155,15 +155,17 @@ class AuditInput:
 
         Of the records of one call, the one with the most tokens counts.
         """
-        call_of = _calls_by_key(self._records)
-        best_by_call: dict[str, UsageRecord] = {}
+        call_by_key = _calls_by_key(self._records)
+        largest_records: dict[str, UsageRecord] = {}
         for record in self._records:
-            best = best_by_call.setdefault(call := call_of[record.keys[0]], record)
-            if _total_tokens(record.usage) > _total_tokens(best.usage):
-                best_by_call[call] = record
+            call = call_by_key[record.keys[0]]
+            largest = largest_records.setdefault(call, record)
+            if _total_tokens(record.usage) > _total_tokens(largest.usage):
+                largest_records[call] = record
+        # A call whose previous call was copied from another run is the first after a resume.
         runs_after_copy: set[int] = set()
         for record in self._records:
-            if best_by_call[call_of[record.keys[0]]] is record:
+            if largest_records[call_by_key[record.keys[0]]] is record:
                 _assign_usage(record, is_resumed=id(record.run) in runs_after_copy)
                 runs_after_copy.discard(id(record.run))
             else:
@@ -174,10 +176,13 @@ class AuditInput:
 
 
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Return for each key the key that stands for its call. A record without keys gets one."""
+    """Return a name of the call for each key: keys that occur in one record have the same name.
+
+    A record without keys gets a key.
+    """
     parents: dict[str, str] = {}
 
-    def call_of(key: str) -> str:
+    def call_of(key: str) -> str:  # the root of the key's tree (union-find)
         while parents.setdefault(key, key) != key:
             key = parents[key]
         return key
@@ -200,7 +205,7 @@ def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs without those that have no usage and are shorter copies of others."""
+    """Return the runs, without those that have no usage and are shorter copies of another run."""
     longest: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         key = run.source, run.id

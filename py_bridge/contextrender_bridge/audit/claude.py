@@ -160,16 +160,16 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Read what Claude Code puts back after a compaction, such as the files it read last."""
+        """Store the text of an attachment if it follows a compaction: it was put back."""
         text = attached_text(record.get("attachment"))
         if self._put_back is not None and text:
             time = second_of(record.get("timestamp"))
             self._put_back.append(_user_entry(text, time, str(record.get("uuid") or "")))
 
     def _add_put_back(self, version: str) -> None:
-        """Add what was put back after a compaction to the run.
+        """Add to the run the files that Claude Code put back after a compaction.
 
-        Releases that do not record it are taken to have put back the files that they read last.
+        Older releases do not record them: for these, the files that were read last are assumed.
         """
         if self._put_back is None:
             return
@@ -185,7 +185,7 @@ def _user_entry(text: str, time: float, uuid: str) -> Entry:
 
 
 def _is_before(version: str, other: tuple[int, ...]) -> bool:
-    """Return whether a release is older than another. An unnamed release is."""
+    """Return whether a release is older than another. A release without a number is older."""
     numbers = [int(part) for part in version.split(".") if part.isdecimal()]
     return tuple(numbers) < other
 

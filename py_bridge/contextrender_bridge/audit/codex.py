@@ -26,8 +26,12 @@ COPY_SECONDS = 5.0
 
 
 @dataclass
-class Count:
-    """A record of one model call's usage. `figures` are the same in a copy of the record."""
+class CallCount:
+    """A record of one model call's token counts.
+
+    `figures` are the response's id and all counts: a copy of the record has the same. Records with
+    the same `key` are of one call.
+    """
 
     run: RecordedRun
     usage: Usage | None
@@ -38,14 +42,14 @@ class Count:
 
 @dataclass
 class Rollout:
-    """One session file."""
+    """One session file. `parent` is the id of the session that it was forked from."""
 
     path: Path
     id: str = ""
     parent: str = ""
     started: float = 0.0
     runs: list[RecordedRun] = field(default_factory=list)
-    counts: list[Count] = field(default_factory=list)
+    counts: list[CallCount] = field(default_factory=list)
 
 
 def read_codex(home: Path, audit_input: AuditInput) -> None:
@@ -63,10 +67,10 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
 def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
     """Read session files. Some may be copies or forks of others."""
     rollouts = [_read(path, audit_input) for path in paths]
-    counts_by_id: dict[str, list[Count]] = {}
+    counts_by_id: dict[str, list[CallCount]] = {}
     for rollout in _parents_first(rollouts):
-        copied = counts_by_id.get(rollout.id) or counts_by_id.get(rollout.parent) or []
-        _name_counts(rollout, copied, is_same=rollout.id in counts_by_id)
+        originals = counts_by_id.get(rollout.id) or counts_by_id.get(rollout.parent) or []
+        _set_keys(rollout, originals, is_same_session=rollout.id in counts_by_id)
         if len(rollout.counts) > len(counts_by_id.get(rollout.id, ())):
             counts_by_id[rollout.id] = rollout.counts
         if rollout.parent and rollout.parent not in counts_by_id:
@@ -89,39 +93,38 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
     by_id: dict[str, list[Rollout]] = {}
     for rollout in sorted(rollouts, key=lambda rollout: (-len(rollout.counts), str(rollout.path))):
         by_id.setdefault(rollout.id, []).append(rollout)
-    audit_input: dict[str, list[Rollout]] = {}
+    ordered: dict[str, list[Rollout]] = {}
 
-    def add(id: str, above: tuple[str, ...]) -> None:
-        if id in audit_input or id in above or id not in by_id:
+    def add(id: str, children: tuple[str, ...]) -> None:
+        is_cycle = id in children
+        if id in ordered or is_cycle or id not in by_id:
             return
         for rollout in by_id[id]:
-            add(rollout.parent, (*above, id))
-        audit_input[id] = by_id[id]
+            add(rollout.parent, (*children, id))
+        ordered[id] = by_id[id]
 
     for id in sorted(by_id):
         add(id, ())
-    return [rollout for id in audit_input for rollout in audit_input[id]]
+    return [rollout for files in ordered.values() for rollout in files]
 
 
-def _name_counts(rollout: Rollout, earlier: Sequence[Count], *, is_same: bool) -> None:
-    """Give each count a key: the original's key while the file copies `earlier`, otherwise its own.
+def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
+    """Give each count a key. The first counts get the keys of `originals` as far as they copy them.
 
-    `is_same`: `earlier` is of another file of the same session, not of its parent.
+    The originals are from another file of the same session, or from the parent's file.
     """
-    is_copy = True
-    for number, count in enumerate(rollout.counts):
-        original = earlier[number] if number < len(earlier) else None
-        is_copy = (
-            is_copy
-            and original is not None
-            and original.figures == count.figures
-            and (is_same or count.time == original.time or _is_early(count, rollout))
-        )
-        own_key = f"codex {rollout.path} {number}"
-        count.key = original.key if is_copy and original is not None else own_key
+    copied = 0
+    for original, count in zip(originals, rollout.counts, strict=False):
+        has_copied_time = count.time == original.time or _is_early(count, rollout)
+        if original.figures != count.figures or not (is_same_session or has_copied_time):
+            break
+        count.key = original.key
+        copied += 1
+    for number, count in enumerate(rollout.counts[copied:], copied):
+        count.key = f"codex {rollout.path} {number}"
 
 
-def _is_early(count: Count, rollout: Rollout) -> bool:
+def _is_early(count: CallCount, rollout: Rollout) -> bool:
     """Return whether a count is early enough to have been copied when the fork began."""
     return not (count.time and rollout.started) or count.time - rollout.started <= COPY_SECONDS
 
@@ -133,14 +136,15 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
     """
     stem = path.name.split(".jsonl")[0]
     rollout = Rollout(path, stem)
-    model, tier, copied, is_recorded = "", "", 0, False
+    model, tier = "", ""
+    copied_records, has_usage_records = 0, False
     seen_figures: set[str] = set()
     run = RecordedRun(f"{stem}#1", SOURCE, stem)
     for ordinal, record in enumerate(audit_input.lines(path), 1):
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
-            copied = _read_meta(rollout, payload, time) or copied
+            copied_records = _read_meta(rollout, payload, time) or copied_records
         elif kind == "turn_context":
             model = str(payload.get("model") or model)
             tier = str(payload.get("service_tier") or "")
@@ -151,12 +155,13 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
             run = run.next_after_compaction()
             _add_compacted(run, payload, time)
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
-            is_recorded = True
-            if ordinal > copied:
-                rollout.counts.append(_count(run, payload, model, tier, time))
+            has_usage_records = True
+            if ordinal > copied_records:
+                rollout.counts.append(_read_count(run, payload, model, tier, time))
         elif kind == "event_msg":
-            if payload.get("type") == "token_count" and not is_recorded and ordinal > copied:
-                count = _count(run, payload, model, tier, time)
+            is_count = payload.get("type") == "token_count" and not has_usage_records
+            if is_count and ordinal > copied_records:
+                count = _read_count(run, payload, model, tier, time)
                 if count.figures not in seen_figures:  # a count is repeated when nothing was called
                     rollout.counts.append(count)
                 seen_figures.add(count.figures)
@@ -184,6 +189,7 @@ def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
+    """Add the history that replaces the earlier one, and note whether its summary is readable."""
     history = items(payload.get("replacement_history"))
     for item in history:
         run.add("responses", item, time)
@@ -206,9 +212,10 @@ SUMMARY_HEAD = "produced a summary of its thinking process"
 """Words in the message that has Codex's summary."""
 
 
-def _count(
+def _read_count(
     run: RecordedRun, payload: Mapping[str, object], model: str, tier: str, time: float
-) -> Count:
+) -> CallCount:
+    """Return the token counts of a record. `model` and `tier` are used if it does not name them."""
     info = mapping(payload.get("info")) or payload
     call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
     cached = {"cached_tokens": call_usage.get("cached_input_tokens", 0)}
@@ -219,6 +226,5 @@ def _count(
         usage = replace(usage, model=rated(usage.model, usage.prompt, {"service_tier": tier}))
     session_usage = mapping(info.get("total_token_usage"))
     id = str(payload.get("response_id") or info.get("response_id") or "")
-    return Count(
-        run, usage, f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}", time
-    )
+    figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"
+    return CallCount(run, usage, figures, time)

@@ -65,10 +65,8 @@ def lines_in(path: Path) -> Iterator[bytes]:
             return
         import zstandard
 
-        partial_line, reader = (
-            b"",
-            zstandard.ZstdDecompressor().decompressobj(read_across_frames=True),
-        )
+        partial_line = b""
+        reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
         while chunk := raw.read(1 << 20):
             *lines, partial_line = (partial_line + reader.decompress(chunk)).split(b"\n")
             yield from lines

@@ -64,7 +64,7 @@ def replay(
     """
     shortened = {id(run) for run in recorded_runs if is_sent_shortened(run)}
     replayable = _replayable(run for run in recorded_runs if id(run) not in shortened)
-    runs = _newest_calls(replayable, max_calls)
+    runs = _first_runs(replayable, max_calls)
     calls = _call_count(runs)
     replayed = partial(replay_runs, workers=workers, closed_loop=True)
     cases = cases_of(POLICIES, BUDGETS)
@@ -92,15 +92,17 @@ def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
     return sorted(runs, key=lambda run: max(run.times, default=0.0), reverse=True)
 
 
-def _newest_calls(runs: Sequence[Run], max_calls: int) -> list[Run]:
-    """Return the first runs, up to `max_calls` calls; the last one may be cut after some calls."""
-    selected, remaining_calls = list[Run](), max_calls
+def _first_runs(runs: Sequence[Run], max_calls: int) -> list[Run]:
+    """Return the first of the runs, `max_calls` calls in all; the last one may be cut."""
+    selected: list[Run] = []
+    remaining_calls = max_calls
     for run in runs:
-        if remaining_calls > 0:
-            messages = run.messages[: len(first_calls(run.messages, remaining_calls)[0])]
-            times = run.times[: len(messages)]
-            selected.append(dataclasses.replace(run, messages=messages, times=times))
-            remaining_calls -= selected[-1].invocations
+        if remaining_calls <= 0:
+            break
+        messages = run.messages[: len(first_calls(run.messages, remaining_calls)[0])]
+        times = run.times[: len(messages)]
+        selected.append(dataclasses.replace(run, messages=messages, times=times))
+        remaining_calls -= selected[-1].invocations
     return selected
 
 
