@@ -125,14 +125,14 @@ class Server:
         self.post(f"/session/{self.session}/summarize", **model)
 
     def listen(self) -> None:
-        """Keep the events until the server ends."""
+        """Keep the events until the server ends. `/event` of 1.17.0 has no lines by a plugin."""
         with (
             suppress(httpx.HTTPError),
-            httpx.stream("GET", f"{self.url}/event", timeout=None) as reply,
+            httpx.stream("GET", f"{self.url}/global/event", timeout=None) as reply,
         ):
             for line in reply.iter_lines():
                 if line.startswith("data:"):
-                    self.events.append(json.loads(line.removeprefix("data:")))
+                    self.events.append(json.loads(line.removeprefix("data:"))["payload"])
 
     @property
     def notices(self) -> list[str]:
@@ -149,8 +149,6 @@ class Server:
 @contextmanager
 def serving_opencode(user: User, session: str = "") -> Iterator[Server]:
     """Run `opencode serve` until the block ends."""
-    if "oldest" in user.program.parts:
-        pytest.skip("with 1.17.0 the plugin's lines do not arrive here; the reason is not known")
     with running(user, "serve", "--port", str(free_port())) as lines:
         first = next(line for line in lines.output if "listening on" in line)
         server = Server(user, first.split()[-1], session)

@@ -94,6 +94,10 @@ def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
     assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
     assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
     assert "<meter" in page.read_text()
+    runs = page.with_name("runs.jsonl")
+    printed(*words[:3], "--runs", runs)
+    compared = printed("eval", runs, "--compaction", "--workers", "1", "--out", page.parent)
+    assert "of 2 after 1 compactions in 1 sessions" in compared
     report = printed(*words).replace("\n", " ")
     assert "For 50% of them the agent's summary and the files put back held every" in report
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS
 from contextrender_bridge.evaluation.compaction_methods import (
     AGENT,
     METHODS,
@@ -115,4 +116,4 @@ def test_repeated_compactions_free_as_much_each_time() -> None:
 
 @pytest.mark.slow
 def test_repeated_compactions_over_two_million_tokens() -> None:
-    check_repeated(agent_run(1_700, lines=60), window=200_000, size=32_000, least=12)
+    check_repeated(agent_run(1_700, lines=60), window=200_000, size=DEFAULT_TOKENS, least=12)

@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS
 from contextrender_bridge.base.wire import Json
 
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
@@ -25,7 +26,7 @@ def test_a_history_becomes_one_text(setup: Setup, kind: Any) -> None:
     assert (reply["session"], reply["results"], reply["complete"]) == (name, 9, 9)
     assert TASK in reply["text"]
     assert all(finding(number) in reply["text"] for number in range(9))
-    assert reply["tokens"] <= 32_000
+    assert reply["tokens"] <= DEFAULT_TOKENS
     assert setup.model.asked == []
 
 

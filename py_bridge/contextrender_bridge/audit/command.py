@@ -8,6 +8,7 @@ of model calls. Nothing leaves the machine.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -57,15 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="OUT", help="also write the report to OUT as an HTML page"
     )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        metavar="OUT",
+        help="only write the runs to OUT, as `contextrender eval` reads them",
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read the runs, add up their costs, replay the newest ones and print the report."""
     audit_input = _read_runs(args.files, args.agent)
-    from contextrender_bridge.audit.replay import replay
+    from contextrender_bridge.audit.replay import replay, run_of
 
     runs = audit_input.runs
+    if args.runs:
+        lines = [json.dumps(run.to_json()) for run in map(run_of, runs) if run]
+        write("".join(f"{line}\n" for line in lines), args.runs)
+        return 0
     replay_report = replay(runs, max(args.limit, 1), args.workers)
     audit = AuditReport(audit_input, costs_by_model(runs), cache_rewrites_of(runs), replay_report)
     if args.html:

@@ -144,13 +144,10 @@ def _characters(message: Json) -> int:
 def _compactions(
     recorded_runs: Sequence[RecordedRun], workers: int | None
 ) -> CompactionScore | None:
-    """Measure what compactions lost, in the sessions that had any; None if there are none.
-
-    A run after a summary that is not recorded as text is measured as a separate history.
-    """
+    """Measure what compactions lost, in the sessions that had any; None if there are none."""
     tasks = {(run.source, run.task) for run in recorded_runs if run.continues}
     runs = [
-        dataclasses.replace(run, continues="") if recorded_run.hides_summary else run
+        run
         for recorded_run in recorded_runs
         if (recorded_run.source, recorded_run.task) in tasks and (run := run_of(recorded_run))
     ]
@@ -158,7 +155,10 @@ def _compactions(
 
 
 def run_of(recorded_run: RecordedRun) -> Run | None:
-    """Return a recorded run in the form that is replayed; None if its messages are invalid."""
+    """Return a recorded run in the form that is replayed; None if its messages are invalid.
+
+    A run after a summary that is not recorded as text is a separate history.
+    """
     try:
         check_messages(recorded_run.messages, 0)
     except ContextRenderError:
@@ -171,5 +171,5 @@ def run_of(recorded_run: RecordedRun) -> Run | None:
         recorded_run.messages,
         recorded_run.task,
         times=times,
-        continues=recorded_run.continues,
+        continues="" if recorded_run.hides_summary else recorded_run.continues,
     )

@@ -15,20 +15,19 @@ import numpy as np
 
 from contextrender_bridge.base.compaction_mark import CompactedBranch
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.engine.call.compaction_parts import (
-    charged_tokens,
-    read_results,
-    read_texts,
-)
-from contextrender_bridge.engine.call.compaction_text import (
-    CompactedResult,
+from contextrender_bridge.engine.call.compaction_choice import (
     MessageText,
     TextChoice,
     choose_budget,
     choose_texts,
     choose_within,
-    write_compaction,
 )
+from contextrender_bridge.engine.call.compaction_parts import (
+    charged_tokens,
+    read_results,
+    read_texts,
+)
+from contextrender_bridge.engine.call.compaction_text import CompactedResult, write_compaction
 from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import NoEmbedder
@@ -93,7 +92,10 @@ class CompactedHistory:
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
         budget = choose_budget(
-            size, texts, charged_tokens(history), len(history.results), counter.text(summary)
+            size,
+            shown_text=texts.tokens + counter.text(summary),
+            history_text=charged_tokens(history),
+            results=len(history.results),
         )
         rendered = render_call(
             history,

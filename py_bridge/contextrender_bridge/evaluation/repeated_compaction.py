@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.evaluation.compaction_methods import CompactedHistory
@@ -14,7 +15,6 @@ from contextrender_bridge.evaluation.workers import run_tasks
 WINDOW: Final = 200_000
 FULL_SHARE: Final = 0.8
 """The share of the window above which an agent compacts."""
-SIZE: Final = 32_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RepeatedCompaction:
 
 
 def repeat_compactions(
-    messages: Sequence[Json], model: str, window: int = WINDOW, size: int = SIZE
+    messages: Sequence[Json], model: str, window: int = WINDOW, size: int = DEFAULT_TOKENS
 ) -> Iterator[RepeatedCompaction]:
     """Yield the compactions of a session whose context may have `window` tokens.
 
@@ -82,7 +82,7 @@ def repeated_sentence(sessions: Sequence[Sequence[RepeatedCompaction]]) -> str:
     ]
     gap = f"; at least {min(gaps)} turns between two" if gaps else ""
     return (
-        f"Repeated compaction to {SIZE:,} tokens in a window of {WINDOW:,}: "
+        f"Repeated compaction to {DEFAULT_TOKENS:,} tokens in a window of {WINDOW:,}: "
         f"{len(compactions)} compactions, each freed {percent(freed[0])} to "
         f"{percent(freed[-1])} of the context{gap}."
     )

@@ -56,6 +56,11 @@ class Run:
         """Return the second of a message; 0 if the run has no times."""
         return self.times[position] if self.times else 0.0
 
+    def to_json(self) -> Json:
+        """Return the run as a line of a file has it, without empty fields."""
+        fields = {name: getattr(self, name) for name in _Line.model_fields if name != "task"}
+        return {name: value for name, value in {**fields, "task": self.named_task}.items() if value}
+
     @property
     def invocations(self) -> int:
         """The number of model calls: one for every assistant message."""

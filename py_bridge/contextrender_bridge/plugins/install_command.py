@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import data_dir, make_private
 from contextrender_bridge.plugins.changes import Change
@@ -16,9 +17,6 @@ from contextrender_bridge.plugins.hosts.base import Host
 from contextrender_bridge.plugins.options import (
     AFTER_SUMMARY,
     COMPACT,
-    DEFAULT_TOKENS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
     RENDER,
     PluginOptions,
 )
@@ -45,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the changes, then make them."""
     host = find_host(args.host)
-    if not LEAST_TOKENS <= args.tokens <= MOST_TOKENS:
-        raise CommandError(f"--tokens must be from {LEAST_TOKENS:,} to {MOST_TOKENS:,}.", 2)
+    if not MIN_TOKENS <= args.tokens <= MAX_TOKENS:
+        raise CommandError(f"--tokens must be from {MIN_TOKENS:,} to {MAX_TOKENS:,}.", 2)
     data = data_dir().absolute()
     options = PluginOptions(args.mode or host.modes[0], args.tokens, data)
     make_changes(host.install(options), dry_run=args.dry_run)

@@ -9,12 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from contextrender_bridge.base.compaction_size import DEFAULT_TOKENS
+
 COMPACT: Final = "compact"
 RENDER: Final = "render"
 AFTER_SUMMARY: Final = "after-summary"
-DEFAULT_TOKENS: Final = 32_000
-LEAST_TOKENS: Final = 2_000
-MOST_TOKENS: Final = 1_000_000
 
 _FROM_HERE: Final = "import sys; sys.path = [place for place in sys.path if place]; "
 """Code that takes the folder that the agent works in from Python's path: its files are not ours."""

@@ -2,15 +2,17 @@
 
 import pytest
 from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch, find_compaction
-from contextrender_bridge.engine.call.compaction_text import (
-    MIN_TOKENS,
-    CompactedResult,
-    CompactionText,
+from contextrender_bridge.base.compaction_size import MIN_TOKENS
+from contextrender_bridge.engine.call.compaction_choice import (
     MessageText,
     choose_budget,
     choose_texts,
     cut_middle,
     limit_tokens,
+)
+from contextrender_bridge.engine.call.compaction_text import (
+    CompactedResult,
+    CompactionText,
     write_compaction,
 )
 from contextrender_bridge.engine.text.tokens import counter_for
@@ -121,12 +123,13 @@ def test_it_is_at_most_half_of_the_window(tokens: int, window: int, limit: int) 
 
 
 def test_the_budget_leaves_what_the_texts_do_not_take() -> None:
-    texts = choose_texts([MessageText(0, "user", words(100))], 32_000, COUNTER, has_summary=False)
-    budget = choose_budget(32_000, texts, 500, 10, 0)
+    budget = choose_budget(32_000, shown_text=300, history_text=500, results=10)
     assert 32_000 - 1_500 < budget - 500 < 32_000
-    assert choose_budget(32_000, texts, 500, 10, 9_000) < budget - 8_000
+    smaller = choose_budget(32_000, shown_text=9_300, history_text=500, results=10)
+    assert smaller == budget - 9_000
     # Where text is most of a history, the policy itself cuts it to three tenths of its budget.
-    assert 0.65 < 31_000 / choose_budget(32_000, texts, 900_000, 10, 0) < 0.75
+    cut = choose_budget(32_000, shown_text=300, history_text=900_000, results=10)
+    assert 0.65 < 31_000 / cut < 0.75
 
 
 LETTERS = st.text(st.characters(codec="utf-8"), max_size=400)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from contextrender_bridge.engine.call.compaction_text import CompactedResult, MessageText
+from contextrender_bridge.engine.call.compaction_choice import MessageText
+from contextrender_bridge.engine.call.compaction_text import CompactedResult
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.selection import Selection, messages_before_budget
 from contextrender_bridge.engine.text.tokens import arguments_of, content_text

@@ -86,31 +86,31 @@ def without_block(text: str) -> str:
     match = _BLOCK.search(text)
     if match is None:
         return text
-    other_tables = _other_tables(match[1], text[: match.start()].count("[[hooks.SessionStart]]"))
-    parts = [text[: match.start()].rstrip("\n"), *other_tables, text[match.end() :].strip("\n")]
+    text_before, text_after = text[: match.start()], text[match.end() :]
+    codex_tables = _tables_by_codex(match[1], text_before.count("[[hooks.SessionStart]]"))
+    parts = [text_before.rstrip("\n"), *codex_tables, text_after.strip("\n")]
     remaining_text = "\n\n".join(part for part in parts if part.strip())
     return f"{remaining_text}\n" if remaining_text else ""
 
 
 def _own_tables(block: str) -> str:
-    tables = _TABLE.split(block)
-    return "".join(table for table in tables if table.startswith(_OWN_TABLES)).strip()
+    return "".join(filter(_is_own, _TABLE.split(block))).strip()
 
 
-def _other_tables(block: str, groups_before: int) -> list[str]:
-    """Return the tables of a block that are not ours.
+def _is_own(table: str) -> bool:
+    return table.startswith(_OWN_TABLES)
 
-    The trust in our hook goes, too. Codex names it by the number of groups before it.
+
+def _tables_by_codex(block: str, groups_before: int) -> list[str]:
+    """Return the tables that Codex wrote into our block, without the user's trust in our hook.
+
+    Codex names a hook by the number of the hook groups before it.
     """
-    own_state = f':session_start:{groups_before}:0"]'
-
-    def is_kept(table: str) -> bool:
-        header = table.partition("\n")[0]
-        return bool(header) and not header.startswith(_OWN_TABLES) and own_state not in header
-
-    kept_tables = [table.strip("\n") for table in _TABLE.split(block) if is_kept(table)]
-    has_states = any(table.startswith(_STATES) for table in kept_tables)
-    return [table for table in kept_tables if has_states or not table.startswith(_STATE)]
+    own_trust = f':session_start:{groups_before}:0"]'
+    tables = [table.strip("\n") for table in _TABLE.split(block) if not _is_own(table)]
+    tables = [table for table in tables if table and own_trust not in table.splitlines()[0]]
+    has_trust = any(table.startswith(_STATES) for table in tables)
+    return [table for table in tables if has_trust or not table.startswith(_STATE)]
 
 
 def _settings(options: PluginOptions) -> str:
