@@ -1,6 +1,6 @@
 """A provider refuses a prompt as too long: each further request is smaller, the next call too.
 
-Its wordings are on one line each (E501).
+Its wordings are on one line each (E501). Long because each provider has wordings of its own.
 """
 # ruff: noqa: E501
 
@@ -76,6 +76,17 @@ WORDINGS: list[tuple[int, Any]] = [
     (400, error("Trying to keep the first 1300 tokens when context the overflows. However, the model is loaded with context length of only 1000 tokens")),
     (400, error("The number of input tokens (1300) exceeds the model's context window of 1000 tokens")),
     (503, b"Requested tokens exceed context window of 1000"),
+    (400, error("Unable to submit request because the input token count is 1300 but model only supports up to 1000.")),
+    (400, error("Prompt length 1300 is greater than max_seq_len 1000")),
+    (413, error("Request body too large for own model. Max size: 1000 tokens.", code="tokens_limit_reached")),
+    (422, {"error": "`inputs` must have less than 1000 tokens. Given: 1300", "error_type": "validation"}),
+    (400, error("Total tokens of image and text exceed max message tokens")),
+    (429, error("Extra usage is required for long context requests.", type="rate_limit_error")),
+    (400, error("Total input length (1300) is too long for this model (max 1000)")),
+    (400, error("Invalid 'messages[1].content': string too long. Expected a string with maximum length 4000, but got a string with length 6000 instead.")),
+    (400, {"message": "length of prompt_tokens (1300) must be less than max_seq_len (1000)."}),
+    (400, error("too many tokens: total number of tokens in the request cannot exceed 1000 - received 1300.")),
+    (400, {"code": 5021, "message": "The estimated number of input and maximum output tokens (1300) exceeded this model context window limit (1000)."}),
 ]  # fmt: skip
 
 
@@ -123,6 +134,12 @@ STREAMS: dict[str, list[list[Any]]] = {
             {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
             {"error": {"message": "context_length_exceeded", "code": 502}, "choices": []},
         ],
+        [
+            {"choices": [], "prompt_filter_results": []},
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "", "refusal": None, "tool_calls": []}}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "model_context_window_exceeded"}]},
+        ],
+        [{"object": "error", "type": "BadRequestError", "code": 400, "message": "The prompt is too long"}],
     ],
     "messages": [
         [{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 1300 tokens > 1000 maximum"}}],
@@ -131,6 +148,12 @@ STREAMS: dict[str, list[list[Any]]] = {
             {"type": "ping"},
             {"type": "error", "error": {"type": "request_too_large", "message": "too large"}},
         ],
+        [
+            {"type": "message_start", "message": {"id": "m", "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}},
+        ],
+        [{"error": "input is too long for requested model"}],
     ],
     "responses": [
         [{"type": "response.failed", "response": {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}}}],
@@ -139,11 +162,16 @@ STREAMS: dict[str, list[list[Any]]] = {
             {"type": "response.in_progress", "response": {"id": "r", "status": "in_progress"}},
             {"type": "error", "code": "context_length_exceeded", "message": "Your input exceeds the context window"},
         ],
+        [{"detail": "The input (1300 tokens) is longer than the model's context length (1000 tokens)."}],
+        [
+            {"type": "response.created", "response": {"id": "r", "status": "in_progress"}},
+            {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "context_window_exceeded"}}},
+        ],
     ],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_refusal_in_a_stream(setup: Setup, dialect: str, which: int) -> None:
     refusal = stream(STREAMS[dialect][which])
@@ -158,12 +186,56 @@ def test_a_refusal_in_a_stream(setup: Setup, dialect: str, which: int) -> None:
     assert model.sizes[2] < model.sizes[0]
 
 
+@pytest.mark.parametrize("dialect", PATHS)
+def test_a_refusal_after_the_first_text(setup: Setup, dialect: str) -> None:
+    """The agent gets it, and the next request is smaller."""
+    texts: Json = {
+        "chat": {"choices": [{"index": 0, "delta": {"content": "I"}}]},
+        "messages": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "I"}},
+        "responses": {"type": "response.output_text.delta", "delta": "I"},
+    }
+    refusal = stream([texts[dialect], *STREAMS[dialect][0]])
+    model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
+    body = {**body_of(dialect), "stream": True}
+    path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
+    assert setup.post(path, body, x_contextrender_budget="2000").content == refusal.body
+    assert len(model.sizes) == 1
+    setup.post(path, body, x_contextrender_budget="2000")
+    assert model.sizes[1] < model.sizes[0]
+
+
 def test_a_failed_reply_with_status_200(setup: Setup) -> None:
     failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
     Limited(setup, whole(failed))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     got = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
     assert got.json() == {"id": "1", "usage": {}}
+
+
+def test_words_of_the_request_in_an_error_are_no_refusal(setup: Setup) -> None:
+    """Pydantic's errors and failed responses repeat parts of the request."""
+    echo = {
+        "detail": [
+            {
+                "type": "missing",
+                "loc": ["body", "x"],
+                "input": {"messages": "context length exceeded"},
+            }
+        ]
+    }
+    assert Refusal.read(422, json.dumps(echo).encode()) is None
+    failed = {
+        "type": "response.failed",
+        "response": {
+            "instructions": "Mind the context window.",
+            "error": {"code": "server_error", "message": "Oops"},
+        },
+    }
+    begun = {"type": "response.created", "response": {"instructions": "Mind the context window."}}
+    setup.model.answer = lambda _: stream([begun, failed])
+    path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
+    setup.post(path, {**body_of("responses"), "stream": True}, x_contextrender_budget="2000")
+    assert len(setup.model.asked) == 1
 
 
 def test_one_hopeless_call_is_at_most_three_requests(setup: Setup) -> None:
@@ -197,6 +269,18 @@ def test_the_agents_own_compaction_is_smaller_too(setup: Setup) -> None:
         error("Too many tokens, please wait before trying again."),
         error("no such model"),
         error("messages.1: `tool_use` ids were found without `tool_result` blocks"),
+        error(
+            "max_tokens is too large: 100000. This model supports at most 16384 completion tokens"
+        ),
+        error("Invalid 'tools': array too long. Expected an array with maximum length 128"),
+        error("tool description exceeds the maximum length of 1024 characters"),
+        error(
+            "Invalid 'messages[3].tool_calls[0].id': string too long. Expected maximum length 40"
+        ),
+        error("temperature: Input should be less than or equal to 1"),
+        error("The maximum number of tokens per day has been exceeded."),
+        error("This organization has reached its monthly token limit."),
+        error("At least one of the image dimensions exceed max allowed size: 8000 pixels"),
     ],
 )
 def test_other_refusals_are_none_of_these(said: Json) -> None:
@@ -208,3 +292,18 @@ def test_numbers_are_read() -> None:
             if not isinstance(said, bytes)]  # fmt: skip
     assert read[0] == read[1] == read[3] == read[4] == Refusal(1000, 1300)
     assert read[5] == Refusal(1000, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "refusal"),
+    [
+        ("Prompt length 1300 is greater than max_seq_len 1000", Refusal(1000, 1300)),
+        ("Input length 1300 exceeds the maximum length 1000", Refusal(1000, 1300)),
+        ("maximum context length is 8,191 tokens. However, you requested about 9,000 tokens (8,000 of text)", Refusal(8191, 9000)),
+        ("'max_tokens' is too large: 8192. This model's maximum context length is 1000 tokens and your request has 1300 input tokens", Refusal(1000, 1300)),
+        ("prompt is too large for gpt-4-0613, 2024-01-01", Refusal()),
+        ("Prompt exceeds 6000 bytes, the most are 4000 bytes", Refusal()),
+    ],
+)  # fmt: skip
+def test_numbers_of_other_wordings(message: str, refusal: Refusal) -> None:
+    assert Refusal.read(400, json.dumps({**error(message), "code": 4000}).encode()) == refusal

@@ -12,7 +12,7 @@ from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.refusals import Refusal
-from contextrender_bridge.proxy.reply_start import ReplyStart
+from contextrender_bridge.proxy.reply_start import ReplyStart, late_refusal
 from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.upstream import REFUSED, UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
@@ -73,7 +73,7 @@ class ModelCalls:
         return read if isinstance(read.fields, dict) else None
 
     async def _send(
-        self, call: ProxiedCall, request: Request, raw: bytes, read: Body, send: Send
+        self, call: ProxiedCall, request: Request, raw: bytes, read: Body, send: UsageCapture
     ) -> str:
         """Send a call until the provider accepts it, answer the agent, and return the delivery.
 
@@ -97,6 +97,7 @@ class ModelCalls:
                     if not start.is_refused:
                         attempt.take(content)
                     await self._answer(call, attempt, start, send)
+                    attempt.note_late_refusal(content, send)
                     return attempt.delivery
             content, retries = following, retries - 1
 
@@ -154,6 +155,14 @@ class _Attempt:
         conversation.refused = self.was_refused
         if self._tries and conversation.max_bytes:
             conversation.max_bytes = min(conversation.max_bytes, len(content))
+
+    def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
+        """Remember the limit if the answer's first text is followed by a refusal as too long."""
+        is_stream = reply.is_taken and "event-stream" in reply.content_type
+        refusal = late_refusal(reply.plain_body) if is_stream and self.can_change else None
+        if refusal is not None:
+            self._tries += 1
+            self._smaller(content, refusal)
 
     def following(self, content: bytes, start: ReplyStart) -> bytes | None:
         """Return the content to send after a refusal, None to answer with the refusal."""

@@ -2,14 +2,17 @@
 
 The wordings are those of OpenAI, Azure, Anthropic, Bedrock, Vertex and Gemini, Mistral, xAI,
 Moonshot, z.ai, DashScope, DeepSeek, GitHub Copilot, Groq, OpenRouter, Together, vLLM, SGLang,
-llama.cpp, Ollama, LM Studio and LiteLLM.
+TensorRT-LLM, TGI, llama.cpp, Ollama, LM Studio, Cohere, MiniMax, Volcengine, Cloudflare, watsonx,
+GitHub Models and LiteLLM. Other wordings are recognised by what they name as too long.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
+from contextrender_bridge.base import wire
 from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
 
 TOO_LARGE = 413
@@ -20,30 +23,47 @@ COUNTED_SHARE = 0.9
 
 _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
-    rb"|exceed_context_size|request_too_large|ContextWindowExceeded|ContextOverflow"
+    rb"|exceed_context_size|request_too_large|tokens_limit_reached|max_seq_len"
+    rb"|ContextWindowExceeded|ContextOverflow|image and text exceed|n_ctx"
     rb"|context[ _-]?(?:window|size|limit|length|overflow)|max(?:imum)?[ _](?:prompt|input) length"
-    rb"|(?:prompt|input|request|conversation|history|messages)(?: is| are)? too (?:long|large)"
-    rb"|request too large for|(?:entity|payload|content) too large"
+    rb"|long context (?:requests?|beta|is|usage)"
+    rb"|(?:prompt|input|request|conversation|history|messages)(?: is| are)? too (?:long|large|big)"
+    rb"|(?:request|body) too large for|(?:entity|payload|content) too large"
     rb"|(?:prompt|input)(?: token)?(?: count)?(?: of \d+)? exceeds"
-    rb"|exceeds? (?:the )?max(?:imum)?(?: allowed)? (?:length|size|input|prompt|number of tokens)"
-    rb"|range of input length|maximum number of (?:input )?tokens|reduce the (?:length|size|prompt)"
+    rb"|range of input length|reduce the (?:length|size|prompt|input)"
     rb"|(?:prompt|input) (?:has|contains|with) (?:too many|[\d,_]+) tokens"
     rb"|longer than the (?:model|maximum)|larger than the (?:model|maximum|max)"
-    rb"|token count[^\"]{0,40}exceed|n_ctx|\"code\" ?: ?\"?1261\b",
+    rb"|token count[^\"]{0,40}exceed|\"code\" ?: ?\"?1261\b",
     re.I,
 )
 _PROBABLE = re.compile(
-    rb"too many (?:input |prompt )?tokens|(?:model )?token limit|tokens? (?:count )?exceed"
-    rb"|(?:prompt|input|request)[^\"{}]{0,60}exceed[^\"{}]{0,60}(?:token|length|size|limit)",
+    rb"(?:prompts?|inputs?|request|query|conversation|history|messages?|sequence|tokens?|length)\b"
+    rb"[^\"{}\n]{0,60}?(?:too (?:long|large|big)|exceed|(?:longer|larger|greater) than"
+    rb"|(?:must|should|cannot) (?:be |have |not )*(?:<|less|fewer|at most|exceed)|supports up to)"
+    rb"|too many (?:input |prompt )?tokens|token limit|max(?:imum)? tokens of \d+ exceed"
+    rb"|exceed\w*(?: the)?(?: model's)?(?: max\w*)?(?: allowed)?"
+    rb" (?:length|size|input|prompt|number of tokens|tokens)",
     re.I,
 )
 _ANOTHER = re.compile(
-    rb"rate.?limit|quota|credit|billing|per (?:min|day|hour)|concurren|image|try again|wait before"
-    rb"|max_(?:completion_|output_)?tokens",
+    rb"rate.?limit|quota|credit|billing|per (?:min|day|hour)|(?:daily|monthly|weekly)\b|concurren"
+    rb"|\bplan\b|organi[sz]ation|image|\bpdf|pages|audio|video|input should be|array too long"
+    rb"|try again (?:later|in|after)|wait before|max_(?:completion_|output_)?tokens|budget_tokens"
+    rb"|(?:output|completion) tokens|\btools?\b|function|schema|metadata\.|cache_(?:key|control)"
+    rb"|call_id|\.id'|stop:",
     re.I,
 )
 """Words of a refusal that mean another limit than the prompt's length."""
+_OF_REQUEST = frozenset(
+    {"input", "instructions", "messages", "tools", "prompt", "system", "body", "text"}
+)
+"""Fields of an error that repeat the request."""
+_CODE = re.compile(rb'"(?:code|status)" ?: ?"?\d+')
+_NOT_TOKENS = re.compile(rb"\bbytes\b|string too long|characters|payload", re.I)
+"""Words of a refusal whose numbers count something else than tokens."""
 _NUMBER = rb"([\d,_]*\d)"
+_ANY_NUMBER = re.compile(rb"(?<![\w.\-])\d[\d,_]*\d{3}(?![\w\-]|\.\d*[1-9])")
+"""A number of a refusal that may be its limit or the prompt's tokens, but no part of a name."""
 
 
 def _patterns(*texts: bytes) -> re.Pattern[bytes]:
@@ -61,7 +81,10 @@ _LIMIT = _patterns(
     rb'"n_ctx" ?: ?N',
     rb"Limit:? N",
     rb"(?:maximum|max|limit) (?:is|of|allowed is) N",
-    rb"at most N tokens",
+    rb"(?:at most|less than|fewer than|<=|up to) N",
+    rb"max size: N tokens",
+    rb"(?:window|context) limit \(?N",
+    rb"(?:maximum|max_seq_len|max_num_tokens)(?: length)? \(?N",
 )
 _PROMPT_TOKENS = _patterns(
     rb"resulted in N tokens",
@@ -69,10 +92,13 @@ _PROMPT_TOKENS = _patterns(
     rb"token count \(N",
     rb"token count of N",
     rb"request \(N tokens",
-    rb"requested:? N",
+    rb"requested:? (?:about )?N",
     rb"contains N tokens",
-    rb"(?:you|prompt|input) (?:has|have|is|are|with) N (?:input )?tokens",
+    rb"(?:you|prompt|input|request) (?:has|have|is|are|with|contains) N (?:input )?tokens",
     rb'"n_prompt_tokens" ?: ?N',
+    rb"given:? N",
+    rb"(?:length|tokens?|input) \(?N",
+    rb"total of N tokens",
 )
 
 
@@ -86,12 +112,18 @@ class Refusal:
     @classmethod
     def read(cls, status: int, body: bytes) -> Refusal | None:
         """Return the refusal; None if the provider refuses for another reason, or not at all."""
+        body = _without_request(body)
         if not (status == TOO_LARGE or is_too_long(body)):
             return None
+        if _NOT_TOKENS.search(body):
+            return cls()
         limit, prompt_tokens = _number(_LIMIT, body), _number(_PROMPT_TOKENS, body)
-        if limit and prompt_tokens and prompt_tokens <= limit:
-            limit = prompt_tokens = None
-        return cls(limit, prompt_tokens)
+        if limit and prompt_tokens and prompt_tokens > limit:
+            return cls(limit, prompt_tokens)
+        numbers = {_to_int(digits) for digits in _ANY_NUMBER.findall(_CODE.sub(b"", body))}
+        if len(numbers) == 2:
+            return cls(min(numbers), max(numbers))
+        return cls(limit if not prompt_tokens else None)
 
     @property
     def share(self) -> float:
@@ -108,6 +140,20 @@ class Refusal:
         return max(int(COUNTED_SHARE * remaining), SMALLEST_BUDGET)
 
 
+def _without_request(body: bytes) -> bytes:
+    """Return an error without the parts of the request that it repeats, if it is JSON."""
+    try:
+        return wire.dumps(_prune(wire.loads(body)))
+    except ValueError:
+        return body
+
+
+def _prune(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _prune(value[name]) for name in value if name not in _OF_REQUEST}
+    return [_prune(inner) for inner in value] if isinstance(value, list) else value
+
+
 def is_too_long(text: bytes) -> bool:
     """Return whether an error says that the prompt is too long."""
     if _CERTAIN.search(text):
@@ -118,4 +164,8 @@ def is_too_long(text: bytes) -> bool:
 def _number(pattern: re.Pattern[bytes], text: bytes) -> int | None:
     match = pattern.search(text)
     digits = next((group for group in match.groups() if group), b"") if match else b""
-    return int(re.sub(rb"[,_]", b"", digits)) if digits else None
+    return _to_int(digits) if digits else None
+
+
+def _to_int(digits: bytes) -> int:
+    return int(re.sub(rb"[,_]", b"", digits))

@@ -7,26 +7,33 @@ or as a failed response. So a reply is sent to the agent only from its first con
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import httpx
 
+from contextrender_bridge.base import wire
 from contextrender_bridge.base.contents import Decoder
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
 
 LONGEST_ERROR = 64 * 1024
 """The largest error in bytes: a longer reply is an answer."""
-ERROR = 400
+OK, ERROR = 200, 400
+LAST_EVENTS = 4
+"""The number of a stream's last events of which one may be a refusal."""
 
-_EMPTY = re.compile(
-    rb'"type" ?: ?"(?:response\.(?:created|in_progress|queued)|message_start|ping)"'
-    rb'|^\s*$|^\s*:|"delta" ?: ?\{\s*("role" ?: ?"assistant",? ?)?("content" ?: ?(""|null))?\s*\}'
+_BEGINNINGS = frozenset(
+    {"response.created", "response.in_progress", "response.queued", "message_start", "ping"}
 )
-"""An event before the model's first text."""
+"""Types of events before the model's first text."""
+_FAILURES = frozenset({"error", "response.failed", "response.incomplete"})
+_FAILED_ENDS = ("error", "model_context_window_exceeded")
+"""Reasons for which an answer ends without text."""
+_ERROR_EVENT = re.compile(rb"^event: ?error", re.M)
 _FAILED = re.compile(
-    rb'"type" ?: ?"(?:error|response\.failed|response\.incomplete)"|"error" ?: ?[{"]|event: ?error'
-    rb'|"status" ?: ?"failed"'
+    rb'"type" ?: ?"error"|"error" ?: ?[{"]|"status" ?: ?"failed"|"object" ?: ?"error"'
+    rb'|"(?:finish|stop)_reason" ?: ?"model_context'
 )
 _END = re.compile(rb"\r?\n\r?\n|\r\r")
 
@@ -66,10 +73,15 @@ class ReplyStart:
                 return self
             late = isinstance(error, httpx.ReadTimeout)
             raise Unavailable(type(error).__name__, is_late=late) from error
-        text = bytes(self._text)
-        if is_error or _FAILED.search(text):
-            self.refusal = Refusal.read(self.response.status_code, text)
+        self.refusal = self._read_refusal(is_error=is_error, streams="event-stream" in kind)
         return self
+
+    def _read_refusal(self, *, is_error: bool, streams: bool) -> Refusal | None:
+        """Return the refusal in a reply without text of the model; None if it has another fault."""
+        text, status = bytes(self._text), self.response.status_code
+        if is_error or (not streams and _FAILED.search(text)):
+            return Refusal.read(status, text)
+        return _refusal_in(_END.split(text)) if streams else None
 
     async def body(self) -> AsyncIterator[bytes]:
         """Yield all bytes of the reply, unchanged."""
@@ -85,4 +97,68 @@ class ReplyStart:
             # An error is short, and its fields come first.
             return not _FAILED.search(text) and len(text) > LONGEST_ERROR // 64
         *events, _ = _END.split(text)
-        return any(not _EMPTY.search(event) and not _FAILED.search(event) for event in events)
+        return any(map(_is_content, events))
+
+
+def late_refusal(reply: bytes) -> Refusal | None:
+    """Return the refusal as too long that ends a stream after its first text, None if none does."""
+    events = _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]
+    return _refusal_in([event for event in events if not _is_content(event)])
+
+
+def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
+    """Return the first refusal in a stream's events."""
+    texts = (_data(event) for event in events)
+    refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))
+    return next(filter(None, refusals), None)
+
+
+def _data(event: bytes) -> bytes:
+    """Return the data of an event; empty if it has none."""
+    lines = [line[5:].strip() for line in event.splitlines() if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
+
+def _fields(data: bytes) -> Json:
+    """Return the fields of an event's data; empty if it is no JSON object."""
+    try:
+        fields = wire.loads(data)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_beginning(data: bytes) -> bool:
+    return _fields(data).get("type") in _BEGINNINGS
+
+
+def _is_content(event: bytes) -> bool:
+    """Return whether an event has text of the model, or an answer's usual end."""
+    data = _data(event)
+    if not data or _ERROR_EVENT.search(event):
+        return False
+    fields = _fields(data)
+    return not fields or _has_text(fields)
+
+
+def _has_text(fields: Json) -> bool:
+    """Return whether an event's fields have text, a call or a usual end; a failure has none."""
+    kind, choices = fields.get("type"), fields.get("choices")
+    if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
+        return False
+    if isinstance(choices, list):
+        known = [choice for choice in choices if isinstance(choice, dict)]
+        parts = [choice.get("delta") or choice.get("message") for choice in known]
+        parts += [{"finish_reason": choice.get("finish_reason")} for choice in known]
+    elif kind in ("content_block_start", "message_delta"):
+        parts = [fields.get("content_block") or fields.get("delta")]
+    else:
+        return not fields.keys() & {"code", "detail"}
+    values = [
+        part[name]
+        for part in parts
+        if isinstance(part, dict)
+        for name in part
+        if name not in ("role", "type")
+    ]
+    return any(value and value not in _FAILED_ENDS for value in values)

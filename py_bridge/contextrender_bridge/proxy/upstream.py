@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from functools import cached_property
 
 import httpx
 
 from contextrender_bridge.asgi import Headers, Message, Send
 from contextrender_bridge.base.contents import decoded
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.usage_reading import NAMES, read_usage
+from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.routing import response_headers
 
@@ -47,12 +48,16 @@ class UsageCapture:
 
     def usage(self) -> Usage | None:
         """Return the usage in the reply; None if it has none, is unreadable, or is a refusal."""
-        if not self.is_taken or not NAMES.search(body := self._plain()):
-            return None
-        return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
+        return read_usage(self.content_type, self.plain_body) if self.is_taken else None
 
-    def _plain(self) -> bytes:
-        """Return the body; empty if its coding cannot be read."""
+    @property
+    def content_type(self) -> str:
+        """The value of the header `content-type`."""
+        return self._headers.get(b"content-type", b"").decode("latin-1")
+
+    @cached_property
+    def plain_body(self) -> bytes:
+        """The whole body; empty if its coding cannot be read."""
         codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
         return decoded(codings, bytes(self._body), LARGEST)
 
