@@ -39,6 +39,26 @@ FORMS: list[tuple[str, Any]] = [
     ("", b"\xef\xbb\xbf" + json.dumps({"usage": {"prompt_tokens": 700, "completion_tokens": 10}}).encode()),
     (SSE, b'data:{"usage":{"prompt_tokens":700,"completion_tokens":10}}\r\rdata: [DONE]\r\r'),
     (SSE, sse({"metadata": {"usage": {"inputTokens": 700, "outputTokens": 10}}})),
+    # Cohere, Cloudflare, Vercel's AI SDK, Bedrock, xAI, DeepSeek, llama.cpp.
+    (JSON, {"usage": {"billed_units": {"input_tokens": 700, "output_tokens": 10}, "tokens": {"input_tokens": 900}}}),
+    (JSON, {"result": {"response": "ok", "usage": {"prompt_tokens": 700, "completion_tokens": 10}}}),
+    (JSON, {"usage": {"inputTokens": {"total": 700, "noCache": 700}, "outputTokens": {"total": 10}}}),
+    (SSE, sse({"type": "message_stop", "amazon-bedrock-invocationMetrics": {"inputTokenCount": 700, "outputTokenCount": 10}})),
+    (JSON, {"usage": {"prompt_tokens": 700, "completion_tokens": 4, "total_tokens": 710, "completion_tokens_details": {"reasoning_tokens": 6}}}),
+    (JSON, {"usage": {"prompt_tokens": 700, "completion_tokens": 10, "total_tokens": 710, "completion_tokens_details": {"reasoning_tokens": 6}}}),
+    (JSON, {"usage": {"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200, "completion_tokens": 10}}),
+    (SSE, sse({"choices": [], "timings": {"cache_n": 600, "prompt_n": 100, "predicted_n": 10}})),
+    (JSON, {"choices": [{"message": {"content": "ok", "usage": {"promptTokens": 700, "completionTokens": 10}}}]}),
+    # Texts and streams that are not as they should be.
+    (JSON, b'{"choices": []}\n{"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
+    (SSE, b'event: x\ndata: {"usage":\ndata: {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
+    (SSE, b'data: {"choices": []}\ndata: {"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
+    ("", b'id: 1\nretry: 9\ndata: {"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
+    (SSE, b'\xef\xbb\xbfdata: {"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
+    (SSE, b'data: {"x": "caf\xe9 \x0b", "usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
+    ("application/json; charset=utf-16", json.dumps({"usage": {"prompt_tokens": 700, "completion_tokens": 10}}).encode("utf-16")),
+    (SSE, b'data: "{\\"usage\\": {\\"prompt_tokens\\": 700, \\"completion_tokens\\": 10}}"\n\n'),
+    ("application/json-seq", b'\x1e{"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
 ]  # fmt: skip
 
 
@@ -63,6 +83,11 @@ def test_a_form(kind: str, reply: Any) -> None:
         ({"inputTokens": 200, "cacheReadInputTokens": 500, "cacheWriteInputTokens": 0}, (200, 500, 0, 0)),
         ({"promptTokenCount": 700, "cachedContentTokenCount": 500}, (200, 500, 0, 0)),
         ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 900}}, (0, 700, 0, 0)),
+        ({"prompt_tokens": 700, "prompt_tokens_details": {"cached_tokens": 100, "cache_creation_input_tokens": 300}}, (300, 100, 300, 0)),
+        ({"prompt_tokens": 700, "cache_creation_input_tokens": 300, "prompt_tokens_details": {"cache_creation_token_details": {"ephemeral_1h_input_tokens": 200}}}, (400, 0, 100, 200)),
+        ({"input_tokens": 100, "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 400}}, (100, 0, 200, 400)),
+        ({"inputTokens": {"total": 700, "cacheRead": 500, "cacheWrite": 100}}, (100, 500, 100, 0)),
+        ({"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
     ],
 )  # fmt: skip
 def test_what_the_cache_had(told: Any, counts: Any) -> None:

@@ -1,10 +1,14 @@
 """The usage in the replies of providers and gateways, in all their formats.
 
+Long because there are many of them.
+
 All formats name the same few counts. A count that cannot be read is unknown, not 0.
 """
 
 from __future__ import annotations
 
+import codecs
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -15,27 +19,48 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import rated
 from contextrender_bridge.base.usage import Usage
 
-NAMES = re.compile(rb'"usage"|"usageMetadata"|"usage_metadata"|"prompt_eval_count"')
+_NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
 """A reply without any of these has no usage."""
+_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
+_CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.I)
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_HOLDERS = ("response", "message", "metadata", "x_groq", "data", "result", "body", "chunk", "meta")
+"""Fields of a reply whose object may have the model and the usage."""
+_MAX_DEPTH = 3
+_USAGES = frozenset(
+    {
+        *("usage", "usagemetadata", "tokenusage", "totalusage", "timings", "billedunits"),
+        "amazonbedrockinvocationmetrics",
+    }
+)
 
 _DIGITS = re.compile(r"\d+(?:[,_ ]\d{3})*(?:\.0+)?")
+# Formats spell the names of counts differently: all are read in lower case, without `_` and `-`.
 # A prompt with all of its tokens, and one without those that the cache had (Anthropic, Bedrock).
-_ALL = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "promptTokens")
-_INPUT = ("input_tokens", "inputTokens", "prompt_eval_count")
+_ALL = ("prompttokens", "prompttokencount")
+_INPUT = ("inputtokens", "inputtokencount", "promptevalcount", "input")
 _OUTPUT = (
-    *("output_tokens", "completion_tokens", "outputTokens", "completionTokens"),
-    *("candidatesTokenCount", "candidates_token_count", "eval_count"),
+    *("outputtokens", "completiontokens", "outputtokencount", "candidatestokencount"),
+    *("evalcount", "predictedn", "output"),
 )
-_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
-_DETAILS = ("prompt_tokens_details", "input_tokens_details", "inputTokensDetails")
-_CACHE_READ = ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount")
-_CACHE_WRITE = ("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount")
-_CACHE_WRITE_DETAILS = ("cache_write_tokens", "cache_creation_tokens")
+_THOUGHTS = ("thoughtstokencount",)
+_REASONING = ("completiontokensdetails", "outputtokensdetails")
+_DETAILS = ("prompttokensdetails", "inputtokensdetails", "inputtokens")
+_CACHE_READ = ("cachereadinputtokens", "cachereadinputtokencount")
+_CACHE_WRITE = (
+    *("cachecreationinputtokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
+)
+_CACHE_WRITE_DETAILS = (
+    *("cachewritetokens", "cachecreationtokens", "cachecreationinputtokens", "cachewrite"),
+)
+_LIFETIMES = ("cachecreation", "cachecreationtokendetails")
+_HOUR, _MINUTES = ("ephemeral1hinputtokens",), ("ephemeral5minputtokens",)
 _CACHED = (
-    *("cached_tokens", "cachedTokens", "cachedInputTokens", "prompt_cache_hit_tokens"),
-    *("cachedContentTokenCount", "cached_content_token_count"),
+    *("cachedtokens", "cachedinputtokens", "promptcachehittokens", "cachedcontenttokencount"),
+    *("cacheread", "cachen"),
 )
-_TOTAL = ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count")
+_TOTAL = ("totaltokens", "totaltokencount")
+Fields = Mapping[str, Any]
 
 
 def read_usage(kind: str, body: bytes) -> Usage | None:
@@ -50,19 +75,19 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
             model = model_name if isinstance(model_name, str) else model
             if tier := holder.get("service_tier"):
                 usage_fields["service_tier"] = tier
-            for name, value in _usage_in(holder).items():
+            for name, value in _usage_in(holder):
                 if value is not None and (count_of(value) != 0 or name not in usage_fields):
                     usage_fields[name] = value
     usage = usage_of(model, usage_fields)
     return usage if usage and (usage.prompt or usage.output) else None
 
 
-def usage_of(model: str, usage_fields: Mapping[str, Any]) -> Usage | None:
+def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     """Return a call's usage, from the `usage` of any API; None if it has no count of the prompt.
 
     The model's name gets the call's rates (base.rates).
     """
-    usage = _counts_of(model, usage_fields)
+    usage = _counts_of(model, _spelled(usage_fields))
     return usage and replace(usage, model=rated(model, usage.prompt, usage_fields))
 
 
@@ -75,34 +100,58 @@ def count_of(value: object) -> int | None:
     return round(value) if math.isfinite(value) and value >= 0 else None
 
 
-def _counts_of(model: str, fields: Mapping[str, Any]) -> Usage | None:
+def _spelled(fields: Fields) -> dict[str, Any]:
+    """Return fields by their names in lower case, without `_` and `-`."""
+    return {re.sub("[_-]", "", name).lower(): value for name, value in fields.items()}
+
+
+def _counts_of(model: str, fields: Fields) -> Usage | None:
     """Return the usage in the fields of any format, None if they have no prompt."""
     output = (_first(fields, _OUTPUT) or 0) + (_first(fields, _THOUGHTS) or 0)
-    prompt, uncached = _first(fields, _ALL), _first(fields, _INPUT)
+    prompt, uncached, total = (_first(fields, names) for names in (_ALL, _INPUT, _TOTAL))
     cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
-    if prompt is None and uncached is not None and cache_counts != (None, None):
+    has_lifetimes = bool(_inner(fields, _LIFETIMES))
+    if prompt is None and uncached is not None and (cache_counts != (None, None) or has_lifetimes):
         return _apart_from_cache(model, fields, uncached, output)
-    if prompt is None and uncached is None and (total := _first(fields, _TOTAL)):
-        prompt = max(total - output, 0)
+    if prompt is None and uncached is None:
+        prompt = max(total - output, 0) if total else _in_two_parts(fields)
     prompt = uncached if prompt is None else prompt
-    return None if prompt is None else _including_cache(model, fields, prompt, output)
+    if prompt is not None:
+        reasoning = _first(_inner(fields, _REASONING), ("reasoningtokens",)) or 0
+        if total == prompt + output + reasoning:  # xAI counts reasoning apart from the completion.
+            output += reasoning
+        return _including_cache(model, fields, prompt, output)
+    for name in ("billedunits", "tokens"):  # Cohere
+        if inner := _inner(fields, (name,)):
+            return _counts_of(model, inner)
+    return None
 
 
-def _apart_from_cache(model: str, fields: Mapping[str, Any], uncached: int, output: int) -> Usage:
+def _in_two_parts(fields: Fields) -> int | None:
+    """Return a prompt whose cached tokens are counted apart (DeepSeek, llama.cpp)."""
+    for cached, remaining in (
+        ("promptcachehittokens", "promptcachemisstokens"),
+        ("cachen", "promptn"),
+    ):
+        if (count := count_of(fields.get(remaining))) is not None:
+            return count + (count_of(fields.get(cached)) or 0)
+    return None
+
+
+def _apart_from_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
     """Return the usage of a format that counts the cache's tokens apart (Anthropic, Bedrock)."""
-    cache_read, cache_write = _first(fields, _CACHE_READ) or 0, _first(fields, _CACHE_WRITE) or 0
-    creation = fields.get("cache_creation")
-    lifetimes = creation if isinstance(creation, Mapping) else {}
-    cache_write_1h = _first(lifetimes, ("ephemeral_1h_input_tokens",)) or 0
+    lifetimes = _inner(fields, _LIFETIMES)
+    cache_read, cache_write_1h = _first(fields, _CACHE_READ) or 0, _first(lifetimes, _HOUR) or 0
+    cache_write = _first(fields, _CACHE_WRITE)
+    if cache_write is None:
+        cache_write = cache_write_1h + (_first(lifetimes, _MINUTES) or 0)
     short = max(cache_write - cache_write_1h, 0)
     return Usage(model, uncached, cache_read, short, cache_write_1h, output)
 
 
-def _including_cache(model: str, fields: Mapping[str, Any], prompt: int, output: int) -> Usage:
+def _including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
     """Return the usage of a format whose prompt tokens include those of the cache."""
-    details: Mapping[str, Any] = next(
-        (fields[name] for name in _DETAILS if isinstance(fields.get(name), Mapping)), {}
-    )
+    details = _inner(fields, _DETAILS)
     cache_read = _first(fields, _CACHE_READ)
     if cache_read is None:
         cache_read = _first(details, _CACHED)
@@ -111,51 +160,95 @@ def _including_cache(model: str, fields: Mapping[str, Any], prompt: int, output:
     cache_read = min(cache_read, prompt)
     cache_write = _first(fields, _CACHE_WRITE) or _first(details, _CACHE_WRITE_DETAILS) or 0
     cache_write = min(cache_write, prompt - cache_read)
-    return Usage(model, prompt - cache_read - cache_write, cache_read, cache_write, output=output)
+    lifetimes = _inner(details, _LIFETIMES) or _inner(fields, _LIFETIMES)
+    cache_write_1h = min(_first(lifetimes, _HOUR) or 0, cache_write)
+    uncached, short = prompt - cache_read - cache_write, cache_write - cache_write_1h
+    return Usage(model, uncached, cache_read, short, cache_write_1h, output)
 
 
-def _first(usage_fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+def _first(fields: Fields, names: tuple[str, ...]) -> int | None:
     """Return the first of these counts that can be read; one above 0 if there is any."""
-    counts = [count for name in names if (count := count_of(usage_fields.get(name))) is not None]
+    values = [fields.get(name) for name in names]
+    values = [value.get("total") if isinstance(value, Mapping) else value for value in values]
+    counts = [count for value in values if (count := count_of(value)) is not None]
     return next((count for count in counts if count), counts[0] if counts else None)
 
 
-def _parts(kind: str, body: bytes) -> Iterator[Mapping[str, Any]]:
+def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
+    """Return the first of these fields that is an object, by `_spelled`; empty if none is."""
+    objects = (fields[name] for name in names if isinstance(fields.get(name), Mapping))
+    return _spelled(next(objects, {}))
+
+
+def _parts(kind: str, body: bytes) -> Iterator[Fields]:
     """Yield the reply, or those of its events or lines that may say its usage."""
-    begin = body[:64].lstrip(b"\xef\xbb\xbf \r\n\t")
-    if "event-stream" in kind or begin.startswith((b"data:", b"event:", b":")):
-        texts = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
-    elif "ndjson" in kind or "jsonl" in kind:
-        texts = body.splitlines()
-    else:
-        texts = [body]
+    body = _to_utf8(kind, body)
+    if not _NAMES.search(body):
+        return
+    texts = [body]
+    if "event-stream" in kind or body[:64].lstrip().startswith(_STREAM):
+        texts = list(map(_data_in, _EVENT_END.split(body)))
     for text in texts:
-        if not NAMES.search(text):
-            continue
+        for value in _values_in(text) if _NAMES.search(text) else ():
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, Mapping):
+                    yield part
+
+
+def _to_utf8(kind: str, body: bytes) -> bytes:
+    """Return a body in UTF-8 without a byte order mark. What cannot be decoded is replaced."""
+    charset = _CHARSET.search(kind)
+    name = charset[1] if charset else "utf-8"
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    try:
+        is_utf8 = codecs.lookup(name).name in ("utf-8", "ascii")
+    except LookupError:
+        is_utf8 = True
+    plain = body if is_utf8 else body.decode(name, "replace").lstrip("\ufeff").encode()
+    return plain.removeprefix(codecs.BOM_UTF8)
+
+
+def _data_in(event: bytes) -> bytes:
+    """Return the data of an event, whose lines some servers do not separate by empty ones."""
+    return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+
+
+def _values_in(text: bytes) -> list[Any]:
+    """Return the value of a JSON text, or those of its lines that may say the usage."""
+    value = _value_of(text)
+    if value is not None:
+        return [value]
+    return [_value_of(line.lstrip(b"\x1e")) for line in text.splitlines() if _NAMES.search(line)]
+
+
+def _value_of(text: bytes) -> Any:
+    """Return the value of a JSON text, even with faults in its letters; None if it is none."""
+    try:
+        value = wire.loads(text)
+    except ValueError:
         try:
-            value = wire.loads(text.removeprefix(b"\xef\xbb\xbf"))
-        except ValueError:
-            continue
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, Mapping):
-                yield part
+            value = json.loads(text.decode("utf-8", "replace"), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return _value_of(value.encode()) if isinstance(value, str) else value
 
 
-def _holders(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _holders(part: Fields, depth: int = 0) -> Iterator[Fields]:
     """Yield the objects of a reply that may have its model and usage, the outermost first."""
     yield part
-    for name in ("response", "message", "metadata", "x_groq", "data"):
-        if isinstance(inner := part.get(name), Mapping):
-            yield inner
-    # Moonshot puts it into the last choice of a stream.
+    # Moonshot puts the usage into the last choice of a stream.
     choices = part.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, Mapping):
-            yield choice
+    inner = [part.get(name) for name in _HOLDERS] + (choices if isinstance(choices, list) else [])
+    for value in inner if depth < _MAX_DEPTH else ():
+        if isinstance(value, Mapping):
+            yield from _holders(value, depth + 1)
 
 
-def _usage_in(holder: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name in ("usage", "usageMetadata", "usage_metadata"):
-        if isinstance(usage_fields := holder.get(name), Mapping):
-            return usage_fields
-    return holder if "prompt_eval_count" in holder else {}
+def _usage_in(holder: Fields) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the usage in an object."""
+    for name, value in holder.items():
+        if isinstance(value, Mapping) and re.sub("[_-]", "", name).lower() in _USAGES:
+            yield from value.items()
+    if "prompt_eval_count" in holder:
+        yield from holder.items()

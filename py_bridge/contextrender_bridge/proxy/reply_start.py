@@ -147,9 +147,9 @@ def _has_text(fields: Json) -> bool:
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
         return False
     if isinstance(choices, list):
-        known = [choice for choice in choices if isinstance(choice, dict)]
-        parts = [choice.get("delta") or choice.get("message") for choice in known]
-        parts += [{"finish_reason": choice.get("finish_reason")} for choice in known]
+        objects = [choice for choice in choices if isinstance(choice, dict)]
+        parts = [choice.get("delta") or choice.get("message") for choice in objects]
+        parts += [{"finish_reason": choice.get("finish_reason")} for choice in objects]
     elif kind in ("content_block_start", "message_delta"):
         parts = [fields.get("content_block") or fields.get("delta")]
     else:
