@@ -164,6 +164,10 @@ class History:
         """Return the number of the result in this message, or -1."""
         return self._result_at.get(message, -1)
 
+    def is_result(self, message: int) -> bool:
+        """Return whether the message at this position is a tool result."""
+        return message in self._result_at
+
     def results_before(self, messages: int) -> int:
         """Return the number of results among the first `messages` messages."""
         return bisect_left(self.results.message, messages)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _NEVER: Final = 2**30
-_BY_RESULT: Final = ("introduced", "previous_size")
+_BY_RESULT: Final = ("owned_tokens", "previous_size")
 _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
 
 
@@ -95,12 +95,14 @@ class RememberingTracking(Tracking):
         until the next call of this method.
         """
         self.catch_up(history, messages, originals, counter)
-        return self if self.messages == messages else self._before(history, messages, originals)
+        return (
+            self if self.message_count == messages else self._before(history, messages, originals)
+        )
 
     def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
         """Return an earlier tracking, cut from the arrays of this one."""
         then = Tracking()
-        then.messages = messages
+        then.message_count = messages
         results = bisect_left(self._results_at, messages)
         segments = int(self.first_segment.values[results])
         tokens, events = (
@@ -116,7 +118,7 @@ class RememberingTracking(Tracking):
         then.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segments]))
         then.words = self.words.first(results, segments)
         then.kinds = self.kinds.first(tokens)
-        then._ids, then._remembered = self._ids, self._remembered
+        then._ids, then._ids_by_text = self._ids, self._ids_by_text
         then._owner = self._owner.first(tokens)
         then._event_ids_at = self._event_ids_at.first(events + 1)
         then._event_ids = self._event_ids.first(int(self._event_ids_at.values[events]))
@@ -139,9 +141,9 @@ class RememberingTracking(Tracking):
             self._results_at.append(position)
             self._result_turn.append(history.turn_of(history.result_at(position)))
         super()._add(history, position, message, counter)
-        self._first_use.extend([_NEVER] * (self.tokens - len(self._first_use)))
-        self._tokens_at.append(self.tokens)
-        self._events_at.append(self.events)
+        self._first_use.extend([_NEVER] * (self.token_count - len(self._first_use)))
+        self._tokens_at.append(self.token_count)
+        self._events_at.append(self.event_count)
 
     def _add_token_uses(self, ids: Ids) -> None:
         unused = ids[~self.is_used.values[ids]]

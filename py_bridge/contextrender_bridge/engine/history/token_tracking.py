@@ -4,7 +4,7 @@ Each message is read once, in order. Long because all its arrays grow together.
 """
 
 from collections.abc import Callable, Iterable, Sequence, Set
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, co
 from contextrender_bridge.engine.text.transcript import Json, call_text
 from contextrender_bridge.engine.text.values import (
     Ids,
-    numbered,
+    token_id_cache,
     tokens_by_part,
     tracked_runs,
     tracked_tokens,
@@ -40,36 +40,40 @@ TextOf = Callable[[int], str]
 MOST_CHARACTERS: Final = 1_000_000
 """The characters of a text that are tracked. The rest is shown only if the result is complete."""
 
-_AT_ONCE: Final = 128
-_TOO_LARGE: Final = 2**30
+_BATCH_MESSAGES: Final = 128
+"""The messages that are read at once, so that few of their texts are in memory."""
+
+_NEVER_FITS: Final = 2**30
+"""The size, in tokens, of a segment that no excerpt may have."""
 
 
 class Tracking:
-    """Tracked tokens, words and segments of a history's first `messages` messages.
+    """Tracked tokens, words and segments of a history's first `message_count` messages.
 
-    A tracked token belongs to the first result that holds it. For each result:
+    A tracked token belongs to the first result that contains it. For each result:
 
-    - `introduced` is the number of tokens that belong to it;
+    - `owned_tokens` is the number of tokens that belong to it;
     - `uses` is the number of assistant turns that used one of them;
     - `last_use` is the latest of these turns, or the result's own turn;
     - `previous_size` is the size in tokens of the largest earlier result of the same call, word for
       word, or 0.
 
-    `is_used` says of each token whether an assistant turn used it after a result held it.
+    `is_used` says of each token whether an assistant turn used it after a result contained it.
 
-    Segments are numbered over all results. Those of result r start at `first_segment[r]`;
-    `first_segment` has one entry more than there are results. `task`, `question` and `latest` are
-    the words of the first user message, of the latest user message, and of the latest assistant
+    Segments are numbered over all results. Those of result r start at `first_segment[r]`, and the
+    tokens of segment s in `segment_ids` at `segment_ids_at[s]`. Both have one more entry, the end.
+    `segment_end` is the end of each segment in its result's text. `task`, `question` and `latest`
+    are the words of the first user message, of the latest user message, and of the latest assistant
     message with its arguments.
     """
 
     def __init__(self) -> None:
-        self.messages = 0
+        self.message_count = 0
         self.task: tuple[str, ...] = ()
         self.question: tuple[str, ...] = ()
         self.latest: tuple[str, ...] = ()
         self.words = WordIndex()
-        self.introduced, self.uses, self.last_use = (
+        self.owned_tokens, self.uses, self.last_use = (
             GrowableArray(),
             GrowableArray(),
             GrowableArray(),
@@ -89,19 +93,20 @@ class Tracking:
         """The tool and the hash of each call without a result, by message and number."""
         self._largest_results: dict[int, int] = {}
         """The tokens of the largest result of each call, by the call's hash."""
-        self._remembered = numbered(self._ids)
+        self._ids_by_text = token_id_cache(self._ids)
         self._event_ids, self._event_ids_at = GrowableArray(np.int32), GrowableArray()
+        """The tokens of all events, and where those of each event start, with the end."""
         self._event_ids_at.append(0)
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = GrowableArray.bytes_in(self)
-        parts = self.words.nbytes + self.kinds.nbytes + self._remembered.nbytes
+        parts = self.words.nbytes + self.kinds.nbytes + self._ids_by_text.nbytes
         return arrays + parts + 150 * len(self._ids) + 80 * len(self._largest_results)
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """The number of distinct tracked tokens."""
         return len(self._owner.values)
 
@@ -109,20 +114,20 @@ class Tracking:
         self, history: "History", stop: int, originals: Originals, counter: TokenCounter
     ) -> None:
         """Add the history's messages up to position `stop`."""
-        while self.messages < stop:
-            start, end = self.messages, min(stop, self.messages + _AT_ONCE)
+        while self.message_count < stop:
+            start, end = self.message_count, min(stop, self.message_count + _BATCH_MESSAGES)
             for position, message in enumerate(originals(start, end), start):
                 self._add(history, position, message, counter)
-            self.messages = end
+            self.message_count = end
 
     @property
-    def events(self) -> int:
+    def event_count(self) -> int:
         """The number of events of the messages."""
         return len(self._event_ids_at.values) - 1
 
     def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return, for each tracked token, whether any of the flagged events has it."""
-        is_present = np.zeros(self.tokens, np.bool_)
+        is_present = np.zeros(self.token_count, np.bool_)
         counts = np.diff(self._event_ids_at.values)
         is_present[self._event_ids.values[np.repeat(events, counts)]] = True
         return is_present
@@ -149,13 +154,14 @@ class Tracking:
 
     def ids_of_texts(self, texts: Sequence[str]) -> Ids:
         """Return the numbers of the tokens of these texts, without tokens that have no number."""
-        parts = self._remembered.each(texts)
+        cached = self._ids_by_text.each(texts)
         # Tokens that had no number when a text was read first may have got one since.
-        new = [self._ids[token] for _, tokens in parts for token in tokens if token in self._ids]
-        ids: Ids = np.concatenate([np.array(new, np.int32), *(numbers for numbers, _ in parts)])
-        return ids[ids < self.tokens]
+        new = [self._ids[token] for _, tokens in cached for token in tokens if token in self._ids]
+        ids: Ids = np.concatenate([np.array(new, np.int32), *(numbers for numbers, _ in cached)])
+        return ids[ids < self.token_count]  # an earlier tracking shares `_ids` with a later one
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
+        """Add the next message."""
         full_text = content_text(message.get("content"))
         text = full_text[:MOST_CHARACTERS]
         role = history.roles[position]
@@ -165,8 +171,8 @@ class Tracking:
         elif role == "assistant":
             calls = message.get("tool_calls") or ()
             for number, call in enumerate(calls):
-                parts = call_parts(call)
-                self._calls[position, number] = parts[0], hash(parts)
+                name, arguments = call_parts(call)
+                self._calls[position, number] = name, hash((name, arguments))
             self._add_turn(history.turns[position], text, calls)
         else:
             self._add_event(tracked_tokens(text))
@@ -177,17 +183,18 @@ class Tracking:
 
     def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
         """Add an assistant message's text and calls, and the uses of results in them."""
-        parts = [text]
+        event_texts = [text]
         for call in calls:
             name, arguments = call_parts(call)
-            parts.append(call_text(name, arguments[:MOST_CHARACTERS]))
+            event_texts.append(call_text(name, arguments[:MOST_CHARACTERS]))
         self.latest = words_in_turn(text, calls)
         used_results: set[int] = set()
-        for part in parts:
-            ids, _ = self._add_event(tracked_tokens(part))
+        for event_text in event_texts:
+            ids, _ = self._add_event(tracked_tokens(event_text))
             owners = self._owner.values[ids]
-            self._add_token_uses(ids[owners >= 0])
-            used_results.update(owners[owners >= 0].tolist())
+            has_owner = owners >= 0
+            self._add_token_uses(ids[has_owner])
+            used_results.update(owners[has_owner].tolist())
         for result in used_results:
             self._add_result_use(result, turn)
 
@@ -200,9 +207,9 @@ class Tracking:
         for any excerpt.
         """
         runs = tracked_runs(text)
-        tracked: set[str] = set().union(*runs.values())
+        tokens: set[str] = set().union(*runs.values())
         tool, call_hash = self._calls.pop(history.call_of(result), ("", None))
-        _, introduced = self._add_event(tracked, result, tool)
+        _, owned_count = self._add_event(tokens, result, tool)
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
         sizes = counter.spread(text, ends)
@@ -210,19 +217,19 @@ class Tracking:
         if untracked:
             ends.append(len(text) + untracked)
             segments.append("")
-            sizes.append(_TOO_LARGE)
+            sizes.append(_NEVER_FITS)
         self.words.add(segments)
-        by_segment = [tracked] if len(segments) == 1 else tokens_by_part(segments, runs)
-        ids = [self._ids[token] for tokens in by_segment for token in tokens]
-        id_ends = accumulate(map(len, by_segment), initial=len(self.segment_ids.values))
+        segment_tokens = [tokens] if len(segments) == 1 else tokens_by_part(segments, runs)
+        ids = [self._ids[token] for token in chain.from_iterable(segment_tokens)]
+        id_ends = list(accumulate(map(len, segment_tokens), initial=len(self.segment_ids.values)))
         GrowableArray.extend_all(
-            (self.introduced, (introduced,)),
+            (self.owned_tokens, (owned_count,)),
             (self.uses, (0,)),
             (self.last_use, (history.results.turn[result],)),
             (self.previous_size, (previous_size,)),
             (self.first_segment, (len(self.segment_end.values) + len(ends),)),
             (self.segment_ids, ids),
-            (self.segment_ids_at, list(id_ends)[1:]),
+            (self.segment_ids_at, id_ends[1:]),
             (self.segment_end, ends),
             (self.segment_tokens, sizes),
             (self.segment_result, [result] * len(segments)),
@@ -265,13 +272,13 @@ class Tracking:
         )
         if new_tokens:
             self.kinds.extend(new_tokens, tool)
-        introduced = len(new_tokens)
+        owned_count = len(new_tokens)
         if result >= 0:
             owners = self._owner.values
             unowned = ids[owners[ids] < 0]
             owners[unowned] = result
-            introduced += len(unowned)
-        return ids, introduced
+            owned_count += len(unowned)
+        return ids, owned_count
 
 
 def words_in_turn(text: str, calls: Iterable[Json]) -> tuple[str, ...]:

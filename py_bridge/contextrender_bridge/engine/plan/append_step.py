@@ -32,7 +32,7 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
     A new result that is too large is shown as an excerpt.
     """
     builder = SelectionBuilder.from_previous(context, previous, results_before(context, previous))
-    new = range(first_new(context, previous), context.results)
+    new = range(first_new(context, previous), context.result_count)
     new_results = [result for result in new if builder.available[result]]
     large = [result for result in new_results if _is_large(builder, result)]
     for result in new_results:
@@ -81,14 +81,14 @@ def _add_excerpts(builder: SelectionBuilder, large: list[int]) -> bool:
 
     They share half of the tokens that are left beside their calls.
     """
-    calls = sum(builder.calls[result] for result in large)
+    calls = sum(builder.call_tokens[result] for result in large)
     size = (builder.remaining_tokens - calls) / 2 / len(large)
     if size < MIN_EXCERPT:
         return False
     size = min(size, max_new_excerpt(builder.context.view))
     excerpts = ExcerptBuilder(builder, density_of(builder.context))
     for result in large:
-        excerpts.add_excerpt(result, size + builder.calls[result])
+        excerpts.add_excerpt(result, size + builder.call_tokens[result])
         if builder.available[result]:
             if builder.costs[result] > builder.remaining_tokens:
                 return False

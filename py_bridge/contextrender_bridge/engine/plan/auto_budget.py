@@ -74,7 +74,7 @@ def unseen_tokens(
     Substitutes are read only for tokens that no complete event of the prompt has.
     """
     is_complete = _complete_events(context, previous)
-    is_unseen = np.zeros(tracking.tokens, np.bool_)
+    is_unseen = np.zeros(tracking.token_count, np.bool_)
     is_unseen[tokens] = True
     events, event_tokens = tracking.occurrences(is_unseen)
     is_before = events < len(is_complete)

@@ -18,26 +18,27 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CallContext:
-    """The model call that had the first `messages` messages of the view's history.
+    """The model call that had the first `message_count` messages of the view's history.
 
-    These are the full history, or the messages before an assistant message. `track(messages)`
-    returns the tracking of exactly these messages.
+    These are the full history, or the messages before an assistant message. `track(count)` returns
+    the tracking of exactly the first `count` messages.
     """
 
     view: PolicyInput
-    messages: int
+    message_count: int
     track: Callable[[int], Tracking]
 
     @cached_property
     def turn(self) -> int:
-        """The number of the call."""
+        """The number of the call, which is the turn of its answer."""
         history = self.view.history
-        return history.turns[self.messages] if self.messages < len(history.roles) else history.turn
+        is_answered = self.message_count < len(history.roles)
+        return history.turns[self.message_count] if is_answered else history.turn
 
     @cached_property
-    def results(self) -> int:
+    def result_count(self) -> int:
         """The number of results before the call."""
-        return self.view.history.results_before(self.messages)
+        return self.view.history.results_before(self.message_count)
 
     @cached_property
     def last_assistant(self) -> int:
@@ -50,72 +51,71 @@ class CallContext:
         return self._latest("user")
 
     @cached_property
-    def outside(self) -> frozenset[int]:
+    def unbudgeted(self) -> frozenset[int]:
         """The positions of the unbudgeted messages."""
-        leading = min(self.view.history.leading_system, self.messages)
+        leading = min(self.view.history.leading_system, self.message_count)
         return frozenset([*range(leading), self.last_user]) - {-1}
 
     @cached_property
     def text_tokens(self) -> Ints:
         """The budgeted tokens of each message's text, by position."""
-        tokens = np.array(self.view.history.text_tokens[: self.messages], np.int64)
-        tokens[list(self.outside)] = 0
+        tokens = np.array(self.view.history.text_tokens[: self.message_count], np.int64)
+        tokens[list(self.unbudgeted)] = 0
         return tokens
 
     @cached_property
-    def outside_tokens(self) -> int:
+    def unbudgeted_tokens(self) -> int:
         """The tokens of the unbudgeted messages."""
-        return sum(self.view.history.text_tokens[position] for position in self.outside)
+        return sum(self.view.history.text_tokens[position] for position in self.unbudgeted)
 
     def seconds_since(self, messages: int) -> float:
         """Return the seconds since the earlier call with so many messages, 0 if that is unknown."""
         times = self.view.history.times
-        return times[self.messages - 1] - times[messages - 1] if messages else 0.0
+        return times[self.message_count - 1] - times[messages - 1] if messages else 0.0
 
-    def within(self, budget: int) -> "CallContext":
+    def with_budget(self, budget: int) -> "CallContext":
         """Return a copy with another budget."""
-        return CallContext(replace(self.view, budget=budget), self.messages, self.track)
+        return CallContext(replace(self.view, budget=budget), self.message_count, self.track)
 
     @property
     def fits(self) -> bool:
         """True if all messages and results before the call are within the budget."""
-        total = self.view.history.totals[self.messages - 1] if self.messages else 0
-        return total - self.outside_tokens <= self.view.budget
+        total = self.view.history.totals[self.message_count - 1] if self.message_count else 0
+        return total - self.unbudgeted_tokens <= self.view.budget
 
     @cached_property
     def result_turns(self) -> Ints:
         """The turn of each result."""
-        return np.array(self.view.history.results.turn[: self.results], np.int64)
+        return np.array(self.view.history.results.turn[: self.result_count], np.int64)
 
     @cached_property
-    def calls(self) -> Ints:
+    def call_tokens(self) -> Ints:
         """The tokens of each result's call."""
-        return np.array(self.view.history.results.call_tokens[: self.results], np.int64)
+        return np.array(self.view.history.results.call_tokens[: self.result_count], np.int64)
 
     @cached_property
     def costs(self) -> Ints:
         """The tokens of each result together with its call."""
-        return self.sizes + self.calls
+        return self.sizes + self.call_tokens
 
     @cached_property
     def sizes(self) -> Ints:
         """The tokens of each result without its call."""
-        return np.array(self.view.history.results.tokens[: self.results], np.int64)
+        return np.array(self.view.history.results.tokens[: self.result_count], np.int64)
 
     @cached_property
     def has_call(self) -> NDArray[np.bool_]:
         """Says of each result whether it has a call."""
-        calls = np.array(self.view.history.results.call_event[: self.results], np.int64)
+        calls = np.array(self.view.history.results.call_event[: self.result_count], np.int64)
         has_call: NDArray[np.bool_] = calls != NO_CALL
         return has_call
 
     @cached_property
     def newest(self) -> list[int]:
         """The results of the latest turn, and results of earlier turns that arrived after it."""
-        late = bisect_left(self.view.history.results.message, self.last_assistant)
-        newest = self.result_turns == self.turn - 1
-        newest[late:] = True
-        return [int(r) for r in np.flatnonzero(self.has_call & newest)]
+        is_newest = self.result_turns == self.turn - 1
+        is_newest[bisect_left(self.view.history.results.message, self.last_assistant) :] = True
+        return [int(r) for r in np.flatnonzero(self.has_call & is_newest)]
 
     @cached_property
     def pinned(self) -> list[int]:
@@ -133,20 +133,26 @@ class CallContext:
     @cached_property
     def tracking(self) -> Tracking:
         """The tracked tokens, words and segments of the messages before the call."""
-        return self.track(self.messages)
+        return self.track(self.message_count)
 
     def tracking_with(self, messages: int) -> Tracking:
-        """Return a tracking of at least the first `messages` messages, and none after the call."""
-        history_tracking = self.view.history.tracking
+        """Return a tracking of at least the first `messages` messages, and none after the call.
+
+        If the history's own tracking has enough messages, no more are read.
+        """
         if self.view.history.replay_tracking is not None:
             return self.tracking
-        if history_tracking is not None and messages <= history_tracking.messages <= self.messages:
-            return history_tracking
+        tracking = self.view.history.tracking
+        if tracking is not None and messages <= tracking.message_count <= self.message_count:
+            return tracking
         return self.track(messages)
 
     @cached_property
     def tokens_of_texts(self) -> dict[int, tuple[TextSelection, NDArray[np.bool_]]]:
-        """A cache of the tracked tokens in text selections, by the `id` of the selection."""
+        """A cache of the tracked tokens that text selections have, by the selection's `id`.
+
+        Each entry also has the selection itself, so that no other object can get its `id`.
+        """
         return {}
 
     @cached_property
@@ -156,21 +162,21 @@ class CallContext:
 
     def _latest(self, role: str) -> int:
         roles = self.view.history.roles
-        return next((p for p in range(self.messages - 1, -1, -1) if roles[p] == role), -1)
+        return next((p for p in range(self.message_count - 1, -1, -1) if roles[p] == role), -1)
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:
-    """Return a function that returns the tracking of a history's first messages.
+    """Return a function that returns the tracking of a history's first messages, by their count.
 
-    It is the history's tracking. If that has later messages already, it is another one, to which
-    messages are added from the start; so the function must be called for ever more messages.
+    It returns the history's own tracking, unless that has later messages already. Then it returns
+    another one that is read from the first message on. Its counts must not fall from call to call.
     """
     earlier_tracking: Tracking | None = None
 
     def track(messages: int) -> Tracking:
         nonlocal earlier_tracking
         tracking = view.history.tracking
-        if view.history.replay_tracking or tracking is None or tracking.messages <= messages:
+        if view.history.replay_tracking or tracking is None or tracking.message_count <= messages:
             return view.tracking_of(messages)
         earlier_tracking = earlier_tracking or Tracking()
         earlier_tracking.catch_up(view.history, messages, view.originals, view.counter)

@@ -32,13 +32,13 @@ def sizes_of(text: TextSelection, context: CallContext) -> Ints:
     sizes = context.text_tokens.copy()
     sizes[list(text.dropped)] = 0
     for position, substitute in text.cut.items():
-        sizes[position] = 0 if position in context.outside else substitute.tokens
+        sizes[position] = 0 if position in context.unbudgeted else substitute.tokens
     return sizes
 
 
 def are_changed(text: TextSelection, context: CallContext) -> NDArray[np.bool_]:
     """Return, for each message, whether its text is dropped or cut."""
-    is_changed = np.zeros(context.messages, np.bool_)
+    is_changed = np.zeros(context.message_count, np.bool_)
     is_changed[[*text.dropped, *text.cut]] = True
     return is_changed
 
@@ -115,7 +115,7 @@ def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
 
 def _complete_users(context: CallContext) -> list[int]:
     """Return the first message of the user and the newest ones, if they have at most `TARGET`."""
-    users = [p for p in range(context.messages) if context.view.history.roles[p] == "user"]
+    users = [p for p in range(context.message_count) if context.view.history.roles[p] == "user"]
     complete = [*users[:1], *users[1:][-NEWEST_USER:]]
     fits = int(context.text_tokens[complete].sum()) <= TARGET * context.view.budget
     return complete if fits else []
@@ -123,14 +123,14 @@ def _complete_users(context: CallContext) -> list[int]:
 
 def _are_users(context: CallContext) -> NDArray[np.bool_]:
     """Return, for each message, whether it is not the assistant's."""
-    roles = context.view.history.roles[: context.messages]
+    roles = context.view.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)
 
 
 def _may_be_dropped(context: CallContext) -> NDArray[np.bool_]:
     """Return, for each message, whether its text is budgeted and not the assistant's last."""
-    may_be_dropped = np.ones(context.messages, np.bool_)
-    may_be_dropped[list(context.outside)] = False
+    may_be_dropped = np.ones(context.message_count, np.bool_)
+    may_be_dropped[list(context.unbudgeted)] = False
     if context.last_assistant >= 0:
         may_be_dropped[context.last_assistant] = False
     return may_be_dropped

@@ -182,7 +182,7 @@ class ExcerptBuilder:
         if segments:
             return tokens
         mark = mark_tokens(self._builder.context.view, result)
-        return tokens + self._builder.calls[result] + MESSAGE_OVERHEAD + mark + self._gap
+        return tokens + self._builder.call_tokens[result] + MESSAGE_OVERHEAD + mark + self._gap
 
     def _add(self, segment: int, tokens: int) -> None:
         result = int(self._tracking.segment_result.values[segment])
@@ -214,7 +214,7 @@ def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
 def _visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     """Return, for each tracked token, whether it is visible in what is selected so far."""
     context, tracking = builder.context, builder.context.tracking
-    results, events = context.view.history.results, np.zeros(tracking.events, np.bool_)
+    results, events = context.view.history.results, np.zeros(tracking.event_count, np.bool_)
     events[[results.event[result] for result in builder.complete]] = True
     selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}
     events[[results.call_event[result] for result in selected - {*builder.arguments}]] = True
@@ -234,10 +234,10 @@ def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
     cached = context.tokens_of_texts.get(id(builder.text))
     if cached is not None:
         return cached[1]
-    events = np.zeros(context.tracking.events, np.bool_)
+    events = np.zeros(context.tracking.event_count, np.bool_)
     is_complete = ~are_changed(builder.text, context)
-    events[np.array(history.first_events[: context.messages], np.int64)[is_complete]] = True
-    events[np.array(history.results.event[: context.results], np.int64)] = False
+    events[np.array(history.first_events[: context.message_count], np.int64)[is_complete]] = True
+    events[np.array(history.results.event[: context.result_count], np.int64)] = False
     has_token = context.tracking.tokens_of_events(events)
     cut_texts = [substitute.text for substitute in builder.text.cut.values()]
     has_token[context.tracking.ids_of_texts(cut_texts)] = True

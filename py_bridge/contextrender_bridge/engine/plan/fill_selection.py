@@ -76,12 +76,12 @@ def show_in_part(
         unselected = results[index:]
         reserved = sum(min(builder.costs[r], MIN_SHOWN) for r in unselected[1:])
         available_tokens = builder.remaining_tokens - reserved
-        share = (token_limit - sum(builder.calls[r] for r in unselected)) / len(unselected)
+        share = (token_limit - sum(builder.call_tokens[r] for r in unselected)) / len(unselected)
         if share < MIN_SHOWN:
             share = MIN_EXCERPT
         tokens_before = builder.used_tokens
         size = min(share, max_excerpt_tokens, available_tokens)
-        excerpts.add_excerpt(result, size + builder.calls[result])
+        excerpts.add_excerpt(result, size + builder.call_tokens[result])
         if builder.available[result]:
             _show_best_effort(builder, result, available_tokens)
         token_limit -= builder.used_tokens - tokens_before
@@ -103,7 +103,7 @@ def _show_best_effort(builder: SelectionBuilder, result: int, token_limit: int) 
         if opening is None:
             return
         size = opening.tokens
-    if builder.calls[result] + size > token_limit:
+    if builder.call_tokens[result] + size > token_limit:
         call_limit = min(token_limit - size, max(opening_limit, size))
         arguments = _cut_arguments(builder.context, result, call_limit)
         if arguments is None:
@@ -173,7 +173,7 @@ def _add_pinned_excerpts(
     """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left."""
     excerpts = ExcerptBuilder(builder, density)
     for number, result in enumerate(results):
-        call_tokens = builder.calls[result]
+        call_tokens = builder.call_tokens[result]
         share = max(MIN_EXCERPT, token_limit / (len(results) - number) - call_tokens)
         size = min(share, token_limit - call_tokens)
         if size < MIN_SHOWN:
@@ -197,7 +197,7 @@ def _pinned_cost(builder: SelectionBuilder, pinned: list[int]) -> int:
         if result in complete:
             cost += builder.costs[result]
         elif result in builder.fixed_excerpts:
-            cost += builder.calls[result] + builder.fixed_excerpts[result].tokens
+            cost += builder.call_tokens[result] + builder.fixed_excerpts[result].tokens
     return cost
 
 

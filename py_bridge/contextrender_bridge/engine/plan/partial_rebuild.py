@@ -113,7 +113,7 @@ def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iter
 def _cost(context: CallContext, previous: Selection, result: int) -> int:
     """Return the tokens of a result and its call, as the previous prompt showed them."""
     arguments, excerpt = previous.arguments.get(result), previous.excerpts.get(result)
-    call_tokens = arguments.tokens if arguments else int(context.calls[result])
+    call_tokens = arguments.tokens if arguments else int(context.call_tokens[result])
     return call_tokens + (excerpt.tokens if excerpt else int(context.sizes[result]))
 
 

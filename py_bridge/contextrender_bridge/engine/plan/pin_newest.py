@@ -43,7 +43,7 @@ def with_newest(context: CallContext, selection: Selection, *, force_newest: boo
 def _keep_summary(builder: SelectionBuilder, selection: Selection) -> None:
     """Select the history summary, which comes before the pinned results, if it fits."""
     for result, substitute in selection.excerpts.items():
-        fits = builder.calls[result] + substitute.tokens <= builder.remaining_tokens
+        fits = builder.call_tokens[result] + substitute.tokens <= builder.remaining_tokens
         if substitute.kind == "summary" and builder.available[result] and fits:
             builder.keep(result, substitute)
 
@@ -54,7 +54,7 @@ def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:
         if not builder.available[result]:
             continue
         excerpt = selection.excerpts.get(result)
-        if excerpt and builder.calls[result] + excerpt.tokens <= builder.remaining_tokens:
+        if excerpt and builder.call_tokens[result] + excerpt.tokens <= builder.remaining_tokens:
             builder.keep(result, excerpt)
         elif result in selection.complete and builder.costs[result] <= builder.remaining_tokens:
             builder.take(result)

@@ -1,6 +1,6 @@
 """The text in a prompt, by the method's rule.
 
-User and assistant text has room before any result. If it exceeds the budget, the oldest turns are
+User and assistant text comes before any result. If it exceeds the budget, the oldest turns are
 dropped, but never the first user message nor the last turn (`docs/method.md`, Retained text).
 """
 
@@ -18,73 +18,62 @@ from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 NO_SUBSTITUTE: Final = Substitute("", 0)
+"""The substitute of a message that is shown without text, for its calls alone."""
 
 
 def retain_text(
     history: History, budget: int, text_of: TextOf, counter: TokenCounter
 ) -> TextSelection:
-    """Return the text kept under `budget` tokens. `text_of(message)` reads a message's text."""
-    outside = messages_before_budget(history, len(history))
+    """Return the text of a prompt by the method's rule, within `budget` tokens.
+
+    Whole turns are dropped, the oldest first, until the text fits. If the text that may not be
+    dropped is larger, it is cut. `text_of(message)` reads a text.
+    """
+    unbudgeted = messages_before_budget(history, len(history))
     tokens = history.text_tokens
-    total = sum(tokens) - sum(tokens[position] for position in outside)
+    total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:
         return TextSelection()
     last_turn = history.assistants
-    by_turn: dict[int, int] = {}
+    positions_by_turn: dict[int, list[int]] = {}
     for position, turn in enumerate(history.turns):
-        if turn < last_turn and position not in outside and position != history.first_user:
-            by_turn[turn] = by_turn.get(turn, 0) + tokens[position]
+        if turn < last_turn and position not in unbudgeted and position != history.first_user:
+            positions_by_turn.setdefault(turn, []).append(position)
+    dropped: list[int] = []
     dropped_turns: list[int] = []
-    for turn in sorted(by_turn):
+    for turn, positions in sorted(positions_by_turn.items()):
         if total <= budget:
             break
-        total -= by_turn[turn]
+        total -= sum(tokens[position] for position in positions)
+        dropped += [position for position in positions if not history.is_result(position)]
         dropped_turns.append(turn)
-    dropped_set = set(dropped_turns)
-    dropped = [
-        position
-        for position, turn in enumerate(history.turns)
-        if turn in dropped_set
-        and position not in outside
-        and position != history.first_user
-        and history.result_at(position) < 0
-    ]
     cut: dict[int, Substitute] = {}
     if total > budget:
-        cut = cut_short(history, budget, outside | {*dropped}, text_of, counter)
-    return TextSelection(tuple(dropped), cut, tuple(dropped_turns))
-
-
-def cut_short(
-    history: History, budget: int, excluded: frozenset[int], text_of: TextOf, counter: TokenCounter
-) -> dict[int, Substitute]:
-    """Return excerpts of the texts that are not `excluded`, so that together they fit.
-
-    The smallest texts stay complete.
-    """
-    sizes = history.text_tokens
-    to_cut = {p: sizes[p] for p in range(len(history.roles)) if p not in excluded and sizes[p]}
-    return excerpts_of(to_cut, budget, text_of, counter)
+        omitted = unbudgeted.union(dropped)
+        sizes = {p: size for p, size in enumerate(tokens) if size and p not in omitted}
+        cut = excerpts_of(sizes, budget, text_of, counter)
+    return TextSelection(tuple(sorted(dropped)), cut, tuple(dropped_turns))
 
 
 def excerpts_of(
     sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
 ) -> dict[int, Substitute]:
-    """Return excerpts of the texts that are above their share of the budget.
+    """Return excerpts of the texts that are above their equal share of the budget, by position.
 
-    `sizes` has the tokens of each text, by position. Smaller texts leave their share to larger
-    ones.
+    `sizes` has the tokens of each text, by position. The smallest texts come first, so that what
+    they do not use raises the share of the larger ones.
     """
     excerpts: dict[int, Substitute] = {}
-    free = budget
-    for rank, position in enumerate(sorted(sizes, key=lambda p: (sizes[p], -p))):
-        share = free // (len(sizes) - rank)
+    remaining_tokens = budget
+    smallest_first = sorted(sizes, key=lambda position: (sizes[position], -position))
+    for index, position in enumerate(smallest_first):
+        share = remaining_tokens // (len(sizes) - index)
         tokens = sizes[position]
         if tokens > share:
             text = excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter)
             excerpts[position] = to_substitute(text, counter)
             tokens = excerpts[position].tokens
-        free -= tokens
+        remaining_tokens -= tokens
     return excerpts
 
 

@@ -27,7 +27,7 @@ class SelectionBuilder:
     - `segments` has the segments of results that become excerpts, in the order they were added.
       `fixed_excerpts` has excerpts that do not change any more.
     - `restored` has the texts behind complete results, `arguments` the cut arguments of calls.
-    - `calls` and `costs` are the tokens of each result's call, and of the result with its call.
+    - `call_tokens` has the tokens of each result's call, `costs` those of the result with its call.
     """
 
     def __init__(self, context: CallContext, text: TextSelection) -> None:
@@ -40,7 +40,7 @@ class SelectionBuilder:
         self.restored: dict[int, RestoredText] = {}
         self.segments: dict[int, list[int]] = {}
         self.available: NDArray[np.bool_] = context.has_call.copy()
-        self.calls: list[int] = context.calls.tolist()
+        self.call_tokens: list[int] = context.call_tokens.tolist()
         self.costs: list[int] = context.costs.tolist()
         self.free = context.view.budget - int(sizes_of(text, context).sum())
 
@@ -74,14 +74,14 @@ class SelectionBuilder:
 
     def keep(self, result: int, excerpt: Substitute) -> None:
         """Select an excerpt that does not change any more."""
-        self.used_tokens += self.calls[result] + excerpt.tokens
+        self.used_tokens += self.call_tokens[result] + excerpt.tokens
         self.fixed_excerpts[result] = excerpt
         self.available[result] = False
 
     def cut_call(self, result: int, arguments: Substitute) -> None:
         """Show a result's call with cut arguments. Call this before the result is selected."""
-        self.costs[result] += arguments.tokens - self.calls[result]
-        self.calls[result] = arguments.tokens
+        self.costs[result] += arguments.tokens - self.call_tokens[result]
+        self.call_tokens[result] = arguments.tokens
         self.arguments[result] = arguments
 
     def restore(self, result: int, text: RestoredText) -> None:
@@ -105,7 +105,7 @@ class SelectionBuilder:
         self.used_tokens -= estimate
         while segments:
             excerpt = excerpt_of(self.context, result, segments)
-            cost = self.calls[result] + excerpt.tokens
+            cost = self.call_tokens[result] + excerpt.tokens
             if self.costs[result] <= min(cost, self.remaining_tokens):
                 self.take(result)
                 return
@@ -132,12 +132,14 @@ class SelectionBuilder:
         """
         new_excerpts = {result: self._excerpt(result) for result in self.segments}
         for result, excerpt in list(new_excerpts.items()):
-            if self.costs[result] <= self.calls[result] + excerpt.tokens:
+            if self.costs[result] <= self.call_tokens[result] + excerpt.tokens:
                 del self.segments[result], new_excerpts[result]
                 self.complete.append(result)
         excerpts = self.fixed_excerpts | new_excerpts
         tokens = sum(self.costs[result] for result in self.complete)
-        tokens += sum(self.calls[result] + excerpt.tokens for result, excerpt in excerpts.items())
+        tokens += sum(
+            self.call_tokens[result] + excerpt.tokens for result, excerpt in excerpts.items()
+        )
         tokens += sum(text.tokens for text in self.restored.values())
         while tokens > self.free and self.segments:
             result = next(reversed(self.segments))
@@ -147,7 +149,7 @@ class SelectionBuilder:
                 excerpts[result] = self._excerpt(result)
                 tokens += excerpts[result].tokens
             else:
-                tokens -= self.calls[result]
+                tokens -= self.call_tokens[result]
                 del self.segments[result]
         self.used_tokens = tokens
         return excerpts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.history import NO_CALL, History
 from contextrender_bridge.engine.plan.selection import (
     RestoredPart,
     RestoredText,
@@ -77,49 +77,66 @@ class EdgeTrail:
     def selection(
         self, messages: int, call: CallEdges, history: History, own_text: OwnText
     ) -> Selection:
-        """Return the selection of the last call that was followed, which is `call`."""
-        results, firsts = history.results, history.first_events
-        numbers = {event: number for number, event in enumerate(results.event)}
-        callers = {event: number for number, event in enumerate(results.call_event) if event >= 0}
+        """Return the selection of `call`, whose edges were followed last.
+
+        `messages` is the number of messages before the call.
+        """
+        result_numbers = {event: result for result, event in enumerate(history.results.event)}
+        result_edges, call_edges, text_edges = self._edges_by_number(history, result_numbers)
+        complete = _keys_of(COMPLETE, result_edges)
+        excerpts = _substitutes(result_edges, own_text)
+        arguments = _substitutes(call_edges, own_text)
+        shown_results = {*complete, *excerpts}
+        return Selection(
+            messages,
+            text=TextSelection(
+                dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, own_text)
+            ),
+            complete=complete,
+            excerpts=excerpts,
+            restored={
+                result_numbers[host]: _restored_text(edges, result_numbers, own_text)
+                for host, edges in self.restored.items()
+            },
+            arguments={r: cut for r, cut in arguments.items() if r in shown_results},
+            next_excerpts=_next_excerpts(result_edges, own_text),
+            is_over=call.is_over,
+            rebuilt=call.rebuilt,
+            breakpoints=call.breakpoints,
+            budget=call.step_budget,
+        )
+
+    def _edges_by_number(
+        self, history: History, result_numbers: Mapping[int, int]
+    ) -> tuple[dict[int, ShownEvent], dict[int, ShownEvent], dict[int, ShownEvent]]:
+        """Return the edges to results, to calls and to texts, each in the order of events.
+
+        The keys are the number of the result, of the call's result, and of the text's message.
+        """
+        call_events = history.results.call_event
+        result_of_call = {event: r for r, event in enumerate(call_events) if event != NO_CALL}
+        first_events = history.first_events
         result_edges: dict[int, ShownEvent] = {}
         call_edges: dict[int, ShownEvent] = {}
         text_edges: dict[int, ShownEvent] = {}
         for event, edge in sorted(self.by_event.items()):
-            if event in numbers:
-                result_edges[numbers[event]] = edge
-            elif event in callers:
-                call_edges[callers[event]] = edge
-            elif firsts[message := bisect_right(firsts, event) - 1] == event:
+            message = bisect_right(first_events, event) - 1
+            if event in result_numbers:
+                result_edges[result_numbers[event]] = edge
+            elif event in result_of_call:
+                call_edges[result_of_call[event]] = edge
+            elif first_events[message] == event:  # a message's first event is its text
                 text_edges[message] = edge
-        complete = _keys_of(COMPLETE, result_edges)
-        excerpts = _substitutes(result_edges, own_text)
-        arguments = _substitutes(call_edges, own_text)
-        in_prompt = {*complete, *excerpts}
-        return Selection(
-            messages,
-            TextSelection(_keys_of(DROPPED, text_edges), _substitutes(text_edges, own_text)),
-            complete,
-            excerpts,
-            {
-                numbers[host]: RestoredText(tuple(_part(edge, numbers, own_text) for edge in parts))
-                for host, edges in self.restored.items()
-                if (parts := sorted(edges, key=lambda edge: int(edge.fields["place"])))
-            },
-            {result: cut for result, cut in arguments.items() if result in in_prompt},
-            _next_excerpts(result_edges, own_text),
-            call.is_over,
-            call.rebuilt,
-            call.breakpoints,
-            call.step_budget,
-        )
+        return result_edges, call_edges, text_edges
 
 
 def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
+    """Return the keys of the edges of this kind."""
     return tuple(key for key, edge in edges.items() if edge.kind == kind)
 
 
 def _substitutes(edges: Mapping[int, ShownEvent], own_text: OwnText) -> dict[int, Substitute]:
-    """Return the substitutes that edges store, by the same keys."""
+    """Return the substitutes that the edges to excerpts store, by the same keys."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
         event, fields = edges[key].event, edges[key].fields
@@ -131,7 +148,7 @@ def _substitutes(edges: Mapping[int, ShownEvent], own_text: OwnText) -> dict[int
 def _next_excerpts(
     result_edges: Mapping[int, ShownEvent], own_text: OwnText
 ) -> dict[int, Substitute]:
-    """Return the excerpts of results that the next call shows."""
+    """Return the excerpts that the next call shows instead of results, by the result's number."""
     excerpts: dict[int, Substitute] = {}
     for result, edge in result_edges.items():
         if edge.kind != DROPPED and edge.fields.get("next_pieces"):
@@ -140,9 +157,16 @@ def _next_excerpts(
     return excerpts
 
 
-def _part(edge: ShownEvent, numbers: Mapping[int, int], own_text: OwnText) -> RestoredPart:
-    text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
-    return RestoredPart(numbers[edge.event], text, edge.fields["tokens"], ranges)
+def _restored_text(
+    edges: Iterable[ShownEvent], result_numbers: Mapping[int, int], own_text: OwnText
+) -> RestoredText:
+    """Return the parts of results that are restored behind one result, in their order."""
+    parts: list[RestoredPart] = []
+    for edge in sorted(edges, key=lambda edge: int(edge.fields["place"])):
+        text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
+        result = result_numbers[edge.event]
+        parts.append(RestoredPart(result, text, edge.fields["tokens"], ranges))
+    return RestoredText(tuple(parts))
 
 
 @dataclass
@@ -156,7 +180,7 @@ class SelectionChain:
     calls: dict[UUID, CallEdges] = field(default_factory=dict)
     before: dict[UUID, UUID] = field(default_factory=dict)
     _trail: EdgeTrail = field(default_factory=EdgeTrail)
-    _at: UUID | None = None
+    _trail_call: UUID | None = None
 
     def trail(self, call: UUID) -> EdgeTrail | None:
         """Return the state of the prompt at a call, or None if an edge that it needs is missing.
@@ -164,29 +188,45 @@ class SelectionChain:
         It is valid until the next call of this method. For consecutive calls, only the edges of the
         next one are followed.
         """
-        steps: list[UUID] = []
-        place: UUID | None = call
-        while place is None or place != self._at:
-            if place is None or place not in self.calls or len(steps) > len(self.calls):
-                return None
-            steps.append(place)
-            if not self.calls[place].is_relative:
-                self._trail = EdgeTrail()
-                break
-            place = self.before.get(place)
-        self._at = None
+        calls_to_follow = self._calls_since_trail(call)
+        if calls_to_follow is None:
+            return None
+        if calls_to_follow and not self.calls[calls_to_follow[0]].is_relative:
+            self._trail = EdgeTrail()
+        self._trail_call = None  # while edges are applied, the trail is the state of no call
         try:
-            for step in reversed(steps):
-                self._trail.follow(self.calls[step].edges)
+            for followed_call in calls_to_follow:
+                self._trail.follow(self.calls[followed_call].edges)
         except (KeyError, ValueError, TypeError):  # an edge is corrupted
             return None
-        self._at = call
+        self._trail_call = call
         return self._trail
+
+    def _calls_since_trail(self, call: UUID) -> list[UUID] | None:
+        """Return the calls to follow from the trail's present state up to `call`, in order.
+
+        They begin with a call that stores the complete state if `call` cannot be reached from the
+        present state. Return None if a call between them is missing.
+        """
+        newest_first: list[UUID] = []
+        current: UUID | None = call
+        while current is None or current != self._trail_call:
+            is_cyclic = len(newest_first) > len(self.calls)  # only if edges are corrupted
+            if current is None or current not in self.calls or is_cyclic:
+                return None
+            newest_first.append(current)
+            if not self.calls[current].is_relative:
+                break
+            current = self.before.get(current)
+        return newest_first[::-1]
 
     def selection(
         self, call: UUID, messages: int, history: History, own_text: OwnText
     ) -> Selection | None:
-        """Return the selection of a call with so many messages; None if an edge is missing."""
+        """Return the selection of a call that had the first `messages` messages.
+
+        Return None if an edge that it needs is missing.
+        """
         trail = self.trail(call)
         if trail is None:
             return None
@@ -199,7 +239,7 @@ class SelectionChain:
         """Add calls, or replace them."""
         self.calls |= calls
         self.before |= before
-        self._trail, self._at = EdgeTrail(), None
+        self._trail, self._trail_call = EdgeTrail(), None
 
     @property
     def nbytes(self) -> int:

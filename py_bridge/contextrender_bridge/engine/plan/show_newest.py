@@ -55,7 +55,7 @@ def show_newest(context: CallContext, selection: Selection) -> Selection:
 
 def _free_tokens(context: CallContext, selection: Selection) -> int:
     """Return the tokens between the prompt and the largest automatic budget."""
-    prompt = selection.tokens_in(context.view.history) - context.outside_tokens
+    prompt = selection.tokens_in(context.view.history) - context.unbudgeted_tokens
     return context.view.budget - prompt
 
 

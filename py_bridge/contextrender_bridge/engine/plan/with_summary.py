@@ -6,7 +6,6 @@ covered result has a call, the summary is shown instead of an earlier user messa
 (docs/policies.md).
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,9 +24,10 @@ from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
 CALL_SHARE: Final = 0.1
-"""The share of the budget that the call of the summary may have. Above it, the smallest is used."""
+"""The share of the budget that the call of the result that shows the summary should not exceed."""
 
 HEADER_TOKENS: Final = 32
+"""The tokens reserved for a summary's first line, `_header`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,25 @@ class Method:
 def select_with_summary(
     view: PolicyInput, method: Method, otherwise: Callable[[PolicyInput], Selection]
 ) -> Selection:
-    """Return a selection with the last summary and all messages after it.
+    """Return a selection with the latest summary and all messages after it.
 
-    If that exceeds the budget, write a new summary. If there is no new one, return the last summary
-    with the newest results that fit; without a summary, return the selection of `otherwise`.
+    If that exceeds the budget, write a new summary. If no new one is written or it is too large,
+    return the latest one with the newest results that fit. Without any, return `otherwise(view)`.
     """
     summaries = view.summaries
     if summaries is None:
         raise InvalidRequest(f"policy {method.name} needs a model: set CONTEXTRENDER_MODEL")
     limit = int(method.share * view.budget) - HEADER_TOKENS
     summary_method = summaries.method(method.name, limit, guided=method.guided)
-    last = summaries.latest(summary_method, view.history)
-    if last and (selection := _select_beside(view, method, last)):
+    latest = summaries.latest(summary_method, view.history)
+    if latest and (selection := _select_beside(view, method, latest)):
         return selection
-    covered = method.boundary(view)
-    if covered > (last.covered if last else 0):
-        summary = summaries.extend(summary_method, view.history, last, covered, view.originals)
+    covered, already_covered = method.boundary(view), latest.covered if latest else 0
+    if covered > already_covered:
+        summary = summaries.extend(summary_method, view.history, latest, covered, view.originals)
         if summary and (selection := _select_beside(view, method, summary)):
             return selection
-    if last and (selection := _select_beside(view, method, last, needs_all=False)):
+    if latest and (selection := _select_beside(view, method, latest, needs_all=False)):
         return selection
     return otherwise(view)
 
@@ -80,9 +80,9 @@ def call_reserve(view: PolicyInput) -> int:
 def _select_beside(
     view: PolicyInput, method: Method, summary: Summary, *, needs_all: bool = True
 ) -> Selection | None:
-    """Return a selection with the summary and the results after it, or None if that is too large.
+    """Return a selection with the summary and all results after it, or None if they do not fit.
 
-    If it does not `needs_all`, the selection has the newest results that fit.
+    Without `needs_all`, results that do not fit are skipped, the newest being selected first.
     """
     text = method.text_of(view, summary.covered)
     if text is None:
@@ -91,11 +91,11 @@ def _select_beside(
     if placement is None:
         return None
     remaining_tokens = view.budget - view.tokens_of(placement.text) - placement.cost
-    first = bisect_left(view.history.results.message, summary.covered)
+    covered_results = view.history.results_before(summary.covered)
     selected: list[int] = []
-    for result in range(len(view.costs) - 1, first - 1, -1):
+    for result in reversed(range(covered_results, len(view.costs))):
         if view.history.results.call_message[result] < summary.covered:
-            continue
+            continue  # its call is covered, or it has none
         if view.costs[result] <= remaining_tokens:
             selected.append(result)
             remaining_tokens -= int(view.costs[result])
@@ -103,14 +103,15 @@ def _select_beside(
             return None
     if remaining_tokens < 0:
         return None
-    return placement.selection(len(view.history), selected, first)
+    return placement.selection(len(view.history), selected, covered_results)
 
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """A summary in the prompt: instead of `result`, or else in a user message of `text`.
+    """The place of a summary in the prompt: a result's, or a user message's in `text`.
 
-    `cost` is the tokens of the summary with the result's call.
+    `summary` replaces the result `result`, and `cost` is its tokens with the result's call. Both
+    are not set if a user message shows the summary.
     """
 
     text: TextSelection
@@ -118,9 +119,9 @@ class _Placement:
     cost: int = 0
     summary: Substitute | None = None
 
-    def selection(self, messages: int, results: list[int], covered: int) -> Selection:
-        """Return these results, newest first, beside a summary of the first `covered` results."""
-        reasons = dict.fromkeys(range(covered), "the summary covers it")
+    def selection(self, messages: int, results: list[int], covered_results: int) -> Selection:
+        """Return a selection of these results and a summary of the first `covered_results`."""
+        reasons = dict.fromkeys(range(covered_results), "the summary covers it")
         if self.summary is None:
             return Selection(messages, self.text, tuple(results), reasons=reasons)
         reasons[self.result] = "the summary of everything up to here stands in its place"
@@ -137,61 +138,59 @@ class _Placement:
 def _place_summary(view: PolicyInput, text: TextSelection, summary: Summary) -> _Placement | None:
     """Return the placement of a summary: instead of a covered result, or in a user message.
 
-    It is the latest result with a small call, or else the one with the smallest call. If the text
-    of the call's message was dropped, the message stays without text.
+    The summary replaces the latest result whose call is small, because the call's tokens stay in
+    the prompt. If no call is small, it replaces the result with the smallest one.
     """
     results, counter = view.history.results, view.counter
-    covered = bisect_left(results.message, summary.covered)
-    candidates = [r for r in reversed(range(covered)) if results.call_event[r] != NO_CALL]
-    summary_text = _header(summary, covered) + summary.text
+    covered_results = view.history.results_before(summary.covered)
+    candidates = [r for r in reversed(range(covered_results)) if results.call_event[r] != NO_CALL]
+    summary_text = _header(summary, covered_results) + summary.text
     if not candidates:
         return _place_in_user_message(view, text, summary, summary_text)
-    sizes, limit = results.call_tokens, call_reserve(view)
-    smallest = min(candidates, key=lambda r: sizes[r])
-    host = next((r for r in candidates if sizes[r] <= limit), smallest)
-    caller = results.call_message[host]
-    if caller in text.dropped:
-        text = replace(
-            text,
-            dropped=tuple(message for message in text.dropped if message != caller),
-            cut={**text.cut, caller: NO_SUBSTITUTE},
-        )
+    call_tokens, limit = results.call_tokens, call_reserve(view)
+    smallest = min(candidates, key=lambda r: call_tokens[r])
+    host = next((r for r in candidates if call_tokens[r] <= limit), smallest)
+    call_message = results.call_message[host]
+    if call_message in text.dropped:  # the message stays for its call, with an empty text
+        text = _with_substitute(text, call_message, NO_SUBSTITUTE)
     substitute = Substitute(summary_text, counter.message({"content": summary_text}), "summary")
-    return _Placement(text, host, sizes[host] + substitute.tokens, substitute)
+    return _Placement(text, host, call_tokens[host] + substitute.tokens, substitute)
+
+
+def _with_substitute(text: TextSelection, message: int, substitute: Substitute) -> TextSelection:
+    """Return a text selection that shows a message, with a substitute for its text."""
+    dropped = tuple(dropped for dropped in text.dropped if dropped != message)
+    return replace(text, dropped=dropped, cut={**text.cut, message: substitute})
 
 
 def _place_in_user_message(
     view: PolicyInput, text: TextSelection, summary: Summary, summary_text: str
 ) -> _Placement | None:
-    """Return the placement of a summary instead of the latest covered user message, if any.
+    """Return the placement of a summary in the latest covered user message that is budgeted.
 
-    If that message is not dropped, because it is the first one, the summary is behind its text.
+    The summary replaces the message's text if that was dropped; otherwise it is behind the text.
+    Return None if there is no such message.
     """
-    history, counter = view.history, view.counter
-    earlier = [
+    covered_user_messages = [
         position
         for position in range(summary.covered)
-        if history.roles[position] == "user" and position not in view.unbudgeted
+        if view.history.roles[position] == "user" and position not in view.unbudgeted
     ]
-    if not earlier:
+    if not covered_user_messages:
         return None
-    host = earlier[-1]
+    host = covered_user_messages[-1]
     if host not in text.dropped:
         cut = text.cut.get(host)
-        summary_text = f"{cut.text if cut else view.text_of(host)}\n\n{summary_text}"
-    return _Placement(
-        replace(
-            text,
-            dropped=tuple(message for message in text.dropped if message != host),
-            cut={**text.cut, host: to_substitute(summary_text, counter)},
-        )
-    )
+        shown_text = cut.text if cut else view.text_of(host)
+        summary_text = f"{shown_text}\n\n{summary_text}"
+    return _Placement(_with_substitute(text, host, to_substitute(summary_text, view.counter)))
 
 
-def _header(summary: Summary, results: int) -> str:
+def _header(summary: Summary, covered_results: int) -> str:
+    """Return the line before a summary: how much it covers, and how to read that."""
     return (
         f"[Summary made by a model of the {summary.covered} messages up to here, "
-        f"{results} tool results among them; recall gives any of them complete]\n"
+        f"{covered_results} tool results among them; recall gives any of them complete]\n"
     )
 
 
@@ -203,19 +202,26 @@ TEXT_SHARE: Final = 0.4
 
 
 def text_after(view: PolicyInput, covered: int) -> TextSelection:
-    """Return the first user message, cut to its share, and all text after the covered messages."""
-    history, sizes = view.history, view.history.text_tokens
-    task, limit = history.first_user, int(TASK_SHARE * view.budget)
-    dropped = [p for p in range(covered) if p != task and history.result_at(p) < 0]
+    """Drop the text of the first `covered` messages, but not the first user message's.
+
+    That is cut to its share of the budget. Unbudgeted messages stay as they are.
+    """
+    history = view.history
+    first_user, limit = history.first_user, int(TASK_SHARE * view.budget)
+    covered_texts = [
+        position
+        for position in range(covered)
+        if position not in view.unbudgeted and not history.is_result(position)
+    ]
     cut: dict[int, Substitute] = {}
-    if 0 <= task < covered and task not in view.unbudgeted and sizes[task] > limit:
-        text = excerpt(view.text_of(task), limit - MESSAGE_OVERHEAD, view.counter)
-        cut[task] = to_substitute(text, view.counter)
-    return TextSelection(tuple(p for p in dropped if p not in view.unbudgeted), cut)
+    if first_user in covered_texts and history.text_tokens[first_user] > limit:
+        text = excerpt(view.text_of(first_user), limit - MESSAGE_OVERHEAD, view.counter)
+        cut[first_user] = to_substitute(text, view.counter)
+    return TextSelection(tuple(p for p in covered_texts if p != first_user), cut)
 
 
 def text_within_share(view: PolicyInput) -> TextSelection:
-    """Return all text, by the method's own rule under its share of the budget."""
+    """Return the text that the method's rule retains within `TEXT_SHARE` of the budget."""
     return retain_text(view.history, int(TEXT_SHARE * view.budget), view.text_of, view.counter)
 
 
@@ -226,7 +232,11 @@ def text_of_all(view: PolicyInput, covered: int) -> TextSelection | None:
 
 
 def dropped_until(view: PolicyInput, text: TextSelection) -> int:
-    """Return the position after the last message of the dropped turns, results included."""
+    """Return the number of messages up to the last one of a dropped turn, results included."""
     retained = {*view.unbudgeted, view.history.first_user}
-    turns = enumerate(view.history.turns, 1)
-    return max((p for p, turn in turns if turn in text.turns and p - 1 not in retained), default=0)
+    dropped = (
+        position
+        for position, turn in enumerate(view.history.turns)
+        if turn in text.turns and position not in retained
+    )
+    return max(dropped, default=-1) + 1

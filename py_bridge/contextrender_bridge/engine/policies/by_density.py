@@ -44,7 +44,7 @@ def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
     """Return what the builder has selected for the next call."""
     texts = builder.excerpts()
     return Selection(
-        builder.context.messages,
+        builder.context.message_count,
         builder.text,
         tuple(builder.complete),
         texts,

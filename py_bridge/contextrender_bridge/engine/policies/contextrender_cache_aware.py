@@ -47,7 +47,7 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 def step(context: CallContext, previous: Selection) -> Selection:
     """Return a call's selection, which continues the `previous` call's."""
     budget, faulted = adjust_budget(context, previous)
-    selection = _select_within_budget(context.within(int(budget)), previous.as_continued())
+    selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, faulted=faulted)
     has_automatic_budget = 0 < context.view.start < context.view.budget
     return show_newest(context, selection) if has_automatic_budget else selection
@@ -70,14 +70,14 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
     appended to; if that is impossible, the prompt is rebuilt.
     """
     if not previous.is_over and context.fits:
-        return Selection(context.messages)
+        return Selection(context.message_count)
     may_append = bool(context.turn % SELECT_EVERY) and not _is_expired(context, previous)
     if may_append and (builder := append_step(context, previous)):
         return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
     rebuild = _rebuild(context, previous, may_append)
     excerpts = rebuild.builder.excerpts()
     breakpoints = breakpoints_of(rebuild.builder, excerpts, rebuild.cut, previous.breakpoints)
-    return _selection(rebuild.builder, excerpts, context.messages, breakpoints)
+    return _selection(rebuild.builder, excerpts, context.message_count, breakpoints)
 
 
 def _is_expired(context: CallContext, previous: Selection) -> bool:
@@ -108,7 +108,7 @@ def _selection(
     breakpoints: tuple[int, ...],
 ) -> Selection:
     return Selection(
-        builder.context.messages,
+        builder.context.message_count,
         builder.text,
         tuple(sorted(builder.complete)),
         excerpts,
@@ -167,10 +167,10 @@ def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) ->
     """Return the tokens of each message as the prompt shows it."""
     context, history = builder.context, builder.context.view.history
     results, sizes = history.results, sizes_of(builder.text, context)
-    outside = list(context.outside)
+    outside = list(context.unbudgeted)
     sizes[outside] = np.array(history.text_tokens, np.int64)[outside]
     for result in (*builder.complete, *excerpts):
         excerpt = excerpts.get(result)
-        sizes[results.call_message[result]] += builder.calls[result]
+        sizes[results.call_message[result]] += builder.call_tokens[result]
         sizes[results.message[result]] += excerpt.tokens if excerpt else results.tokens[result]
     return sizes

@@ -93,10 +93,14 @@ def extract_words(text: str) -> set[str]:
 
 Ids = NDArray[np.int32]
 
-MOST_BYTES: Final = 4 * 2**20
+MAX_CACHE_BYTES: Final = 4 * 2**20
 
 _END: Final = "\0"
+"""Marks the end of a part in a joined text."""
+
 _RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
+"""Matches the longest texts of characters that tokens are made of."""
+
 _RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
 _BETWEEN: Final = re.compile(r"[.\-]")
 
@@ -106,37 +110,38 @@ def tracked_tokens(text: str) -> set[str]:
     return set().union(*tracked_runs(text).values())
 
 
-def numbered(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
-    """Return a cache of the numbers of a text's tracked tokens, and of its tokens without a number.
+def token_id_cache(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
+    """Return a cache of texts' tracked tokens: their numbers by `ids`, and those without a number.
 
-    Calls show the same texts again and again, so these are cached.
+    Calls show the same texts again and again.
     """
 
     def read(text: str) -> tuple[Ids, list[str]]:
         tokens = tracked_tokens(text)
-        token_ids = [number for token in tokens if (number := ids.get(token)) is not None]
+        token_ids = [ids[token] for token in tokens if token in ids]
         return np.array(token_ids, np.int32), [token for token in tokens if token not in ids]
 
-    return TextCache(read, MOST_BYTES)
+    return TextCache(read, MAX_CACHE_BYTES)
 
 
 def tracked_runs(text: str) -> dict[str, frozenset[str]]:
-    """Return the tracked tokens of each run of a text: of characters that tokens are made of.
+    """Return the tracked tokens of each run in a text that has any.
 
-    `tokens_by_part` reads them.
+    A run is a series of characters that tokens are made of, such as `user_id.value`.
     """
     runs = set(_RUN.findall(unescape(text)))
     return {run: tokens for run in runs if (tokens := _tokens_of(run))}
 
 
 def tokens_by_part(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> list[set[str]]:
-    """Return the tracked tokens of each part of a text with these runs.
+    """Return the tracked tokens of each part of a text. `runs` are those of the whole text.
 
-    A token that is cut in two is in no part. The parts are many and short, so one pass reads all.
+    A token that is cut in two is in no part. The parts are many and short, so they are joined and
+    read in one pass.
     """
     tokens: list[set[str]] = [set()]
-    marked = _END.join(part.replace(_END, " ") for part in parts)
-    for run in _RUN_OR_END.findall(unescape(marked)):
+    joined_text = _END.join(part.replace(_END, " ") for part in parts)
+    for run in _RUN_OR_END.findall(unescape(joined_text)):
         if run in runs:
             tokens[-1] |= runs[run]
         elif run == _END:
@@ -145,10 +150,11 @@ def tokens_by_part(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> 
 
 
 def _tokens_of(run: str) -> frozenset[str]:
-    return _of_known(run) if len(run) <= LONGEST_KNOWN else _of_run(run)
+    """Return the tracked tokens of a run, from a cache unless the run is long."""
+    return _cached_tokens(run) if len(run) <= LONGEST_CACHED else _find_tokens(run)
 
 
-def _of_run(run: str) -> frozenset[str]:
+def _find_tokens(run: str) -> frozenset[str]:
     """Return what `extract_values` and `extract_words` find in a run, in a third of their time."""
     if run.isalpha() and run[1:].islower():
         return frozenset({run} if len(run) >= SHORTEST and run[0].isupper() else ())
@@ -160,6 +166,6 @@ def _of_run(run: str) -> frozenset[str]:
     return frozenset(tokens)
 
 
-LONGEST_KNOWN: Final = 64
-_of_known = lru_cache(16_384)(_of_run)
-"""An agent's texts say the same names again and again: about 5 MB of them."""
+LONGEST_CACHED: Final = 64
+_cached_tokens = lru_cache(16_384)(_find_tokens)
+"""An agent's texts have the same names again and again. This many take about 5 MB."""
