@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import httpx
 import uvicorn
-from contextrender_bridge.base.settings import read_again
+from contextrender_bridge.base.settings import forget_settings
 
 from bench.sample import Sample
 from bench.services import scripted_model
@@ -219,7 +219,7 @@ def main() -> int:
     is_longer = False
     with scripted_model() as upstream, tempfile.TemporaryDirectory() as folder:
         os.environ["CONTEXTRENDER_UPSTREAM"] = f"{upstream}/v1"
-        read_again()  # an import may have read the settings before
+        forget_settings()  # an import may have read the settings before
         with running_service(Path(folder) / "data", args.results) as requests:
             print(f"{'':<20}{'files':>7}{'changes':>9}{'calls':>8}")
             for path in requests.all():

@@ -9,7 +9,7 @@ from jaclang.cli.registry import get_registry
 from jaclang.jac0core.runtime import hookimpl
 
 from contextrender_bridge.base.paths import ENTRY, app_dir
-from contextrender_bridge.base.settings import current_settings, in_force
+from contextrender_bridge.base.settings import current_settings, list_settings
 
 
 class JacCommands:
@@ -25,7 +25,7 @@ class JacCommands:
         """
         place = Path(config.get("base_path") or ".").resolve()
         is_named = any(
-            row.name in ("data", "database") and row.source != "default" for row in in_force()
+            row.name in ("data", "database") and row.source != "default" for row in list_settings()
         )
         if place != app_dir() and not is_named:
             return None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.base import settings
-from contextrender_bridge.base.model_table import known_as, window_of
+from contextrender_bridge.base.model_table import name_in_table, window_of
 from contextrender_bridge.base.prices import Prices
 
 from tests.support.command import printed
@@ -15,7 +15,7 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "config.toml"))
     (tmp_path / "config.toml").write_text("# mine\nthreads = 4\n")
     monkeypatch.delenv("CONTEXTRENDER_PRICES", raising=False)
-    settings.read_again()
+    settings.forget_settings()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_unknown_version_is_known_as_its_familys_newest(model: str, known: str | None) -> None:
-    assert known_as(model) == known
+    assert name_in_table(model) == known
     assert (window_of(model) is None) == (known is None)
 
 
@@ -74,5 +74,5 @@ def test_without_a_model_the_lists_date_is_told() -> None:
 
 def test_what_the_environment_sets_is_not_set_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "x:input=1,output=2")
-    settings.read_again()
+    settings.forget_settings()
     assert "CONTEXTRENDER_PRICES" in printed("price", "x", "--unset", status=1)

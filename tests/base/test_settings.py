@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base import setting_kinds
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
-from contextrender_bridge.base.settings import Settings, current_settings, in_force, variables
+from contextrender_bridge.base.settings import Settings, current_settings, list_settings, variables
 from contextrender_bridge.engine.models.providers import check_model
 from contextrender_bridge.engine.parameters import check_budget
 from contextrender_bridge.engine.policies import POLICIES
@@ -43,7 +43,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
 ) -> None:
     path = configure('threads = 8\nmodel = "in/file"\npin_cpu = false\n')
     monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
-    found = {row.name: (row.value, row.source) for row in in_force()}
+    found = {row.name: (row.value, row.source) for row in list_settings()}
     assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
     assert found["threads"] == (8, f"threads in {path}")
     assert found["pin_cpu"] == (False, f"pin_cpu in {path}")
@@ -65,7 +65,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
 def test_what_the_file_may_not_say(configure: Configure, text: str, sentence: str) -> None:
     configure(text)
     with pytest.raises(CommandError, match=sentence):
-        in_force()
+        list_settings()
 
 
 def test_a_file_that_is_named_must_be_there(
@@ -73,7 +73,7 @@ def test_a_file_that_is_named_must_be_there(
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "nowhere.toml"))
     with pytest.raises(CommandError, match="cannot be read: No such file"):
-        in_force()
+        list_settings()
 
 
 def test_the_command_shows_what_is_in_force_without_secrets(

@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.contents import decoded
+from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.usage_reading import count_of, read_usage
 
 JSON = "application/json"
@@ -132,13 +132,13 @@ def test_codings_are_read() -> None:
     known += [("deflate", raw), ("", TEXT), ("identity", TEXT)]
     known.append(("deflate, gzip", gzip.compress(zlib.compress(TEXT))))
     for coding, body in known:
-        assert decoded(coding, body, 2**20) == TEXT
-    assert decoded("gzip", b"none", 9) == decoded("unheard-of", b"x", 9) == b""
-    assert decoded("gzip", gzip.compress(TEXT), 10) == TEXT[:10]
+        assert decode_body(coding, body, 2**20) == TEXT
+    assert decode_body("gzip", b"none", 9) == decode_body("unheard-of", b"x", 9) == b""
+    assert decode_body("gzip", gzip.compress(TEXT), 10) == TEXT[:10]
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd"])
 def test_optional_codings_are_read(coding: str) -> None:
     module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
     make = module.compress if coding == "br" else module.ZstdCompressor().compress
-    assert decoded(coding, make(TEXT), 2**20) == TEXT
+    assert decode_body(coding, make(TEXT), 2**20) == TEXT

@@ -16,7 +16,7 @@ from contextrender_bridge.base.errors import (
     Unauthorized,
     Unreachable,
 )
-from contextrender_bridge.base.settings import read_again
+from contextrender_bridge.base.settings import forget_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import apply_plan
 from contextrender_bridge.dialects import DIALECTS
@@ -126,7 +126,7 @@ def test_a_bad_token_is_named_with_the_command_that_makes_one(
 ) -> None:
     given = None if source == "CONTEXTRENDER_TOKEN" else "wrong"
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "" if given else "wrong")
-    read_again()
+    forget_settings()
     try:
         with ContextRender(credentials.url, given) as stranger:
             with pytest.raises(Unauthorized, match=source) as refused:
@@ -138,7 +138,7 @@ def test_a_bad_token_is_named_with_the_command_that_makes_one(
                     assert stranger.fit(f"s{number}", messages).failure == "unauthorized"
     finally:
         monkeypatch.undo()
-        read_again()
+        forget_settings()
     (line,) = [one.getMessage() for one in caplog.records if one.name == "contextrender"]
     assert "history sent unchanged (unauthorized)" in line and source in line
 
@@ -200,14 +200,14 @@ def test_the_budget_of_the_environment_counts(
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "1500")
     monkeypatch.setenv("CONTEXTRENDER_POLICY", "prune")
-    settings.read_again()
+    settings.forget_settings()
     try:
         with ContextRender(credentials.url, credentials.token) as client:
             made = client.fit(session, history(12))
             given = client.fit(session, history(12), budget=2000)
     finally:
         monkeypatch.undo()
-        settings.read_again()
+        settings.forget_settings()
     assert made.reply is not None
     assert given.reply is not None
     assert (made.reply["budget"], made.reply["policy"]) == (1500, "prune")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.base.worth import pays_from, rule_of
+from contextrender_bridge.base.worth import pays_from, pricing_rule_of
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.evaluation import scores
 from contextrender_bridge.evaluation.advice import BUDGETS, recommend, recommend_for_session
@@ -180,8 +180,13 @@ def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -
 
 
 def test_runs_of_anthropics_models_are_billed_by_its_rule() -> None:
-    assert rule_of(["claude-opus-4-6", "claude-sonnet-4-5"]) == "anthropic"
-    assert rule_of(["claude-opus-4-6", "gpt-5.1"]) == "openai"
-    assert rule_of(["nobody-s-model"]) == "openai"
-    assert rule_of(["claude-opus-4-6", "", "claude-unknown-9", "claude-sonnet-4-5"]) == "anthropic"
-    assert rule_of(["claude-opus-4-6", "claude-sonnet-4-5", "nobody-s-model"]) == "anthropic"
+    assert pricing_rule_of(["claude-opus-4-6", "claude-sonnet-4-5"]) == "anthropic"
+    assert pricing_rule_of(["claude-opus-4-6", "gpt-5.1"]) == "openai"
+    assert pricing_rule_of(["nobody-s-model"]) == "openai"
+    assert (
+        pricing_rule_of(["claude-opus-4-6", "", "claude-unknown-9", "claude-sonnet-4-5"])
+        == "anthropic"
+    )
+    assert (
+        pricing_rule_of(["claude-opus-4-6", "claude-sonnet-4-5", "nobody-s-model"]) == "anthropic"
+    )

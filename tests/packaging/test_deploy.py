@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.base.settings import in_force, variables
+from contextrender_bridge.base.settings import list_settings, variables
 
 from adapters.testing.installs import node_modules_of, python_of
 from tests.server.servers import REPOSITORY
@@ -67,7 +67,7 @@ def test_the_kustomization_names_every_manifest_but_the_secrets() -> None:
 
 
 def test_what_the_manifests_set_are_settings() -> None:
-    known = {variable for row in in_force() for variable in variables(row.name)}
+    known = {variable for row in list_settings() for variable in variables(row.name)}
     texts = [path.read_text() for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
     named = {name for text in texts for name in re.findall(r"CONTEXTRENDER_[A-Z_]+", text)}
     assert named - known == set()

@@ -31,12 +31,12 @@ def contextrender(
         for name, value in known.items():
             patch.setenv(name, value)
         patch.setattr(sys, "stdin", StringIO(input))
-        settings.read_again()
+        settings.forget_settings()
         try:
             status = main([str(word) for word in words])
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
-    settings.read_again()
+    settings.forget_settings()
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.settings import read_again
+from contextrender_bridge.base.settings import forget_settings
 from contextrender_bridge.wrap import command
 
 from tests.support.command import contextrender
@@ -16,10 +16,10 @@ from tests.support.command import contextrender
 def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in ("BUDGET", "POLICY", "DEADLINE", "PROVIDER_TIMEOUT", "CONFIG"):
         monkeypatch.delenv(f"CONTEXTRENDER_{name}", raising=False)
-    read_again()
+    forget_settings()
     yield monkeypatch
     monkeypatch.undo()
-    read_again()
+    forget_settings()
 
 
 def told(*words: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.Monk
     settings.setenv("CONTEXTRENDER_POLICY", "prune")
     settings.setenv("CONTEXTRENDER_RENDER_TIMEOUT", "5")
     settings.setenv("CONTEXTRENDER_PROVIDER_TIMEOUT", "60")
-    read_again()
+    forget_settings()
     known = told()
     assert (known["budget"], known["policy"]) == (12_000, "prune")
     assert (known["render_timeout"], known["provider_timeout"]) == (5.0, 60.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from contextrender_bridge.audit.opening import json_values, lines_in, open_store
 from contextrender_bridge.audit.run_reader import RecordedRun
-from contextrender_bridge.base.model_table import rated
+from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.rates import split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -140,7 +140,7 @@ class AuditInput:
         just before the call. Records that share one of their `keys` are of the same call.
         """
         if usage is not None:
-            usage = replace(usage, model=rated(usage.model, usage.prompt))
+            usage = replace(usage, model=add_rates(usage.model, usage.prompt))
             call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
             self._runs_with_usage.add(id(run))
             self._records.append(UsageRecord(run, call_keys, usage, time, resumed))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import RecordedRun, items, mapping, second_of
-from contextrender_bridge.base.model_table import rated
+from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import usage_of
 from contextrender_bridge.base.wire import Json
@@ -223,7 +223,7 @@ def _read_count(
     usage = usage_of(name, {**call_usage, "input_tokens_details": cached})
     if usage is not None:
         tier = str(info.get("service_tier") or tier)
-        usage = replace(usage, model=rated(usage.model, usage.prompt, {"service_tier": tier}))
+        usage = replace(usage, model=add_rates(usage.model, usage.prompt, {"service_tier": tier}))
     session_usage = mapping(info.get("total_token_usage"))
     id = str(payload.get("response_id") or info.get("response_id") or "")
     figures = f"{id} {sorted(session_usage.items())} {sorted(call_usage.items())}"

@@ -12,7 +12,7 @@ from itertools import accumulate
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.base.worth import rule_of
+from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.text.transcript import check_messages
 from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, first_calls, recommend
 from contextrender_bridge.evaluation.cases import cases_of
@@ -110,7 +110,7 @@ def _by_provider(runs: Sequence[Run]) -> list[list[Run]]:
     """Return the runs grouped by their provider's billing rule, the group with most calls first."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(rule_of([run.model]), []).append(run)
+        groups.setdefault(pricing_rule_of([run.model]), []).append(run)
     return sorted(groups.values(), key=_call_count, reverse=True)
 
 

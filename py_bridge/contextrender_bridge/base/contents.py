@@ -7,20 +7,25 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-READABLE = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+PIECE_BYTES = 2**16
+_GZIP_WINDOW = 31
+"""zlib's `wbits`: a window of 15 bits, plus 16 for gzip's header and checksum."""
+_ZLIB_WINDOW = 15
 
 
 class Decoder:
-    """A reader of a body in pieces. It returns nothing for what it cannot read."""
+    """A reader of an encoded body in pieces. After a piece that it cannot read, it returns none."""
 
     def __init__(self, codings: str) -> None:
-        """`codings` is the value of `content-encoding`; several are in the order of their use."""
+        """`codings` is the value of `content-encoding`: names in the order of their application."""
         names = [name.strip().lower() for name in codings.split(",")]
-        self._steps = [step for name in reversed(names) if (step := _step(name))]
-        self.is_broken = any(_step(name) is None for name in names if name not in ("", "identity"))
+        encodings = [name for name in names if name not in ("", "identity")]
+        decode_functions = [_decode_function(name) for name in reversed(encodings)]
+        self._steps = [function for function in decode_functions if function]
+        self.is_broken = None in decode_functions
 
     def feed(self, piece: bytes) -> bytes:
-        """Return the text of the next piece; empty if it cannot be read."""
+        """Return the decoded content of the next piece; empty if it cannot be read."""
         if self.is_broken:
             return b""
         try:
@@ -33,18 +38,22 @@ class Decoder:
         return piece
 
 
-def decoded(codings: str, body: bytes, max_bytes: int) -> bytes:
-    """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read."""
+def decode_body(codings: str, body: bytes, max_bytes: int) -> bytes:
+    """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read.
+
+    It is decoded in pieces, so that a small body cannot fill the memory.
+    """
     decoder = Decoder(codings)
     content = bytearray()
-    for at in range(0, len(body), 2**16):
-        content += decoder.feed(body[at : at + 2**16])
+    for start in range(0, len(body), PIECE_BYTES):
+        content += decoder.feed(body[start : start + PIECE_BYTES])
         if len(content) >= max_bytes:
             break
     return b"" if decoder.is_broken else bytes(content[:max_bytes])
 
 
-def _step(name: str) -> Callable[[bytes], bytes] | None:
+def _decode_function(name: str) -> Callable[[bytes], bytes] | None:
+    """Return a new function that decodes the next piece of a coding; None if none is installed."""
     if name in ("gzip", "x-gzip"):
         return _Gzip().feed
     if name == "deflate":
@@ -58,13 +67,13 @@ class _Gzip:
     """A reader of gzip members, one after the other, as RFC 1952 allows."""
 
     def __init__(self) -> None:
-        self._reader = zlib.decompressobj(wbits=31)
+        self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
 
     def feed(self, piece: bytes) -> bytes:
-        """Return the text of a piece."""
+        """Return the decoded content of the next piece."""
         content = self._reader.decompress(piece)
         while self._reader.eof and (next_member := self._reader.unused_data):
-            self._reader = zlib.decompressobj(wbits=31)
+            self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
             content += self._reader.decompress(next_member)
         return content
 
@@ -76,13 +85,20 @@ class _Deflate:
         self._reader: Any = None
 
     def feed(self, piece: bytes) -> bytes:
-        """Return the text of a piece."""
+        """Return the decoded content of the next piece."""
         if self._reader is None:
-            first = int.from_bytes(piece[:2], "big")
-            has_header = first >> 8 & 15 == 8 and first % 31 == 0
-            self._reader = zlib.decompressobj(wbits=15 if has_header else -15)
+            # A negative window makes zlib read deflate without a header.
+            window = _ZLIB_WINDOW if _has_zlib_header(piece) else -_ZLIB_WINDOW
+            self._reader = zlib.decompressobj(wbits=window)
         content: bytes = self._reader.decompress(piece)
         return content
+
+
+def _has_zlib_header(piece: bytes) -> bool:
+    """Return whether two bytes name the method 8, deflate, and have a valid checksum (RFC 1950)."""
+    header = int.from_bytes(piece[:2], "big")
+    method = header >> 8 & 0b1111
+    return method == 8 and header % 31 == 0
 
 
 def _brotli() -> Callable[[bytes], bytes] | None:

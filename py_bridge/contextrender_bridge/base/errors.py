@@ -132,17 +132,17 @@ _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 
 def error_of(status: int, body: object) -> ContextRenderError:
-    """Return the error of a reply that is not a success."""
+    """Return the error in the body of a reply that is not a success."""
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
         sentence = f"The answer (HTTP {status}) is not ContextRender's: is the address right?"
         return ServerError(sentence, code="unexpected_reply", status=status)
     fields = {str(name): value for name, value in error.items()}
-    code, message = str(fields.pop("code", None)), str(fields.pop("message", None))
-    for name in ("status", "type"):
-        fields.pop(name, None)
+    code, message = str(fields.get("code")), str(fields.get("message"))
+    described = ("code", "message", "status", "type")
+    details = {name: value for name, value in fields.items() if name not in described}
     kind = _BY_CODE.get(code) or error_class(status)
-    return kind(message, code=code, status=status, **fields)
+    return kind(message, code=code, status=status, **details)
 
 
 def error_class(status: int) -> type[ContextRenderError]:

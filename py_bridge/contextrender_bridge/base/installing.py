@@ -13,35 +13,37 @@ from urllib.parse import unquote, urlsplit
 NAME = "contextrender"
 SERVER_PYTHON = (3, 12)
 COMPLETE = ("server", "proxy", "mcp")
+"""The extras that the documents install."""
 CLIENTS = ("proxy", "mcp")
-"""Extras that work with the client's Python."""
+"""Extras that work with each Python that the client works with."""
 
 
 def how_to_install(extra: str) -> str:
     """Return a command that adds an extra, from the source of the distribution itself."""
-    made_by = _installer()
-    if made_by in ("uv pip", "pip"):
-        return f"`{made_by} install '{_source([extra])}'`"
-    # These rebuild the environment with only the packages that are named.
-    extras = [*COMPLETE, *([] if extra in COMPLETE else [extra])]
-    python = "" if extra in CLIENTS or serves() else " --python 3.12"
-    return f"`{made_by} install --force{python} '{_source(extras)}'`"
+    installer = _installer()
+    if installer in ("uv pip", "pip"):
+        return f"`{installer} install '{_requirement([extra])}'`"
+    # uv tool and pipx rebuild the environment with only the extras that are named.
+    extras = list(dict.fromkeys([*COMPLETE, extra]))
+    python = "" if extra in CLIENTS or can_serve() else " --python 3.12"
+    return f"`{installer} install --force{python} '{_requirement(extras)}'`"
 
 
 def how_to_serve() -> str:
     """Return what this environment lacks to run the service, as the end of a sentence."""
-    if serves():
+    if can_serve():
         return how_to_install("server")
     version = f"{platform.python_version()} at {sys.executable}"
     return f"Python 3.12 or newer, and this is {version}: {how_to_install('server')}"
 
 
-def serves() -> bool:
+def can_serve() -> bool:
     """Return whether this Python can run the service."""
     return sys.version_info >= SERVER_PYTHON
 
 
 def _installer() -> str:
+    """Return the command that made this environment, by the record that it left there."""
     if (Path(sys.prefix) / "uv-receipt.toml").is_file():
         return "uv tool"
     if (Path(sys.prefix) / "pipx_metadata.json").is_file():
@@ -49,17 +51,18 @@ def _installer() -> str:
     return "pip" if importlib.util.find_spec("pip") else "uv pip"
 
 
-def _source(extras: list[str]) -> str:
-    """Return the name for the installer, from the record that it wrote (PEP 610)."""
-    marked = f"[{','.join(extras)}]"
+def _requirement(extras: list[str]) -> str:
+    """Return this distribution with other extras, from the source that PEP 610's file names."""
+    extras_suffix = f"[{','.join(extras)}]"
     try:
         record = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         record = {}
     url = str(record.get("url") or "")
     if not url:  # it came from an index
-        return NAME + marked
+        return NAME + extras_suffix
     if url.startswith("file:"):
-        return unquote(urlsplit(url).path) + marked
-    kind = record.get("vcs_info", {}).get("vcs")
-    return f"{NAME}{marked} @ {kind}+{url}" if kind else f"{NAME}{marked} @ {url}"
+        return unquote(urlsplit(url).path) + extras_suffix
+    version_control = record.get("vcs_info", {}).get("vcs")
+    source = f"{version_control}+{url}" if version_control else url
+    return f"{NAME}{extras_suffix} @ {source}"

@@ -20,11 +20,11 @@ from contextrender_bridge.base.rates import (
 )
 from contextrender_bridge.base.shipped import prices
 
-_DATED = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
-_NUMBERED = re.compile(r"([a-z]*)(\d{1,3})")
-_MAKER = re.compile(r"(?:[a-z]+\.)*(?=[a-z])")
-"""The prefix of names that Bedrock resells at its own prices: they are not in their maker's family.
-"""
+_DATE = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
+"""A date at the end of a name, or a variant such as `[1m]`."""
+_WORD_AND_NUMBER = re.compile(r"([a-z]*)(\d{1,3})")
+_RESELLER = re.compile(r"(?:[a-z]+\.)*(?=[a-z])")
+"""The prefix of models that Bedrock resells at its own prices, so in a family apart."""
 _STAGES = frozenset({"beta", "exp", "latest", "preview"})
 
 Family = tuple[str, ...]
@@ -32,69 +32,80 @@ Version = tuple[int, ...]
 
 
 @cache
-def known_as(model: str) -> str | None:
-    """Return the model's name in the table, else that of its family's newest, else None."""
+def name_in_table(model: str) -> str | None:
+    """Return the name of the table's row for a model, None if there is none.
+
+    It is the model's own name, also without its provider or date, else its family's newest model.
+    """
     table = prices()
     model, _ = split_rates(model)
-    bare = model.rpartition("/")[2]
-    for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
+    without_provider = model.rpartition("/")[2]
+    names = (model, without_provider, _DATE.sub("", model), _DATE.sub("", without_provider))
+    for name in names:
         if name and name in table:
             return name
-    family, version = _parsed(bare)
-    return _newest().get(family) if family and version else None
+    family, version = _family_and_version(without_provider)
+    return _newest_by_family().get(family) if family and version else None
 
 
 def is_listed(model: str) -> bool:
     """Return whether the table has the model itself, maybe with a provider or date in its name."""
-    name, (model, _) = known_as(model), split_rates(model)
-    return name is not None and _DATED.sub("", name) in _DATED.sub("", model)
+    listed_name = name_in_table(model)
+    model, _ = split_rates(model)
+    return listed_name is not None and _DATE.sub("", listed_name) in _DATE.sub("", model)
 
 
-def rated(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = None) -> str:
+def add_rates(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = None) -> str:
     """Return the model's name with the rates of a call whose prompt has `prompt` tokens.
 
-    `usage_fields` is the call's usage record. Without it, the rates in the name remain.
+    The rates that `usage_fields`, the provider's usage record, names are added to those in the
+    name. Only the rate for the prompt's length is replaced.
     """
     name, rates = split_rates(model)
     row = model_row(name) or {}
-    kept_rates = [rate for rate in rates if not is_prompt_rate(rate)]
-    return join_rates(
-        name, (*kept_rates, *usage_rates(usage_fields or {}, row), prompt_rate(row, prompt))
-    )
+    other_rates = [rate for rate in rates if not is_prompt_rate(rate)]
+    new_rates = usage_rates(usage_fields or {}, row)
+    return join_rates(name, (*other_rates, *new_rates, prompt_rate(row, prompt)))
 
 
 def model_row(model: str) -> Mapping[str, Any] | None:
     """Return the table's row of a model: dollars per token, and the window."""
-    name = known_as(model)
+    name = name_in_table(model)
     return prices()[name] if name else None
 
 
 @cache
 def window_of(model: str) -> int | None:
-    """Return the most tokens that a model accepts; None if that is unknown."""
-    row = model_row(model)
-    return int(row.get("max_input_tokens", 0)) or None if row else None
+    """Return the most tokens that a model's prompt may have; None if that is unknown."""
+    row = model_row(model) or {}
+    return int(row.get("max_input_tokens", 0)) or None
 
 
 @cache
-def _newest() -> dict[Family, str]:
+def _newest_by_family() -> dict[Family, str]:
     """Return each family's newest model, of the names without a provider (the makers' own)."""
-    rows = [(*_parsed(name), name) for name in prices() if "/" not in name]
-    rows.sort(key=lambda row: (row[1], -len(row[2])), reverse=True)
-    newest_names: dict[Family, str] = {}
-    for family, _, name in rows:
-        newest_names.setdefault(family, name)
-    return newest_names
+    newest: dict[Family, tuple[Version, int, str]] = {}
+    for name in prices():
+        if "/" in name:
+            continue
+        family, version = _family_and_version(name)
+        # Of one version, the shortest name counts: the others have a suffix for a variant.
+        candidate = (version, -len(name), name)
+        if family not in newest or candidate[:2] > newest[family][:2]:
+            newest[family] = candidate
+    return {family: name for family, (_, _, name) in newest.items()}
 
 
-def _parsed(name: str) -> tuple[Family, Version]:
-    name = _DATED.sub("", _DATED.sub("", name.lower()))
-    maker = match[0] if (match := _MAKER.match(name)) else ""
-    words, numbers = [maker], []
-    for part in re.split(r"[-_.:@ ]", name[len(maker) :]):
-        if numbered := _NUMBERED.fullmatch(part):
-            numbers.append(int(numbered[2]))
-            part = numbered[1]
-        if part and part not in _STAGES:
-            words.append(part)
+def _family_and_version(name: str) -> tuple[Family, Version]:
+    """Return the words and the numbers of a model's name, without its date and stage."""
+    name = _DATE.sub("", _DATE.sub("", name.lower()))  # a variant may follow the date
+    reseller = match[0] if (match := _RESELLER.match(name)) else ""
+    words, numbers = [reseller], []
+    for part in re.split(r"[-_.:@ ]", name[len(reseller) :]):
+        word = part
+        if match := _WORD_AND_NUMBER.fullmatch(part):
+            word = match[1]
+            numbers.append(int(match[2]))
+        if word and word not in _STAGES:
+            words.append(word)
     return tuple(words), tuple(numbers)

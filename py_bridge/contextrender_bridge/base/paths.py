@@ -11,7 +11,11 @@ from contextrender_bridge.base.setting_kinds import as_secret
 from contextrender_bridge.base.settings import current_settings
 
 ENTRY = "contextrender.jac"
-SAY = "--data or CONTEXTRENDER_DATA"
+HOW_TO_NAME_IT = "--data or CONTEXTRENDER_DATA"
+CONTEXTRENDER_FILES = frozenset(
+    {"jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases"}
+)
+"""Names that show that a folder is ContextRender's own."""
 
 
 def app_dir() -> Path:
@@ -39,48 +43,47 @@ def data_dir() -> Path:
 def make_private(folder: Path) -> Path:
     """Create `folder`, readable by its owner alone when it is new, and return it resolved.
 
-    Raises CommandError when it cannot be made or written to.
+    Raise CommandError if it cannot be made, NotWritable if it cannot be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except FileExistsError:
         raise CommandError(
-            f"the data folder {folder} is a file: name another with {SAY}."
+            f"the data folder {folder} is a file: name another with {HOW_TO_NAME_IT}."
         ) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CommandError(
-            f"cannot make the data folder {folder} ({reason}): name another with {SAY}."
+            f"cannot make the data folder {folder} ({reason}): name another with {HOW_TO_NAME_IT}."
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise NotWritable(
-            f"the data folder {folder} cannot be written to: name another with {SAY}."
+            f"the data folder {folder} cannot be written to: name another with {HOW_TO_NAME_IT}."
         )
     return folder.resolve()
-
-
-OWN_NAMES = ("jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases")
 
 
 def make_data_private(folder: Path) -> Path:
     """Create a data folder, or close it to other users, and return it resolved.
 
-    A folder that others can open is closed if it is this user's and has nothing else in it.
-    Otherwise raise CommandError, as `make_private`.
+    A folder that other users can open is closed if it is this user's, and is empty or has a file
+    of ContextRender. Raise CommandError for any other, and as `make_private`.
     """
     folder = make_private(folder)
     status = folder.stat()
     is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
-    # The group of somebody else's folder is how a volume is given to a container.
-    if not status.st_mode & (0o077 if is_own else 0o007) or os.name == "nt":
+    # A container gets a volume as a folder of another user, which the container's group may open.
+    others_mask = 0o077 if is_own else 0o007
+    if os.name == "nt" or not status.st_mode & others_mask:
         return folder
     names = {path.name for path in folder.iterdir()}
-    if is_own and (not names or names & set(OWN_NAMES)):
+    if is_own and (not names or names & CONTEXTRENDER_FILES):
         folder.chmod(0o700)
         return folder
     raise CommandError(
         f"the data folder {folder} is open to other users (mode {status.st_mode & 0o777:o}) and "
-        f"not ContextRender's alone: name a folder of its own with {SAY}, or close it (chmod 700)."
+        f"not ContextRender's alone: name a folder of its own with {HOW_TO_NAME_IT}, or close it "
+        "(chmod 700)."
     )
 
 
@@ -110,14 +113,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def secret_in(path: Path) -> str:
-    """Return the secret in a file that its owner alone can read, made if there is no such file.
+    """Return the secret in a file that only its owner can read. Make one if there is no file.
 
-    Raise CommandError if the file's secret is not one that a setting may have.
+    Raise CommandError if the file cannot be read or the secret is too short.
     """
     if not path.exists():
         new_file = path.with_name(f"{path.name}.{os.getpid()}")
         write_private(new_file, secrets.token_urlsafe(32))
-        with suppress(FileExistsError):  # another process has just made one
+        # Unlike a rename, a link never replaces the secret that another process has just made.
+        with suppress(FileExistsError):
             path.hardlink_to(new_file)
         new_file.unlink()
         sync_folder(path.parent)

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.model_table import is_listed, known_as, model_row
+from contextrender_bridge.base.model_table import is_listed, model_row, name_in_table
 from contextrender_bridge.base.rates import at_rates, is_priced, join_rates, split_rates
-from contextrender_bridge.base.setting_kinds import Unfit, as_prices
+from contextrender_bridge.base.setting_kinds import InvalidSetting, as_prices
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.shipped import price_table
 from contextrender_bridge.base.usage import Usage
 
 ANY = "*"
+MILLION = 1e6
+"""People write prices in dollars per million tokens."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,18 @@ class Prices:
 
     @classmethod
     def of(cls, prices: Sequence[str] = ()) -> Prices:
-        """Return the prices of the setting and, before them, those in `prices`.
+        """Return the prices of the setting `prices`, which those in the argument override.
 
         They have the form `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest.
         """
         try:
             price_lists = [as_prices(text) for text in (current_settings().prices, *prices) if text]
-        except Unfit as wrong:
-            raise InvalidRequest(f"a price {wrong}") from None
-        numbers_by_model = {
-            model: numbers for prices in price_lists for model, numbers in prices.items()
-        }
-        return cls({model: price_from(numbers) for model, numbers in numbers_by_model.items()})
+        except InvalidSetting as error:
+            raise InvalidRequest(f"a price {error}") from None
+        by_model: dict[str, Price] = {}
+        for price_list in price_lists:
+            by_model |= {model: price_from(numbers) for model, numbers in price_list.items()}
+        return cls(by_model)
 
     def of_model(self, model: str) -> Price | None:
         """Return the model's price; None if it is unknown."""
@@ -80,27 +82,32 @@ class Prices:
         if self._own_of(model):
             return "your own"
         table = price_table()
-        listed = f"{table.source}'s list ({table.date})"
-        if (other := self.price_source_of(model)) and is_listed(model):
-            return f"that of {other} in {listed}"
-        if other:
-            return f"that of {other}, its family's newest in {listed}"
-        return listed if known_as(model) else ""
+        list_name = f"{table.source}'s list ({table.date})"
+        other_model = self.price_source_of(model)
+        if other_model and is_listed(model):
+            return f"that of {other_model} in {list_name}"
+        if other_model:
+            return f"that of {other_model}, its family's newest in {list_name}"
+        return list_name if name_in_table(model) else ""
 
     def price_source_of(self, model: str) -> str:
-        """Return the name whose price the model has; empty if it has its own or none."""
+        """Return the other name whose price a model has; empty if its own has one, or none has.
+
+        The other name is that of its family's newest model, or has only rates with a price.
+        """
         name, rates = split_rates(model)
         row = model_row(name)
         if self._own_of(model) or row is None:
             return ""
-        other = name if is_listed(name) else known_as(name) or ""
-        priced_name = join_rates(other, tuple(rate for rate in rates if is_priced(row, rate)))
+        listed_name = name if is_listed(name) else name_in_table(name) or ""
+        priced_name = join_rates(listed_name, [rate for rate in rates if is_priced(row, rate)])
         return "" if priced_name == model else priced_name
 
     def _own_of(self, model: str) -> Price | None:
+        """Return the price for a name, else for the name without its provider, else for any."""
         model, _ = split_rates(model)
-        bare = model.rpartition("/")[2]
-        return self.by_model.get(model) or self.by_model.get(bare) or self.by_model.get(ANY)
+        names = (model, model.rpartition("/")[2], ANY)
+        return next((self.by_model[name] for name in names if name in self.by_model), None)
 
 
 @cache
@@ -111,6 +118,10 @@ def _of_table(model: str) -> Price | None:
 
 
 def _price(row: Mapping[str, float]) -> Price:
+    """Return the price in a row. Tokens without a price of their own cost as uncached ones do.
+
+    Those that a cache keeps for an hour then cost twice as much, as Anthropic charges.
+    """
     uncached = float(row["input_cost_per_token"])
     cache_read = row.get("cache_read_input_token_cost")
     cache_write = row.get("cache_creation_input_token_cost")
@@ -125,10 +136,16 @@ def _price(row: Mapping[str, float]) -> Price:
 
 
 def price_from(numbers: Mapping[str, float]) -> Price:
-    """Return the price from dollars per million tokens."""
-    uncached = numbers["input"] / 1e6
-    cache_write = numbers.get("written", numbers["input"]) / 1e6
-    cache_read = numbers.get("cached", numbers["input"] / 10) / 1e6
+    """Return the price in an operator's `numbers`, which are dollars per million tokens.
+
+    `cached` is a tenth of `input` unless it is given, `written` as much as `input`.
+    """
+    uncached = numbers["input"] / MILLION
+    cache_write = numbers.get("written", numbers["input"]) / MILLION
     return Price(
-        uncached, cache_read, cache_write, max(cache_write, 2 * uncached), numbers["output"] / 1e6
+        uncached=uncached,
+        cache_read=numbers.get("cached", numbers["input"] / 10) / MILLION,
+        cache_write=cache_write,
+        cache_write_1h=max(cache_write, 2 * uncached),
+        output=numbers["output"] / MILLION,
     )

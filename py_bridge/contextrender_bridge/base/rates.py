@@ -2,22 +2,27 @@
 
 A usage's model has them in its name, such as `gpt-5.4 (priority, above 272K)`. Calls of one model
 at two rates are therefore summed and priced apart, wherever usage is counted.
+
+A rate is a step of the prompt's length (`above 272K`) or a service tier (`priority`), each with
+columns of prices in the table, or a fast mode or region, with a factor for all prices.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Any, Final
 
-_RATED = re.compile(r"(.+) \(([^()]+)\)")
-_ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
-_ABOVE_RATE = re.compile(r"above (\d+)K")
-STANDARD: Final = frozenset({"", "auto", "default", "none", "standard", "standard_only"})
-COLUMNS: Final = {"priority": "_priority", "flex": "_flex", "batch": "_batches"}
-"""Price columns of the table by service tier."""
+_NAME_AND_RATES = re.compile(r"(.+) \(([^()]+)\)")
+_LENGTH_COLUMN = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_LENGTH_RATE = re.compile(r"above (\d+)K")
+STANDARD_TIERS: Final = frozenset({"", "auto", "default", "none", "standard", "standard_only"})
+TIER_SUFFIXES: Final = {"priority": "_priority", "flex": "_flex", "batch": "_batches"}
+"""The ends of the names of a service tier's price columns in the table."""
+INPUT_PRICE: Final = "input_cost_per_token"
 PRICES: Final = (
-    "input_cost_per_token",
+    INPUT_PRICE,
     "output_cost_per_token",
     "cache_read_input_token_cost",
     "cache_creation_input_token_cost",
@@ -25,7 +30,7 @@ PRICES: Final = (
 )
 FACTORS: Final = "rate_factors"
 """The table's factors for a model's fast mode and regions."""
-SEARCHES: Final = "web search"
+WEB_SEARCH: Final = "web search"
 FAST: Final = "fast"
 PRIORITY: Final = "priority"
 
@@ -34,7 +39,7 @@ Row = Mapping[str, Any]
 
 def split_rates(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the model's own name and its rates."""
-    match = _RATED.fullmatch(name)
+    match = _NAME_AND_RATES.fullmatch(name)
     return (match[1], tuple(match[2].split(", "))) if match else (name, ())
 
 
@@ -45,69 +50,75 @@ def join_rates(model: str, rates: Iterable[str]) -> str:
 
 
 def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
-    """Yield the rates that a `usage`, or what surrounds it, names. `row` has the model's prices."""
+    """Yield the rates that a provider's usage record names. `row` has the model's prices."""
+    factors = row.get(FACTORS, {})
     tier = str(usage_fields.get("service_tier") or "").lower()
-    is_fast = FAST in (tier, str(usage_fields.get("speed") or "").lower())
-    if is_fast:
-        yield FAST if FAST in row.get(FACTORS, {}) or not _has(row, PRIORITY) else PRIORITY
-    elif tier not in STANDARD:
+    speed = str(usage_fields.get("speed") or "").lower()
+    if FAST in (tier, speed):
+        # Without a factor of its own, a fast call has the price of the priority tier.
+        is_priority = FAST not in factors and _has_tier(row, PRIORITY)
+        yield PRIORITY if is_priority else FAST
+    elif tier not in STANDARD_TIERS:
         yield tier
     region = str(usage_fields.get("inference_geo") or "").lower()
-    if region in row.get(FACTORS, {}):
+    if region in factors:
         yield region
-    searches = usage_fields.get("server_tool_use")
-    if isinstance(searches, Mapping) and searches.get("web_search_requests"):
-        yield SEARCHES
+    server_tools = usage_fields.get("server_tool_use")
+    if isinstance(server_tools, Mapping) and server_tools.get("web_search_requests"):
+        yield WEB_SEARCH
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
-    """Return the rate of a prompt with so many tokens; empty for the standard one."""
-    steps = sorted(int(match[1]) for name in row if (match := _ABOVE.fullmatch(name)))
-    passed = [step for step in steps if prompt > 1_000 * step]
-    return f"above {passed[-1]}K" if passed else ""
+    """Return the rate of a prompt with `prompt` tokens; empty for the standard one."""
+    matches = [match for column in row if (match := _LENGTH_COLUMN.fullmatch(column))]
+    thresholds = [int(match[1]) for match in matches if prompt > 1_000 * int(match[1])]
+    return f"above {max(thresholds)}K" if thresholds else ""
 
 
 def is_prompt_rate(rate: str) -> bool:
     """Return whether a rate depends on the prompt's length."""
-    return _ABOVE_RATE.fullmatch(rate) is not None
+    return _LENGTH_RATE.fullmatch(rate) is not None
 
 
 def is_priced(row: Row, rate: str) -> bool:
     """Return whether the table has a price for the rate."""
-    if above := _ABOVE_RATE.fullmatch(rate):
-        return f"input_cost_per_token_above_{above[1]}k_tokens" in row
-    return rate in row.get(FACTORS, {}) or _has(row, rate)
+    if match := _LENGTH_RATE.fullmatch(rate):
+        return f"{INPUT_PRICE}_above_{match[1]}k_tokens" in row
+    return rate in row.get(FACTORS, {}) or _has_tier(row, rate)
 
 
 def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
     """Return the row's prices at these rates; a rate without a price changes nothing."""
-    above = next((match[1] for rate in rates if (match := _ABOVE_RATE.fullmatch(rate))), "")
-    length = f"_above_{above}k_tokens" if above else ""
-    tier = next((COLUMNS[rate] for rate in rates if rate in COLUMNS and _has(row, rate)), "")
-    factor = 1.0
-    for rate in rates:
-        factor *= row.get(FACTORS, {}).get(rate, 1.0)
-    uncached = _price_in(row, "input_cost_per_token", length, tier)
-    scale = uncached / row["input_cost_per_token"]
-    return {
-        name: factor * _price_in(row, name, length, tier, scale) for name in PRICES if name in row
-    }
+    lengths = [match[1] for rate in rates if (match := _LENGTH_RATE.fullmatch(rate))]
+    length_suffix = f"_above_{lengths[0]}k_tokens" if lengths else ""
+    tiers = [rate for rate in rates if _has_tier(row, rate)]
+    tier_suffix = TIER_SUFFIXES[tiers[0]] if tiers else ""
+    factors = row.get(FACTORS, {})
+    factor = prod(factors.get(rate, 1.0) for rate in rates)
+    input_price = _price_in(row, INPUT_PRICE, length_suffix, tier_suffix)
+    # A price without a column for these rates changes as much as the price of the input.
+    input_change = 1.0 if input_price is None else input_price / row[INPUT_PRICE]
+    prices: dict[str, float] = {}
+    for name in PRICES:
+        if name in row:
+            price = _price_in(row, name, length_suffix, tier_suffix)
+            prices[name] = factor * (float(row[name]) * input_change if price is None else price)
+    return prices
 
 
-def _price_in(row: Row, name: str, length: str, tier: str, scale: float = 1.0) -> float:
-    """Return the price of `name` for a prompt's `length` in a `tier`.
+def _price_in(row: Row, name: str, length_suffix: str, tier_suffix: str) -> float | None:
+    """Return the price of `name` for a prompt's length in a tier; None without a column for it.
 
-    Where the table has no column for both, each changes the price by its own factor.
+    If the table has a column for each of the two but none for both, their changes are multiplied.
     """
-    standard = float(row[name])
-    columns = {name + length + tier: 1, name + length: 1, name + tier: 1}
-    prices = [float(row[column]) for column in columns if column in row and column != name]
-    if name + length + tier in row or len(prices) == 1:
-        return prices[0] if prices else standard
+    if (both := name + length_suffix + tier_suffix) in row:
+        return float(row[both])
+    columns = [name + suffix for suffix in (length_suffix, tier_suffix) if suffix]
+    prices = [float(row[column]) for column in columns if column in row]
     if len(prices) == 2:
-        return prices[0] * prices[1] / standard
-    return standard * scale
+        return prices[0] * prices[1] / float(row[name])
+    return prices[0] if prices else None
 
 
-def _has(row: Row, tier: str) -> bool:
-    return tier in COLUMNS and f"input_cost_per_token{COLUMNS[tier]}" in row
+def _has_tier(row: Row, tier: str) -> bool:
+    return tier in TIER_SUFFIXES and INPUT_PRICE + TIER_SUFFIXES[tier] in row

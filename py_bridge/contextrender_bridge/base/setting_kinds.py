@@ -1,4 +1,4 @@
-"""Parses settings from text; an impossible value is `Unfit`."""
+"""Functions that parse a setting's text. They raise InvalidSetting for an impossible value."""
 
 from __future__ import annotations
 
@@ -25,31 +25,34 @@ POLICIES = (
     "recency_summary",
     "acon",
 )
-"""The engine's, which is not installed where the proxy alone is."""
+"""The engine's policies, named here again because a proxy may run without the engine."""
 
 AUTO = "auto"
-"""The budget that finds itself."""
+"""The budget that adjusts itself."""
 
 LIVE_BUDGET = AUTO
 LIVE_POLICY = "contextrender_cache_aware"
-"""What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
+"""The default policy of `fit`, proxy and adapters, the best for a live agent (docs/policies.md)."""
 PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64
-MOST_NAMES = 100
-LONGEST_TOOL_NAME = 200
+MAX_NAMES = 100
+MAX_NAME_LENGTH = 200
+"""The service's limits of a list of tools."""
 LONGEST_NUMBER = 9
+"""The number of digits that a budget may have."""
+MIN_SECRET_BYTES = 32
 
 
-class Unfit(ValueError):
+class InvalidSetting(ValueError):
     """A value that a setting cannot have; its text says what it must be."""
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a reader that accepts one of these names."""
+    """Return a function that returns a text, or raises InvalidSetting if it is no such name."""
 
     def read(text: str) -> str:
         if text not in names:
-            raise Unfit(f"must be one of {', '.join(names)}")
+            raise InvalidSetting(f"must be one of {', '.join(names)}")
         return text
 
     return read
@@ -64,17 +67,17 @@ as_policy = one_of(POLICIES)
 
 
 def as_base_address(text: str) -> str:
-    """Return a provider's base address, with `/v1` if it is only a host. Raise Unfit."""
+    """Return a provider's base address, with `/v1` if it is only a host. Raise InvalidSetting."""
     text = text.rstrip("/")
     if not _is_address(text):
-        raise Unfit("must begin with http:// or https://")
+        raise InvalidSetting("must begin with http:// or https://")
     return text if urlsplit(text).path else f"{text}/v1"
 
 
-def as_whole(text: str) -> int:
+def as_count(text: str) -> int:
     """Return a whole number above 0."""
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise Unfit("must be a whole number above 0")
+        raise InvalidSetting("must be a whole number above 0")
     return int(text)
 
 
@@ -82,7 +85,9 @@ def as_budget(text: str) -> int | str:
     """Return a budget in tokens, or `auto`."""
     budget = budget_of(text)
     if budget is None:
-        raise Unfit(f"must be auto, or a whole number of tokens, at least {SMALLEST_BUDGET}")
+        raise InvalidSetting(
+            f"must be auto, or a whole number of tokens, at least {SMALLEST_BUDGET}"
+        )
     return budget
 
 
@@ -102,7 +107,7 @@ def as_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 3600:
-        raise Unfit("must be a number of seconds above 0, below 3600")
+        raise InvalidSetting("must be a number of seconds above 0, below 3600")
     return seconds
 
 
@@ -112,7 +117,7 @@ def as_switch(text: str) -> bool:
         return True
     if text.lower() in ("0", "false", "no", "off"):
         return False
-    raise Unfit("must be on or off")
+    raise InvalidSetting("must be on or off")
 
 
 def as_list(text: str) -> tuple[str, ...]:
@@ -128,11 +133,19 @@ def as_names(text: str) -> frozenset[str]:
 def as_patterns(text: str) -> frozenset[str]:
     """Return the names and globs in a comma-separated list, within the service's limits."""
     names = frozenset(as_list(text))
-    if len(names) > MOST_NAMES or any(len(name) > LONGEST_TOOL_NAME for name in names):
-        raise Unfit(f"must be at most {MOST_NAMES} names of up to {LONGEST_TOOL_NAME} characters")
-    if any("[" in name and "]" not in name.partition("[")[2][1:] for name in names):
-        raise Unfit("has a [ without a ]")
+    if len(names) > MAX_NAMES or any(len(name) > MAX_NAME_LENGTH for name in names):
+        raise InvalidSetting(
+            f"must be at most {MAX_NAMES} names of up to {MAX_NAME_LENGTH} characters"
+        )
+    if any(map(_has_open_bracket, names)):
+        raise InvalidSetting("has a [ without a ]")
     return names
+
+
+def _has_open_bracket(glob: str) -> bool:
+    _, bracket, rest_of_glob = glob.partition("[")
+    # Directly after the [, a ] is a character of the set.
+    return bool(bracket) and "]" not in rest_of_glob[1:]
 
 
 def as_share(text: str) -> float:
@@ -142,28 +155,38 @@ def as_share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise Unfit("must be a share such as 10%, below 100%")
+        raise InvalidSetting("must be a share such as 10%, below 100%")
     return share
 
 
 def as_prices(text: str) -> dict[str, dict[str, float]]:
-    """Return dollars per million tokens by model.
+    """Return dollars per million tokens by kind of token, by model.
 
     The text has the form `MODEL:input=2,cached=0.5,output=8`, with `;` between models.
     """
     prices: dict[str, dict[str, float]] = {}
-    for part in filter(None, (each.strip() for each in text.split(";"))):
-        model, _, numbers = part.rpartition(":")
-        try:
-            pairs = (pair.split("=") for pair in numbers.split(","))
-            values = {name.strip(): float(number) for name, number in pairs}
-        except ValueError:
-            values = {}
-        is_valid = {"input", "output"} <= values.keys() <= {"input", "cached", "written", "output"}
-        if not (model and is_valid and all(0 <= number < 1e6 for number in values.values())):
-            raise Unfit(f"must be as {PRICE_EXAMPLE} (dollars for a million tokens)")
-        prices[model] = values
+    for entry in text.split(";"):
+        if not entry.strip():
+            continue
+        model, _, numbers_text = entry.strip().rpartition(":")
+        numbers = _price_numbers(numbers_text)
+        if not (model and numbers):
+            raise InvalidSetting(f"must be as {PRICE_EXAMPLE} (dollars for a million tokens)")
+        prices[model] = numbers
     return prices
+
+
+def _price_numbers(text: str) -> dict[str, float]:
+    """Return the numbers in a text such as `input=2,output=8`; empty if they are no price."""
+    try:
+        pairs = (pair.split("=") for pair in text.split(","))
+        numbers = {name.strip(): float(number) for name, number in pairs}
+    except ValueError:
+        return {}
+    is_complete = {"input", "output"} <= numbers.keys()
+    is_known = numbers.keys() <= {"input", "cached", "written", "output"}
+    in_range = all(0 <= number < 1e6 for number in numbers.values())
+    return numbers if is_complete and is_known and in_range else {}
 
 
 def as_price_text(text: str) -> str:
@@ -174,15 +197,15 @@ def as_price_text(text: str) -> str:
 
 def as_secret(text: str) -> str:
     """Return a text that is long enough to sign with."""
-    if len(text.encode()) < 32:
-        raise Unfit("must have at least 32 bytes")
+    if len(text.encode()) < MIN_SECRET_BYTES:
+        raise InvalidSetting(f"must have at least {MIN_SECRET_BYTES} bytes")
     return text
 
 
 def as_address(text: str) -> str:
     """Return a service's address without its last slash."""
     if not _is_address(text):
-        raise Unfit(f"is {text!r:.60}: an address such as http://127.0.0.1:8000 is needed")
+        raise InvalidSetting(f"is {text!r:.60}: an address such as http://127.0.0.1:8000 is needed")
     return text.rstrip("/")
 
 

@@ -2,9 +2,9 @@
 
 Long because every setting is here.
 
-What counts is, the first that is there: an option of a command, an environment variable, a line of
-the configuration file, the default. The file is TOML and uses the names below (`threads = 8`);
-`CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's folder for configuration.
+The first of these that sets a value counts: an option of a command, an environment variable, a
+line of the configuration file, the default. The file is TOML and uses the names below (`threads =
+8`). `CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's configuration folder.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from contextrender_bridge.base.setting_kinds import (
     LOG_LEVELS,
     MODES,
     PRICE_EXAMPLE,
-    Unfit,
+    InvalidSetting,
     as_address,
     as_base_address,
     as_budget,
+    as_count,
     as_folder,
     as_list,
     as_names,
@@ -43,7 +44,6 @@ from contextrender_bridge.base.setting_kinds import (
     as_secret,
     as_share,
     as_switch,
-    as_whole,
     one_of,
 )
 
@@ -58,15 +58,15 @@ DEADLINE = 2.0
 
 
 def own_folder(kind: str) -> Path:
-    """Return this user's folder of the application for `kind`: data or config."""
+    """Return ContextRender's folder for this user; `kind` is data or config."""
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        parent = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
+        parent = Path.home() / "Library" / "Application Support"
     else:
-        usual = {"data": Path(".local", "share"), "config": Path(".config")}[kind]
-        base = Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or Path.home() / usual)
-    return base / "contextrender"
+        default = {"data": Path(".local", "share"), "config": Path(".config")}[kind]
+        parent = Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or Path.home() / default)
+    return parent / "contextrender"
 
 
 def _row(
@@ -80,7 +80,8 @@ def _row(
     """Return the field of a setting.
 
     `default` is its value or a function that makes it, `description` a phrase for documents, and
-    `read` reads it from a text.
+    `read` reads it from a text. `also` is another environment variable that sets it; the value of
+    a `secret` one is never shown.
     """
     row = {"description": description, "read": read, "also": also, "secret": secret}
     if callable(default):
@@ -109,19 +110,19 @@ class Settings:
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    session_cache_mb: int = _row(256, "memory for cached sessions", as_whole)
-    max_body_mb: int = _row(64, "limit of a request body", as_whole)
-    max_messages: int = _row(20_000, "limit of messages in one request", as_whole)
-    min_free_disk_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
-    workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
-    threads: int = _row(8, "requests that are worked on at once", as_whole)
+    session_cache_mb: int = _row(256, "memory for cached sessions", as_count)
+    max_body_mb: int = _row(64, "limit of a request body", as_count)
+    max_messages: int = _row(20_000, "limit of messages in one request", as_count)
+    min_free_disk_mb: int = _row(64, "free disk below which the server is not ready", as_count)
+    workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_count)
+    threads: int = _row(8, "requests that are worked on at once", as_count)
     pin_cpu: bool = _row(
         True, "keep the threads of one process on one processor (Linux)", as_switch
     )
     provider_threads: int = _row(
-        32, "requests that may wait for a model or embedder at once", as_whole
+        32, "requests that may wait for a model or embedder at once", as_count
     )
-    max_connections: int = _row(1024, "limit of connections at once", as_whole)
+    max_connections: int = _row(1024, "limit of connections at once", as_count)
     header_timeout: float = _row(15.0, "seconds that a request's headers may take", as_seconds)
     body_timeout: float = _row(300.0, "seconds that a request's body may take", as_seconds)
     database: str = _row(
@@ -129,7 +130,7 @@ class Settings:
         "`postgresql://...` for many processes and machines (default: a file in the data folder)",
         secret=True,
     )
-    database_connections: int = _row(8, "PostgreSQL: limit of connections per process", as_whole)
+    database_connections: int = _row(8, "PostgreSQL: limit of connections per process", as_count)
     database_connect_timeout: float = _row(
         2.0, "PostgreSQL: seconds to wait for a connection", as_seconds
     )
@@ -143,28 +144,28 @@ class Settings:
         "", "secret that signs tokens (default: made at first start)", as_secret, secret=True
     )
     token_days: int = _row(
-        30, "days until a new token expires; local clients read its successor", as_whole
+        30, "days until a new token expires; local clients read its successor", as_count
     )
     user_max_calls_per_minute: int | None = _row(
-        None, "limit of calls of a user in a minute (default: none)", as_whole
+        None, "limit of calls of a user in a minute (default: none)", as_count
     )
     user_max_mb: int | None = _row(
-        None, "limit of MB that a user may store (default: none)", as_whole
+        None, "limit of MB that a user may store (default: none)", as_count
     )
     user_max_sessions: int | None = _row(
-        None, "limit of sessions of a user (default: none)", as_whole
+        None, "limit of sessions of a user (default: none)", as_count
     )
     retention_days: int | None = _row(
-        None, "days without use after which a session is deleted (default: never)", as_whole
+        None, "days without use after which a session is deleted (default: never)", as_count
     )
     retention_sessions: int | None = _row(
-        None, "number of last used sessions to keep per user (default: all)", as_whole
+        None, "number of last used sessions to keep per user (default: all)", as_count
     )
     retention_mb: int | None = _row(
-        None, "MB of last used sessions to keep per user (default: all)", as_whole
+        None, "MB of last used sessions to keep per user (default: all)", as_count
     )
     gc_minutes: int = _row(
-        60, "minutes between deletions of sessions that retention does not keep", as_whole
+        60, "minutes between deletions of sessions that retention does not keep", as_count
     )
     redact: tuple[str, ...] = _row(
         (),
@@ -223,8 +224,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class InForce:
-    """One setting as it is in force; `source` is a variable, the file, or "default"."""
+class SettingValue:
+    """The value of a setting. `source` says in a phrase what set it, or is "default"."""
 
     name: str
     value: Any
@@ -240,26 +241,26 @@ def current_settings() -> Settings:
 
 def read_settings() -> Settings:
     """Read the settings of environment and file now. Raise CommandError if one is invalid."""
-    rows = in_force([] if _unfit_as_defaults else None)
+    rows = list_settings(faults=[] if _uses_defaults else None)
     return Settings(**{row.name: row.value for row in rows})
 
 
 _read_once = cache(read_settings)
-read_again = _read_once.cache_clear
-_unfit_as_defaults = False
+forget_settings = _read_once.cache_clear
+_uses_defaults = False
 
 
 @contextmanager
-def unfit_as_defaults() -> Iterator[None]:
+def defaults_for_invalid() -> Iterator[None]:
     """Use defaults for invalid settings within the block, instead of stopping the command."""
-    global _unfit_as_defaults
-    _unfit_as_defaults = True
-    read_again()
+    global _uses_defaults
+    _uses_defaults = True
+    forget_settings()
     try:
         yield
     finally:
-        _unfit_as_defaults = False
-        read_again()
+        _uses_defaults = False
+        forget_settings()
 
 
 def unknown_variables() -> list[str]:
@@ -268,37 +269,39 @@ def unknown_variables() -> list[str]:
     messages = []
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in names:
-            near = difflib.get_close_matches(name, names, 1, 0.8)
-            messages.append(
-                f"unknown setting {name}" + (f": did you mean {near[0]}?" if near else "")
-            )
+            similar = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+            hint = f": did you mean {similar[0]}?" if similar else ""
+            messages.append(f"unknown setting {name}{hint}")
     return messages
 
 
-def in_force(unfit: list[str] | None = None) -> list[InForce]:
-    """Return every setting with its source. Raise CommandError if one is invalid.
+def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
+    """Return every setting with its source. Raise CommandError for the first invalid one.
 
-    With a list `unfit`, add a sentence to it instead, and use the default.
+    With a list `faults`, add a sentence for each invalid setting to it instead, and use defaults.
     """
-    path, faults = config_file(), unfit if unfit is not None else []
-    settings, file_values, defaults = [], {}, Settings()
+    path, defaults = config_file(), Settings()
+    file_values: dict[str, str] = {}
     try:
         file_values = _file_values(path)
     except CommandError as error:
+        if faults is None:
+            raise
         faults.append(str(error))
+    settings = []
     for row in fields(Settings):
         value, source = getattr(defaults, row.name), "default"
         if text_and_source := _text_of(row.name, row.metadata["also"], file_values, path):
             text, source = text_and_source
             try:
-                value = checked(row.metadata["read"], text, source)
+                value = parse_setting(row.metadata["read"], text, source)
             except CommandError as error:
+                if faults is None:
+                    raise
                 faults.append(str(error))
                 source = f"default, since {source} is unfit"
-        if faults and unfit is None:
-            raise CommandError(faults[0])
         description = row.metadata["description"].replace("`", "")
-        settings.append(InForce(row.name, value, source, row.metadata["secret"], description))
+        settings.append(SettingValue(row.name, value, source, row.metadata["secret"], description))
     return settings
 
 
@@ -308,7 +311,7 @@ _OPTIONS: dict[str, str] = {}
 def set_option(name: str, text: str) -> None:
     """Set a command's option, which takes precedence here and in processes forked later."""
     _OPTIONS[name] = text
-    read_again()
+    forget_settings()
 
 
 def variables(name: str) -> list[str]:
@@ -324,14 +327,17 @@ def config_file() -> Path:
 
 
 def write_setting(name: str, text: str) -> None:
-    """Set one setting in the configuration file; keep the other lines. Raise CommandError."""
+    """Set one setting in the configuration file, or remove it if `text` is empty.
+
+    The other lines stay. Raise CommandError if the file cannot be written.
+    """
     path = config_file()
-    line = f"{name} = {json.dumps(text)}"
+    new_lines = [f"{name} = {json.dumps(text)}"] if text else []
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        other_lines = [old for old in lines if old.partition("=")[0].strip() != name]
+        other_lines = [line for line in lines if line.partition("=")[0].strip() != name]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join([*([line] if text else []), *other_lines, ""]), encoding="utf-8")
+        path.write_text("\n".join([*new_lines, *other_lines, ""]), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}.") from None
 
@@ -341,7 +347,7 @@ def set_for_library(name: str, value: str) -> None:
     os.environ.setdefault(name, value)
 
 
-def has_windows() -> bool:
+def can_open_windows() -> bool:
     """Return whether this process can open windows."""
     variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in variables)
@@ -352,26 +358,31 @@ def environment_without(*names: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in names}
 
 
-def _text_of(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
+def _text_of(
+    name: str, also: str, file_values: Mapping[str, str], path: Path
+) -> tuple[str, str] | None:
     """Return the text of a setting and its source; None if it is not set."""
     if name in _OPTIONS:
         return _OPTIONS[name], f"--{name.replace('_', '-')}"
-    for variable in (f"CONTEXTRENDER_{name.upper()}", also):
+    for variable in (f"{PREFIX}{name.upper()}", also):
         if text := os.environ.get(variable, "").strip():
             return text, variable
-    return (lines[name], f"{name} in {path}") if name in lines else None
+    return (file_values[name], f"{name} in {path}") if name in file_values else None
 
 
-def checked(read: Callable[[str], Any], text: str, source: str) -> Any:
-    """Return what a text from a source means. Raise CommandError if it is invalid."""
+def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:
+    """Return the value that `read` gives for a text. Raise CommandError, which names the source."""
     try:
         return read(text)
-    except Unfit as wrong:
-        raise CommandError(f"{source} {wrong}.") from None
+    except InvalidSetting as error:
+        raise CommandError(f"{source} {error}.") from None
 
 
 def _file_values(path: Path) -> dict[str, str]:
-    """Return the values of the configuration file as texts. Raise CommandError."""
+    """Return the values of the configuration file as texts, by the setting's name.
+
+    Raise CommandError if it cannot be read, or has an unknown setting or a list.
+    """
     if not path.exists() and not os.environ.get(CONFIG):
         return {}
     try:

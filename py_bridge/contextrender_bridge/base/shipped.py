@@ -17,7 +17,7 @@ ENCODINGS = ("cl100k_base", "o200k_base")
 
 @dataclass(frozen=True)
 class PriceTable:
-    """LiteLLM's table, its source and date: dollars per token and the window, by model."""
+    """LiteLLM's table: dollars per token and the window by model, and its source and date."""
 
     source: str
     date: str

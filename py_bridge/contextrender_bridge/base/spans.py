@@ -15,10 +15,12 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
 
 Attributes = Mapping[str, str | int | float | bool]
-Start = Callable[[str, Attributes, str], AbstractContextManager[None]]
+StartSpan = Callable[[str, Attributes, str], AbstractContextManager[None]]
+"""A function of a span's name, its attributes and the `traceparent` of its parent, or empty."""
 
 _NO_SPAN = nullcontext()
-_start: Start | None = None
+_start_span: StartSpan | None = None
+"""None without OpenTelemetry."""
 
 
 def span(
@@ -29,21 +31,21 @@ def span(
     The span is inside the current one, or inside the one that a request's `headers` name
     (`traceparent`). Dots in attributes' names are written as two underscores.
     """
-    if _start is None:
+    if _start_span is None:
         return _NO_SPAN
     parent = next((value.decode("latin-1") for key, value in headers if key == b"traceparent"), "")
-    return _start(name, _attribute_values(attributes), parent)
+    return _start_span(name, _attribute_values(attributes), parent)
 
 
-def tell(**attributes: str | int | bool) -> None:
+def set_span_attributes(**attributes: str | int | bool) -> None:
     """Add attributes to the current span."""
-    if _start is not None:
+    if _start_span is not None:
         trace: Any = importlib.import_module("opentelemetry.trace")
         trace.get_current_span().set_attributes(_attribute_values(attributes))
 
 
 def _attribute_values(attributes: Attributes) -> Attributes:
-    """Return the attributes without empty ones, with dots in their names."""
+    """Return the attributes without empty ones, and with dots instead of `__` in their names."""
     return {key.replace("__", "."): value for key, value in attributes.items() if value != ""}
 
 
@@ -52,14 +54,14 @@ def use_opentelemetry(provider: Any = None) -> None:
 
     Raise CommandError if OpenTelemetry is not installed.
     """
-    global _start
+    global _start_span
     try:
-        _start = _starting(provider or _exporting())
+        _start_span = _span_function(provider or _exporting_provider())
     except ImportError:
         raise CommandError(f"otel needs {how_to_install('otel')}.") from None
 
 
-def _starting(provider: Any) -> Start:
+def _span_function(provider: Any) -> StartSpan:
     """Return a function that starts a span of this provider.
 
     A failed span records the type of the error, never its message.
@@ -71,10 +73,10 @@ def _starting(provider: Any) -> Start:
 
     @contextmanager
     def start(name: str, attributes: Attributes, parent: str) -> Iterator[None]:
-        within = reader.extract({"traceparent": parent}) if parent else None
+        parent_context = reader.extract({"traceparent": parent}) if parent else None
         with tracer.start_as_current_span(
             name,
-            context=within,
+            context=parent_context,
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
@@ -89,7 +91,8 @@ def _starting(provider: Any) -> Start:
     return start
 
 
-def _exporting() -> Any:
+def _exporting_provider() -> Any:
+    """Return a provider that sends spans to the OTLP endpoint of the `OTEL_*` variables."""
     resources: Any = importlib.import_module("opentelemetry.sdk.resources")
     sdk: Any = importlib.import_module("opentelemetry.sdk.trace")
     export: Any = importlib.import_module("opentelemetry.sdk.trace.export")

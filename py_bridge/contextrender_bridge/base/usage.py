@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from contextrender_bridge.base.model_table import rated, window_of
+from contextrender_bridge.base.model_table import add_rates, window_of
 
 LIFETIME: Final = 300.0
 """Seconds after which a provider's cache drops a prompt that is not used again."""
 
-BLOCK: Final = 128
-"""The unit in tokens of caches whose writes are not billed."""
+CACHE_BLOCK: Final = 128
+"""OpenAI's cache, whose writes are not billed, reads whole blocks of as many tokens."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one model call as they are billed, or their sums over some `calls`.
+    """Tokens of one model call as they are billed, or their sums over several `calls`.
 
-    `cache_write` has the tokens that the cache keeps for minutes, `cache_write_1h` those that it
-    keeps for an hour. `embedded` has the tokens that were embedded for the call.
+    The cache keeps the tokens of `cache_write` for minutes, those of `cache_write_1h` for an hour.
+    The service embedded `embedded` tokens for the call.
     """
 
     model: str = ""
@@ -41,9 +41,9 @@ class Usage:
         )
 
     def plus(self, other: Usage) -> Usage:
-        """Return the sum of both, with this one's model."""
-        names = [field.name for field in fields(self) if field.name != "model"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        """Return the sum of both usages, with the model of this one."""
+        counts = [field.name for field in fields(self) if field.name != "model"]
+        sums = {count: getattr(self, count) + getattr(other, count) for count in counts}
         return replace(self, **sums)
 
     @property
@@ -57,7 +57,7 @@ NOTHING_USED: Final = Usage(calls=0)
 
 @dataclass(slots=True, frozen=True)
 class FullUsageState:
-    """The state of a history's earlier calls that the estimate of the next one needs.
+    """Figures of a history's earlier calls that the estimate for the next call needs.
 
     `prompt` has the tokens of the last full prompt, `omitted_total` all that were ever omitted.
     `caches` is true if the provider's cache works for this history, `writes` if it bills writes.
@@ -75,11 +75,11 @@ NOTHING_BILLED: Final = FullUsageState()
 def estimate_full_usage(
     previous: FullUsageState, usage: Usage, omitted_tokens: int, pause: float
 ) -> tuple[Usage, FullUsageState]:
-    """Estimate the full history's usage; return it with the state for the next call.
+    """Estimate a call's usage with the full history; return it with the state for the next call.
 
     The full prompt has the tokens that the provider counted plus the omitted ones, at most the
-    model's window. What the previous full prompt had is taken as read from the cache, if the cache
-    works for this history and the `pause` since then, in seconds, was shorter than its lifetime.
+    model's window. The tokens of the previous full prompt count as read from the cache, if the
+    cache works for this history and the `pause` since that call is below its lifetime, in seconds.
     """
     omitted_tokens = max(omitted_tokens, 0)
     full = usage.prompt + omitted_tokens
@@ -88,18 +88,24 @@ def estimate_full_usage(
     writes = previous.writes or usage.cache_write + usage.cache_write_1h > 0
     caches = previous.caches or writes or usage.cache_read > 0
     state = FullUsageState(full, previous.omitted_total + omitted_tokens, caches, writes)
-    model = rated(usage.model, full)
     if not state.omitted_total:
         return usage, state
-    cache_read = min(previous.prompt, full) if state.caches and pause < LIFETIME else 0
-    if not state.writes:
-        cache_read -= cache_read % BLOCK
-        return replace(usage, model=model, uncached=full - cache_read, cache_read=cache_read), state
+    usage = replace(usage, model=add_rates(usage.model, full))
+    cache_read = min(previous.prompt, full) if caches and pause < LIFETIME else 0
+    if not writes:
+        # OpenAI: every token that the cache did not have is uncached.
+        cache_read -= cache_read % CACHE_BLOCK
+        return replace(usage, uncached=full - cache_read, cache_read=cache_read), state
+    # Anthropic: as many tokens as in the call itself are behind the last cache breakpoint, and so
+    # uncached. The others that the cache did not have are written to it, for as long as the call's.
     uncached = min(usage.uncached, full - cache_read)
-    new_tokens = full - cache_read - uncached
-    cache_write_1h = new_tokens if usage.cache_write_1h > usage.cache_write else 0
-    cache_write = new_tokens - cache_write_1h
+    written_tokens = full - cache_read - uncached
+    is_for_an_hour = usage.cache_write_1h > usage.cache_write
     full_usage = replace(
-        usage, model=model, uncached=uncached, cache_read=cache_read, cache_write=cache_write
+        usage,
+        uncached=uncached,
+        cache_read=cache_read,
+        cache_write=0 if is_for_an_hour else written_tokens,
+        cache_write_1h=written_tokens if is_for_an_hour else 0,
     )
-    return replace(full_usage, cache_write_1h=cache_write_1h), state
+    return full_usage, state

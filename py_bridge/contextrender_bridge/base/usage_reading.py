@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.model_table import rated
+from contextrender_bridge.base.model_table import add_rates
 from contextrender_bridge.base.usage import Usage
 
 _NAMES = re.compile(rb'usage|"timings"|prompt_eval_count|invocationMetrics|billed_units', re.I)
@@ -88,7 +88,7 @@ def usage_of(model: str, usage_fields: Fields) -> Usage | None:
     The model's name gets the call's rates (base.rates).
     """
     usage = _counts_of(model, _spelled(usage_fields))
-    return usage and replace(usage, model=rated(model, usage.prompt, usage_fields))
+    return usage and replace(usage, model=add_rates(model, usage.prompt, usage_fields))
 
 
 def count_of(value: object) -> int | None:

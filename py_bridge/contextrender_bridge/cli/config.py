@@ -6,7 +6,12 @@ import argparse
 import sys
 import textwrap
 
-from contextrender_bridge.base.settings import InForce, config_file, in_force, unknown_variables
+from contextrender_bridge.base.settings import (
+    SettingValue,
+    config_file,
+    list_settings,
+    unknown_variables,
+)
 from contextrender_bridge.printing import add_json, print_json
 
 
@@ -18,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the settings, without secrets. Return 1 if a setting is invalid, otherwise 0."""
     invalid: list[str] = []
-    rows = in_force(invalid)
+    rows = list_settings(invalid)
     if args.json:
         print_json({row.name: {"value": _format_value(row), "source": row.source} for row in rows})
         return 1 if invalid else 0
@@ -32,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if invalid else 0
 
 
-def _format_value(row: InForce) -> str:
+def _format_value(row: SettingValue) -> str:
     if row.secret and row.value:
         return "(set)"
     if isinstance(row.value, bool):

@@ -25,14 +25,14 @@ from contextrender_bridge.base.errors import (
     Unauthorized,
     Unreachable,
 )
-from contextrender_bridge.base.installing import how_to_install, serves
+from contextrender_bridge.base.installing import can_serve, how_to_install
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import (
     config_file,
     current_settings,
+    defaults_for_invalid,
     environment_without,
-    in_force,
-    unfit_as_defaults,
+    list_settings,
     unknown_variables,
 )
 from contextrender_bridge.client import ContextRender
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the results. Return 1 if one of them keeps ContextRender from working, otherwise 0."""
-    with unfit_as_defaults():
+    with defaults_for_invalid():
         findings = [
             *check_python(),
             *check_versions(),
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def check_python() -> Iterator[CheckResult]:
     """Check whether this Python can run the service."""
     message = f"{platform.python_version()} at {sys.executable}"
-    advice = "" if serves() else "the client works; the service needs 3.12 or newer"
+    advice = "" if can_serve() else "the client works; the service needs 3.12 or newer"
     yield CheckResult("python", message, "note" if advice else "ok", advice)
 
 
@@ -135,7 +135,7 @@ def _version(name: str) -> str:
 def check_settings() -> Iterator[CheckResult]:
     """Check the settings, and the environment for unknown ones."""
     invalid: list[str] = []
-    in_force(invalid)
+    list_settings(invalid)
     for state, sentences in (("bad", invalid), ("note", unknown_variables())):
         for message in sentences:
             yield CheckResult(

@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.prices import Price, Prices
-from contextrender_bridge.base.setting_kinds import Unfit, as_prices
+from contextrender_bridge.base.setting_kinds import InvalidSetting, as_prices
 from contextrender_bridge.base.settings import (
     config_file,
     current_settings,
-    in_force,
-    read_again,
+    forget_settings,
+    list_settings,
     write_setting,
 )
 from contextrender_bridge.base.shipped import price_table
@@ -65,7 +65,7 @@ def _set_price(model: str, numbers: str | None) -> None:
 
     Raise CommandError if the price is invalid, or if another source overrides the file.
     """
-    source = next(row.source for row in in_force() if row.name == "prices")
+    source = next(row.source for row in list_settings() if row.name == "prices")
     if not (source == "default" or source.startswith("prices in ")):
         raise CommandError(
             f"{source} sets the prices and overrides the configuration file. Set the price there."
@@ -77,10 +77,10 @@ def _set_price(model: str, numbers: str | None) -> None:
     text = "; ".join(entries)
     try:
         as_prices(text)
-    except Unfit as error:
+    except InvalidSetting as error:
         raise CommandError(f"--set {error}.") from None
     write_setting("prices", text)
-    read_again()
+    forget_settings()
 
 
 def _print_prices(*, as_json: bool) -> int:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.base.worth import rule_of
+from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.models.embeddings import Embedder, NoEmbedder
 from contextrender_bridge.engine.parameters import budget_name
@@ -48,7 +48,7 @@ def recommend(
     scores = (replay or replay_here)(runs, cases)
     bootstrap = Bootstrap(scores)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    rule = rule_of(run.model for run in runs)
+    rule = pricing_rule_of(run.model for run in runs)
     model = Counter(run.model for run in runs if run.model).most_common(1)
     lengths = run_lengths(scores, rule)
     return verdict_on(figures_by_case, rule, bootstrap.tasks, lengths, model[0][0] if model else "")

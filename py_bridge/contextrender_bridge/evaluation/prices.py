@@ -5,7 +5,7 @@ from typing import Final
 
 from contextrender_bridge.base.prices import Price, Prices
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.worth import is_anthropics
+from contextrender_bridge.base.worth import is_anthropic_model
 
 DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 """The model whose price a rule uses for runs of other providers' models."""
@@ -16,7 +16,7 @@ def price_under(rule: str, model: str) -> Price:
     provider = rule.partition("_")[0]
     prices = Prices.of()
     price = prices.of_model(model)
-    if price is not None and provider == ("anthropic" if is_anthropics(model) else "openai"):
+    if price is not None and provider == ("anthropic" if is_anthropic_model(model) else "openai"):
         return price
     default = prices.of_model(DEFAULTS[provider])
     assert default is not None, "the table that is shipped has it"

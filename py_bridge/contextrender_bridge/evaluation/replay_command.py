@@ -13,7 +13,7 @@ import argparse
 import json
 from pathlib import Path
 
-from contextrender_bridge.base.worth import rule_of
+from contextrender_bridge.base.worth import pricing_rule_of
 from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
 from contextrender_bridge.evaluation import export
 from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
@@ -86,7 +86,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
     runs = read_runs(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
     bootstrap = Bootstrap(scores)
-    rule = rule_of(run.model for run in runs)
+    rule = pricing_rule_of(run.model for run in runs)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     verdict = verdict_on(figures_by_case, rule, bootstrap.tasks, run_lengths(scores, rule))
     compaction_score = (

@@ -21,17 +21,17 @@ from contextrender_bridge.base.setting_kinds import (
     MODES,
     as_base_address,
     as_budget,
+    as_count,
     as_patterns,
     as_policy,
     as_share,
-    as_whole,
 )
 from contextrender_bridge.base.settings import (
     ANTHROPIC,
     OPENAI,
     Settings,
-    checked,
     current_settings,
+    parse_setting,
 )
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK, load_credentials
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     options = {
         **history_options(args),
         "mode": args.mode,
-        "workers": args.workers and checked(as_whole, args.workers, "--workers"),
+        "workers": args.workers and parse_setting(as_count, args.workers, "--workers"),
         "upstream": _base("--upstream", args.upstream),
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }
@@ -138,7 +138,7 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
 
 
 def _base(option: str, text: str | None) -> str | None:
-    return text and cast(str, checked(as_base_address, text, option))
+    return text and cast(str, parse_setting(as_base_address, text, option))
 
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +167,7 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 def history_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the values of the options that are set, by setting; raise CommandError."""
     return {
-        name: checked(read, text, f"--{name.replace('_', '-')}")
+        name: parse_setting(read, text, f"--{name.replace('_', '-')}")
         for name, read in _READ.items()
         if (text := getattr(args, name)) is not None
     }

@@ -10,7 +10,13 @@ from typing import Any
 
 from contextrender_bridge.asgi import Headers
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
+from contextrender_bridge.base.setting_kinds import (
+    MODES,
+    POLICIES,
+    InvalidSetting,
+    as_patterns,
+    budget_of,
+)
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import name_of
 from contextrender_bridge.proxy.own_calls import is_compaction
@@ -126,7 +132,7 @@ def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> fro
     text = values.get(f"x-contextrender-{name}")
     try:
         return as_patterns(text) if text else default
-    except Unfit:
+    except InvalidSetting:
         raise InvalidControl(name) from None
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import httpx
 
 from contextrender_bridge.asgi import Headers, Message, Send
-from contextrender_bridge.base.contents import decoded
+from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import read_usage
 from contextrender_bridge.proxy.connections import Connections, Content
@@ -59,7 +59,7 @@ class UsageCapture:
     def plain_body(self) -> bytes:
         """The whole body; empty if its coding cannot be read."""
         codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
-        return decoded(codings, bytes(self._body), LARGEST)
+        return decode_body(codings, bytes(self._body), LARGEST)
 
 
 async def pass_on(

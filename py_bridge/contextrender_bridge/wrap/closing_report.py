@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from contextrender_bridge.base.worth import pays_from, rule_of
+from contextrender_bridge.base.worth import pays_from, pricing_rule_of
 from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.wrap.run_totals import RunTotals
 
@@ -64,7 +64,7 @@ def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[
         "tokens_before": totals.tokens_before,
         "tokens_after": totals.tokens_after,
         "longest_prompt": totals.longest_prompt,
-        "pays_from": pays_from(rule_of([totals.model]), totals.model),
+        "pays_from": pays_from(pricing_rule_of([totals.model]), totals.model),
         "tokens_omitted": totals.tokens_before - totals.tokens_after,
         "cost": round(totals.cost, 6) if has_price else None,
         "full_history_cost": round(totals.full_history_cost, 6) if has_price else None,
@@ -85,7 +85,7 @@ def _tokens(totals: RunTotals, observing: bool) -> str:
     if not omitted and not totals.fail_open_count:
         share += ", because your history stayed under the budget"
     text = f"{omitted:,} of {totals.tokens_before:,} prompt tokens omitted ({share})"
-    pays_from_tokens = pays_from(rule_of([totals.model]), totals.model)
+    pays_from_tokens = pays_from(pricing_rule_of([totals.model]), totals.model)
     if totals.longest_prompt < pays_from_tokens:
         text += f"; wrap pays off for prompts from about {pays_from_tokens:,} tokens on, and the "
         text += f"longest had {totals.longest_prompt:,}"

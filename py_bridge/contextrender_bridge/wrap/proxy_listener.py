@@ -15,7 +15,7 @@ from contextrender_bridge.asgi import (
     answer_lifespan,
     read_body,
 )
-from contextrender_bridge.base.contents import decoded
+from contextrender_bridge.base.contents import decode_body
 from contextrender_bridge.base.errors import InvalidRequest, NotFound
 from contextrender_bridge.body_limits import BodyLimits, too_large
 from contextrender_bridge.proxy.app import Proxy
@@ -149,7 +149,7 @@ def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers
     Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
     """
     codings = first(headers, b"content-encoding")
-    text = decoded(codings, body, max_bytes + 1) if codings else b""
+    text = decode_body(codings, body, max_bytes + 1) if codings else b""
     if len(text) > max_bytes:
         raise too_large(max_bytes)
     if not text:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from urllib.parse import quote
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.settings import has_windows
+from contextrender_bridge.base.settings import can_open_windows
 from contextrender_bridge.cli.inspect.common import ServiceClient
 from contextrender_bridge.local_service import sign_in_code
 
@@ -57,7 +57,7 @@ def link_suffix(
 
 def open_in_browser(link: str) -> bool:
     """Open a link and return True, unless there is only a browser that would use this terminal."""
-    if not (has_windows() and sys.stdout.isatty()):
+    if not (can_open_windows() and sys.stdout.isatty()):
         return False
     with suppress(webbrowser.Error):
         return webbrowser.open(link)

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.setting_kinds import as_budget
-from contextrender_bridge.base.settings import checked
+from contextrender_bridge.base.settings import parse_setting
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import (
     ServiceClient,
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turn", type=int, metavar="N", help="which model call (the next one)")
     parser.add_argument(
         "--budget",
-        type=lambda text: checked(as_budget, text, "--budget"),
+        type=lambda text: parse_setting(as_budget, text, "--budget"),
         metavar="N",
         help="use this budget instead of the call's",
     )

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from contextrender_bridge.base.errors import CommandError, NoCredentials, NotWritable
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
-from contextrender_bridge.base.setting_kinds import as_whole
+from contextrender_bridge.base.setting_kinds import as_count
 from contextrender_bridge.base.settings import (
-    checked,
     current_settings,
+    parse_setting,
     set_for_library,
     set_option,
 )
@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
         if text is not None:
             set_option(name, text)
     workers = (
-        checked(as_whole, args.workers, "--workers") if args.workers else current_settings().workers
+        parse_setting(as_count, args.workers, "--workers")
+        if args.workers
+        else current_settings().workers
     )
     return serve(
         args.host, args.port, args.data or data_dir(), idle=args.idle_timeout, workers=workers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, NotReady
-from contextrender_bridge.base.settings import current_settings, read_again
+from contextrender_bridge.base.settings import current_settings, forget_settings
 from contextrender_bridge.client.credentials import Credentials, stored_credentials
 from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
@@ -65,7 +65,7 @@ def work(
     Return the exit code for the supervisor: RENEW, before serving, if compiling has used memory
     that a new process does without; otherwise STOP if there is `idle`, and 0 if there is none.
     """
-    read_again()
+    forget_settings()
     configure_logging()
     with telling_why_it_is_slow():
         alone = worker.count == 1
