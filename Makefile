@@ -34,7 +34,7 @@ OVER_POSTGRES := tests/server/process/test_killed_agent.py tests/api tests/serve
 test-all: test
 	.ci/get-programs
 	$(PYTEST) -m slow || $(AGAIN) -m slow
-	FUZZ_EXAMPLES=25 $(PYTEST) $(GENERATED) || FUZZ_EXAMPLES=25 $(AGAIN) $(GENERATED)
+	FUZZ_EXAMPLES=10 $(PYTEST) $(GENERATED) || FUZZ_EXAMPLES=10 $(AGAIN) $(GENERATED)
 	TEST_STORE=postgres $(PYTEST) $(OVER_POSTGRES) || TEST_STORE=postgres $(AGAIN) $(OVER_POSTGRES)
 
 # What a release must pass besides: the wheel, installed, on each command that the docs show; a host

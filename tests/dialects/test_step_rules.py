@@ -8,7 +8,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, MessagePlan, Transcript
-from contextrender_bridge.dialects.message_plan import LEFT_OUT
+from contextrender_bridge.dialects.message_plan import OMITTED_TEXT
 
 from tests.support.provider_rules import SIGNATURE, faults, newest, signature, unsigned
 
@@ -179,7 +179,7 @@ def test_the_newest_message_goes_as_it_came(dialect: str, step: Any) -> None:
         assert not faults(dialect, left)
         text = str(left)
         assert all(f"Step {n}." in text for n in range(5))  # what the agent said is all there
-    assert LEFT_OUT in str(left)
+    assert OMITTED_TEXT in str(left)
 
 
 def test_parallel_calls_of_the_newest_message_all_stay() -> None:
@@ -188,7 +188,7 @@ def test_parallel_calls_of_the_newest_message_all_stay() -> None:
     transcript = read("chat", body)
     left = without(transcript, 2, 3)["messages"]
     assert left[1] == body["messages"][1]
-    assert [item["content"] for item in left[2:]] == [LEFT_OUT, LEFT_OUT, "x"]
+    assert [item["content"] for item in left[2:]] == [OMITTED_TEXT, OMITTED_TEXT, "x"]
     plan = transcript.plan([{"message": n, "calls": [], "text": None} for n in (0, 4)])
     assert plan.omitted_results() == [2, 3]
 
@@ -256,12 +256,12 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
     body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
     transcript = read("chat", body)
     assert len(transcript.pairs.call_of_result) == 4 * width
-    assert not transcript.pairs.strays
+    assert not transcript.pairs.unpaired_results
     left = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
     assert left == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
     # Read again behind what is known, it is the same.
     again = DIALECTS["chat"].read(body, read("chat", {"messages": body["messages"][: 2 + width]}))
-    assert again.carried
+    assert again.reused_count
     assert again.messages == transcript.messages
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.dialects import OBSERVATIONS
-from contextrender_bridge.dialects.message_plan import LEFT_OUT
+from contextrender_bridge.dialects.message_plan import OMITTED_TEXT
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 
 from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent
@@ -46,7 +46,7 @@ def test_results_are_omitted_and_come_back(
         for item in body[agent.key]:
             text = item.get("content")
             merged = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
-            own = item in agent.items or LEFT_OUT in str(item)
+            own = item in agent.items or OMITTED_TEXT in str(item)
             assert own or "cache_control" in str(item) or len(merged) > 1
 
 

@@ -165,7 +165,7 @@ class Core(Connection):
                 past = self._histories.past(key, items)
                 if past:
                     transcript = reader.read(body, past.transcript)
-            past = past if transcript.carried else None
+            past = past if transcript.reused_count else None
             stable_items = items[: transcript.stable_count]
             snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
             defaults = current_settings()

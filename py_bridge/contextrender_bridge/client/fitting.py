@@ -146,7 +146,7 @@ def apply_plan(
         new_body = transcript.apply(plan)
     changed = new_body is not body and new_body != body
     failure = _over_budget(transcript, plan, reply, changed=changed)
-    count = len(extra_results) + (len(plan.shown_strays()) if changed else 0)
+    count = len(extra_results) + (len(plan.shown_unpaired_results()) if changed else 0)
     return RenderedRequest(new_body, changed, reply, failure, transcript, plan, count)
 
 
@@ -154,7 +154,7 @@ def _over_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
     """Return why a request is above its budget though it was rendered; empty if it is not."""
-    if not changed and plan.omitted_results() + plan.shown_strays():
+    if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
     unread_tokens = unread_bytes // BYTES_A_TOKEN

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.dialects.call_pairing import is_made
+from contextrender_bridge.dialects.call_pairing import is_generated_id
 
 Message = Mapping[str, Any]
 REMEMBERED = 1024
@@ -57,7 +57,7 @@ def has_unique_call(messages: Sequence[Message]) -> bool:
     A history that shares it is the same conversation, with a past that the agent has rewritten.
     """
     ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-    return any(len(name) >= SHORTEST_ID and not is_made(name) for name in ids)
+    return any(len(name) >= SHORTEST_ID and not is_generated_id(name) for name in ids)
 
 
 def _beginning(messages: Sequence[Message], fork: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,29 +14,27 @@ from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 Body = Mapping[str, Any]
 NO_ITEM = -1
 """The item number of messages that come from other parts of a body."""
-NumberedItem = tuple[int, Any]
-"""An item after its number among the request's items."""
 VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
-USUAL_MINUTES = 5.0
-DAY_MINUTES = 1_000.0
+DEFAULT_CACHE_MINUTES = 5.0
+MAX_CACHE_MINUTES = 1_000.0
 """The largest value of the parameter `cache_ttl_minutes`, two thirds of a day."""
 
 
 class Transcript(ABC):
     """The history of one request, with its canonical `messages` in order.
 
-    The first `carried` messages are an earlier request's, and were not read again. `alternates` is
-    true if many providers of the format refuse two messages of the model in a row.
+    The first `reused_count` messages come from the transcript of an earlier request. `alternates`
+    is true if many providers of the format refuse two messages of the model in a row.
     """
 
     alternates = True
 
     def __init__(
-        self, body: Body, key: str, before: Transcript | None, head: object = None
+        self, body: Body, key: str, previous: Transcript | None, head: object = None
     ) -> None:
-        """Take over the messages of `before`; the `_new_items` after them are still to be read.
+        """Copy the messages of `previous`. The caller then reads the items in `_new_items`.
 
-        The reading of each item depends on `head`, which both requests have in common.
+        `head` is what the reading of each item depends on: both requests have the same.
         """
         self.head = head
         self._body = body
@@ -44,20 +42,23 @@ class Transcript(ABC):
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self._end = history_end(self._items)
         self.stable_count = self._end
-        """The number of first items that are read alike, whatever items follow."""
+        """The number of items at the beginning whose messages no later item changes."""
         self._pairs: Pairs | None = None
-        self._pairs_before = before.pairs if before else None
-        self.messages: list[Json] = list(before.messages) if before else []
-        self.carried = len(self.messages)
-        self._read_count = before.stable_count if before else 0
+        self._pairs_before = previous.pairs if previous else None
+        self.messages: list[Json] = list(previous.messages) if previous else []
+        self.reused_count = len(self.messages)
+        self._read_count = previous.stable_count if previous else 0
         self._new_items = self._items[self._read_count : self._end]
-        self._item_of: list[int] = list(before._item_of) if before else []
-        self._stays: list[int] = list(before._stays) if before else []
-        self._results: dict[int, Any] = dict(before._results) if before else {}
+        self._item_of: list[int] = list(previous._item_of) if previous else []
+        self._fixed_items: list[int] = list(previous._fixed_items) if previous else []
+        self._results: dict[int, Any] = dict(previous._results) if previous else {}
 
     @abstractmethod
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with what `plan` shows; equal to the original if it omits nothing."""
+        """Return the body with the items that the plan shows.
+
+        It equals the original body if the plan omits nothing.
+        """
 
     @abstractmethod
     def result(self, message: int) -> Any:
@@ -66,7 +67,7 @@ class Transcript(ABC):
     def _add_result(self, item: Any, call_id: str, content: Any) -> int:
         """Append the message of a result, and return its position.
 
-        `item` is the item of the result, or the part of an item.
+        `item` is the request's item or block that has the result.
         """
         place = len(self.messages)
         self._results[place] = item
@@ -74,11 +75,14 @@ class Transcript(ABC):
         self.messages.append({"role": "tool", **fields})
         return place
 
-    def _read_item(self, index: int, *, stays: bool) -> None:
-        """Note that the new messages come from that item, and whether part of it always `stays`."""
+    def _read_item(self, index: int, *, is_fixed: bool) -> None:
+        """Assign the messages added since the last call of this to the item `index`.
+
+        A fixed item is in every prompt, at least in part.
+        """
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
-        if stays:
-            self._stays.append(index)
+        if is_fixed:
+            self._fixed_items.append(index)
 
     @property
     def newest_answer(self) -> range:
@@ -103,26 +107,28 @@ class Transcript(ABC):
         plan.show_newest(self.newest_answer, alternates=self.alternates)
         return plan
 
-    def _apart(self, places: Sequence[int | None]) -> set[int]:
-        """Return the items that are merged with no other: unread ones and the newest answer."""
-        newest = self.newest_answer
-        apart = {index for index, place in enumerate(places) if place is None}
-        return apart | {self._item_of[message] for message in newest}
+    def _unmergeable_items(self, places: Sequence[int | None]) -> set[int]:
+        """Return the items that are merged with no other: the unread ones and the newest answer.
+
+        `places` has the message of each item, None for an unread item.
+        """
+        unread = {index for index, place in enumerate(places) if place is None}
+        return unread | {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:
         """Return the messages, calls and results that cannot be read, and so are always sent."""
         read = set(self._item_of)
-        unread = [self._items[n] for n in self._stays if n not in read and n != NO_ITEM]
+        unread = [self._items[n] for n in self._fixed_items if n not in read and n != NO_ITEM]
         return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
-        """Return the items that the prompt may have a part of, in order: few of a long history."""
-        items = {*self._stays, *range(self._end, len(self._items))}
+        """Return the items of which the prompt has a part, in order."""
+        items = {*self._fixed_items, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
         for message in plan.remaining_messages():
-            items.add(first := self._item_of[message])
-            if ends[message] > first + 1:
-                items.update(range(first, ends[message]))
+            # A message may come from several items: they end where the next message's begin.
+            first = self._item_of[message]
+            items.update(range(first, max(ends[message], first + 1)))
         return sorted(items - {NO_ITEM})
 
     @property
@@ -132,7 +138,7 @@ class Transcript(ABC):
         OpenAI keeps it for at least 5 minutes, and for a day if the request says so.
         """
         retention = self._body.get("prompt_cache_retention")
-        return DAY_MINUTES if retention == "24h" else USUAL_MINUTES
+        return MAX_CACHE_MINUTES if retention == "24h" else DEFAULT_CACHE_MINUTES
 
     @property
     def pairs(self) -> Pairs:
@@ -152,7 +158,7 @@ def _is_of_history(item: Any) -> bool:
 
 
 def history_end(items: Sequence[Any]) -> int:
-    """Return the number of items before those that a runtime appends anew to each request."""
+    """Return the number of items before the volatile ones at the end."""
     end = len(items)
     while end and is_volatile(items[end - 1]):
         end -= 1
@@ -160,7 +166,7 @@ def history_end(items: Sequence[Any]) -> int:
 
 
 def is_volatile(item: Any) -> bool:
-    """Return whether a runtime puts a message anew into each request, at any position."""
+    """Return whether a message is OpenClaw's own context, which it inserts into each request."""
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")
@@ -174,10 +180,12 @@ def is_volatile(item: Any) -> bool:
 R = TypeVar("R", bound=Transcript)
 
 
-def reusable(before: Transcript | None, kind: type[R], head: object = None) -> R | None:
-    """Return the earlier transcript if reading can continue after it, None otherwise."""
-    if isinstance(before, kind) and before.stable_count and before.head == head:
-        return before
+def reusable_transcript(
+    previous: Transcript | None, kind: type[R], head: object = None
+) -> R | None:
+    """Return the previous transcript if reading can continue after it, None otherwise."""
+    if isinstance(previous, kind) and previous.stable_count and previous.head == head:
+        return previous
     return None
 
 
@@ -186,65 +194,9 @@ class Dialect:
     """A request format: `key` is the body's field that has the items.
 
     `read` returns the transcript of a request. It never raises: items that it cannot read stay as
-    they are. Its optional second argument is a transcript of this format with whose stable items
-    the request begins. They are not read again, unless something before them differs.
+    they are. Its optional second argument is the transcript of an earlier request of this format.
+    The new request begins with the stable items of that one, which are not read again.
     """
 
     key: str
     read: Callable[..., Transcript]
-
-
-def merge_neighbours(
-    items: Iterable[NumberedItem],
-    join: Callable[[Json, Json], Json | None],
-    apart: Collection[int],
-) -> list[Any]:
-    """Return the items, with messages of the model merged that became neighbours.
-
-    They become neighbours when a result between them is omitted, and some providers and chat
-    templates refuse two in a row. Messages that the agent sent side by side, and the items `apart`,
-    stay as they are. `join` returns the merged message, or None if it cannot merge two.
-    """
-    merged_items: list[Any] = []
-    last_number = -1
-    for number, item in items:
-        previous: Any = merged_items[-1] if merged_items else None
-        became_neighbours = number > last_number + 1 and _is_models(previous) and _is_models(item)
-        may_merge = became_neighbours and number not in apart and last_number not in apart
-        merged = join(previous, item) if may_merge else None
-        if merged is None:
-            merged_items.append(item)
-        else:
-            merged_items[-1] = merged
-        last_number = number
-    return merged_items
-
-
-def join_chat(before: Json, after: Json) -> Json | None:
-    """Return two chat messages as one: the second with both texts; None if the first has calls.
-
-    The other fields of the first, its reasoning and signatures, belong to an omitted step.
-    """
-    if before.get("tool_calls") or before.get("function_call"):
-        return None
-    first, second = before.get("content"), after.get("content")
-    if isinstance(first, list) or isinstance(second, list):
-        content: Any = [*_parts(first), *_parts(second)]
-    else:
-        content = "\n\n".join(text for text in (first, second) if text) or None
-    return {**after, "content": content}
-
-
-def join_blocks(before: Json, after: Json) -> Json | None:
-    """Return two messages of content blocks as one."""
-    return {**before, "content": [*_parts(before["content"]), *_parts(after["content"])]}
-
-
-def _parts(content: Any) -> list[Any]:
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []
-
-
-def _is_models(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("role") == "assistant"

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import USUAL_MINUTES, Body
+from contextrender_bridge.dialects.base import DEFAULT_CACHE_MINUTES, Body
 from contextrender_bridge.dialects.contents import is_text
 
 MAX_MARKS = 4
 MARK = "cache_control"
 _NEWEST = 8
 """The number of newest messages that are searched: agents mark the end of their prompt."""
-_MINUTES = {"5m": USUAL_MINUTES, "1h": 60.0}
+_MINUTES = {"5m": DEFAULT_CACHE_MINUTES, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
@@ -64,8 +64,8 @@ def cache_ttl_minutes(body: Body) -> float:
     newest = messages[-_NEWEST:] if isinstance(messages, list) else []
     parts = [body.get("tools"), body.get("system"), newest, {MARK: body.get(MARK)}]
     marks = [mark for part in parts for mark in marks_in(part)]
-    minutes = (_MINUTES.get(str(mark.get("ttl")), USUAL_MINUTES) for mark in marks)
-    return max(minutes, default=USUAL_MINUTES)
+    minutes = (_MINUTES.get(str(mark.get("ttl")), DEFAULT_CACHE_MINUTES) for mark in marks)
+    return max(minutes, default=DEFAULT_CACHE_MINUTES)
 
 
 def _block_places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:

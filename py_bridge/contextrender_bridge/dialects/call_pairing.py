@@ -16,12 +16,12 @@ PREFIX = "call-"
 """The beginning of the ids that are made here: `call-`, the message, `-`, the call's number."""
 
 
-def made_id(message: int, number: int) -> str:
+def generated_id(message: int, number: int) -> str:
     """Return an id for the call with this number in a canonical message."""
     return f"{PREFIX}{message}-{number}"
 
 
-def is_made(name: str) -> bool:
+def is_generated_id(name: str) -> bool:
     """Return whether an id was made here."""
     first, _, number = name.removeprefix(PREFIX).partition("-")
     return name.startswith(PREFIX) and first.isdigit() and number.isdigit()
@@ -38,11 +38,13 @@ def answered_id(
     """
     name = result_id if isinstance(result_id, str) and result_id else ""
     calls = open_calls(messages)
-    if name and (any(id == name for id, _ in calls) or not any(is_made(id) for id, _ in calls)):
+    if name and (
+        any(id == name for id, _ in calls) or not any(is_generated_id(id) for id, _ in calls)
+    ):
         return name
     calls = [(id, call_tool) for id, call_tool in calls if id not in later]
     if name:
-        calls = [(id, call_tool) for id, call_tool in calls if is_made(id)]
+        calls = [(id, call_tool) for id, call_tool in calls if is_generated_id(id)]
     if isinstance(tool, str) and tool:
         calls = [(id, call_tool) for id, call_tool in calls if call_tool == tool]
     return calls[0][0] if calls else name or None

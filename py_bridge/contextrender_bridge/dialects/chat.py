@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import (
-    Body,
-    Dialect,
-    NumberedItem,
-    Transcript,
-    join_chat,
-    merge_neighbours,
-    reusable,
+from contextrender_bridge.dialects.base import Body, Dialect, Transcript, reusable_transcript
+from contextrender_bridge.dialects.call_pairing import (
+    PREFIX,
+    answered_id,
+    generated_id,
+    ids_of_step,
 )
-from contextrender_bridge.dialects.call_pairing import PREFIX, answered_id, ids_of_step, made_id
 from contextrender_bridge.dialects.contents import canonical_content, clean_text, with_text
-from contextrender_bridge.dialects.message_plan import MessagePlan, Part
+from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
+from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
 from contextrender_bridge.dialects.signatures import point_reasoning, sign_first
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -38,11 +36,11 @@ _FUNCTION = ("function", "arguments")
 class ChatTranscript(Transcript):
     """The transcript of a chat request; each item is one message, unless it cannot be read."""
 
-    def __init__(self, body: Body, before: Transcript | None = None) -> None:
+    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `messages`; volatile user messages at the end stay, but are not history."""
-        past = reusable(before, ChatTranscript)
-        super().__init__(body, "messages", past)
-        self.places: list[int | None] = past.places[: self._read_count] if past else []
+        earlier = reusable_transcript(previous, ChatTranscript)
+        super().__init__(body, "messages", earlier)
+        self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
         """The canonical message that each item is, if it is one."""
         for index, item in enumerate(self._new_items, self._read_count):
             canonical = self._canonical(index, item)
@@ -51,7 +49,7 @@ class ChatTranscript(Transcript):
             else:
                 self.places.append(len(self.messages))
                 self.messages.append(canonical)
-            self._read_item(index, stays=canonical is None)
+            self._read_item(index, is_fixed=canonical is None)
         self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
@@ -66,7 +64,7 @@ class ChatTranscript(Transcript):
             shown_item = item if place is None else _shown_item(item, parts[place])
             if shown_item is not None or place is None:
                 shown_items.append((index, shown_item))
-        messages = merge_neighbours(shown_items, join_chat, self._apart(self.places))
+        messages = merge_neighbours(shown_items, join_chat, self._unmergeable_items(self.places))
         return {**self._body, "messages": messages}
 
     def _canonical(self, index: int, item: Any) -> Json | None:
@@ -138,7 +136,7 @@ def _calls_of(item: Mapping[str, Any]) -> Any:
     return [{"type": "function", "function": function}] if isinstance(function, Mapping) else None
 
 
-def _shown_item(item: Json, part: Part) -> Json | None:
+def _shown_item(item: Json, part: ShownParts) -> Json | None:
     """Return the item with the part of its message that the prompt has; None if it has none."""
     is_shown, text, call_count, calls = part
     if not is_shown and not calls:
@@ -234,7 +232,7 @@ def _is_ascii(value: object) -> bool:
 def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
     if not isinstance(calls, list):
         return None
-    canonical = [_canonical_call(call, made_id(position, n)) for n, call in enumerate(calls)]
+    canonical = [_canonical_call(call, generated_id(position, n)) for n, call in enumerate(calls)]
     return None if None in canonical else [call for call in canonical if call is not None]
 
 

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
-LEFT_OUT = "[left out: it does not fit]"
+OMITTED_TEXT = "[left out: it does not fit]"
 """The text of an omitted result whose call is in the prompt."""
-LONGEST_STUB = 400
-"""The most characters of arguments of a call that is shown without its result."""
+MAX_STUB_CHARS = 400
+"""The maximum number of characters in the arguments of a call whose result is a line."""
 Message = Mapping[str, Any]
 Call = tuple[int, int]
-Part = tuple[bool, str | None, int, dict[int, str | None]]
-"""A message: whether the prompt has it, its substitute text if it has one, its number of calls, and
-the numbers of its calls in the prompt, each with its substitute arguments if it has any."""
+
+
+class ShownParts(NamedTuple):
+    """The parts of a message that the prompt has.
+
+    `text` is the message's substitute text, None for its own. `call_count` is the number of its
+    calls. `calls` has the numbers of the calls in the prompt with their substitute arguments, None
+    for their own.
+    """
+
+    is_shown: bool
+    text: str | None
+    call_count: int
+    calls: dict[int, str | None]
 
 
 class MessagePlan:
@@ -42,8 +53,8 @@ class MessagePlan:
         self.breakpoints = tuple(breakpoints)
         self._messages = messages
         self._calls_of, self._unanswered = pairs.call_of_result, pairs.unanswered()
-        self._strays = pairs.strays
-        self._silent = {
+        self._unpaired_results = pairs.unpaired_results
+        self._textless_callers = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }
         self._texts: dict[int, str | None] = {}
@@ -73,19 +84,19 @@ class MessagePlan:
 
     def shows(self, message: int) -> bool:
         """Return whether the prompt has a message or a result."""
-        if message in self._texts or message in self._silent:
+        if message in self._texts or message in self._textless_callers:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
     def remaining_messages(self) -> set[int]:
         """Return the messages of which the prompt has any part."""
-        return {*self._texts, *self._strays, *dict(self._calls), *dict(self._unanswered)}
+        return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
 
-    def parts(self, messages: Iterable[int]) -> dict[int, Part]:
-        """Return what the prompt has of each of these messages, which may be many."""
+    def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
+        """Return the parts of each of these messages that the prompt has."""
         # Local names make this loop over long histories faster.
         planned, unanswered = self._calls, self._unanswered
-        arguments, texts, parts = self._arguments, self._texts, dict[int, Part]()
+        arguments, texts, parts = self._arguments, self._texts, dict[int, ShownParts]()
         for message in messages:
             calls = self._messages[message].get("tool_calls") or ()
             remaining_calls: dict[int, str | None] = {}
@@ -94,7 +105,7 @@ class MessagePlan:
                 if place in planned or place in unanswered:
                     remaining_calls[call] = arguments.get(place)
             is_shown = message in texts or self.shows(message)
-            parts[message] = is_shown, texts.get(message), len(calls), remaining_calls
+            parts[message] = ShownParts(is_shown, texts.get(message), len(calls), remaining_calls)
         return parts
 
     def shows_complete(self, message: int) -> bool:
@@ -131,8 +142,8 @@ class MessagePlan:
         """Show the model's newest message, the canonical messages `newest`, unchanged.
 
         Its omitted results are shown as a line. If messages of the model must alternate with
-        others, the message of the model before it needs such a separator, too: its text cannot be
-        merged with the newest message.
+        others, another message must separate the newest one from the model's message before it,
+        because the two cannot be merged.
         """
         if not newest:
             return
@@ -141,35 +152,35 @@ class MessagePlan:
             for number in range(len(self._messages[message].get("tool_calls") or ())):
                 self._arguments.pop((message, number), None)
                 self._calls.add((message, number))
-        self._stub(newest, newest.stop)
+        self._show_stubs(newest, newest.stop)
         before = max((m for m in self.remaining_messages() if m < newest.start), default=-1)
         if alternates and before >= 0 and self._texts.get(before) != "":
             self._separate(before, newest.start)
 
     def _separate(self, message: int, newest: int) -> None:
-        """Show one call of a message whose results are omitted, and a line as its result.
+        """Separate the model's `message` from its `newest` one, if all results between are omitted.
 
-        So the message is no neighbour of the `newest` message, if both are the model's.
+        To do so, show the first call of `message`, and a line as the call's result.
         """
         calls = [c for c in self._answers(message, newest).values() if c[0] == message]
         if not calls or any(call in self._calls for call in calls):
             return
         call = min(calls)
         self._calls.add(call)
-        if (size := len(self._body(call))) > LONGEST_STUB:
+        if (size := len(self._body(call))) > MAX_STUB_CHARS:
             self._arguments[call] = f'{{"left_out": "{size} characters"}}'
-        self._stub(range(message, message + 1), message + 1)
+        self._show_stubs(range(message, message + 1), message + 1)
 
     def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
         """Return the calls that the results from `start` to `end` answer, by result."""
         places = range(start, len(self._messages) if end is None else end)
         return {result: self._calls_of[result] for result in places if result in self._calls_of}
 
-    def _stub(self, callers: range, start: int) -> None:
-        """Show the omitted results of these messages' calls, from `start` on, as a line."""
+    def _show_stubs(self, callers: range, start: int) -> None:
+        """Show a line for each omitted result, from `start` on, of the calls of these messages."""
         for result, call in self._answers(start).items():
             if call[0] in callers and call in self._calls and result not in self._texts:
-                self._texts[result] = LEFT_OUT
+                self._texts[result] = OMITTED_TEXT
                 self._stubs.add(result)
 
     def _body(self, place: Call) -> str:
@@ -196,9 +207,9 @@ class MessagePlan:
         call = self._messages[place[0]]["tool_calls"][place[1]]
         return str(call[call["type"]]["name"])
 
-    def shown_strays(self) -> list[int]:
+    def shown_unpaired_results(self) -> list[int]:
         """Return the results without a call that are sent although the plan omits them."""
-        return sorted(result for result in self._strays if result not in self._texts)
+        return sorted(result for result in self._unpaired_results if result not in self._texts)
 
     def omitted_results(self) -> list[int]:
         """Return the results that the prompt has no part of, by position."""
@@ -214,11 +225,11 @@ class Pairs:
     def __init__(self, messages: Sequence[Message], before: Pairs | None = None) -> None:
         """Pair the messages, continuing from the pairs `before` of their first ones.
 
-        `call_of_result` has the call (message, number) by the result's position, `strays` the
-        results that answer no call.
+        `call_of_result` has the call (message, number) by the result's position,
+        `unpaired_results` the results that answer no call.
         """
         self.call_of_result: dict[int, Call] = dict(before.call_of_result) if before else {}
-        self.strays: set[int] = set(before.strays) if before else set()
+        self.unpaired_results: set[int] = set(before.unpaired_results) if before else set()
         self._open: dict[str, list[Call]] = {}
         if before:
             self._open = {name: list(calls) for name, calls in before._open.items()}
@@ -245,7 +256,7 @@ class Pairs:
         """Pair a result with the first open call of this id in the latest message that has one."""
         calls = self._open.get(name)
         if calls is None:
-            self.strays.add(result)
+            self.unpaired_results.add(result)
             return
         latest_message, _ = calls[-1]
         call = next(call for call in calls if call[0] == latest_message)

@@ -14,15 +14,12 @@ from contextrender_bridge.dialects.base import (
     NO_ITEM,
     Body,
     Dialect,
-    NumberedItem,
     Transcript,
     history_end,
-    join_blocks,
-    merge_neighbours,
-    reusable,
+    reusable_transcript,
 )
 from contextrender_bridge.dialects.cache_marks import Block, cache_ttl_minutes, mark_items, marks_in
-from contextrender_bridge.dialects.call_pairing import answered_id, made_id
+from contextrender_bridge.dialects.call_pairing import answered_id, generated_id
 from contextrender_bridge.dialects.contents import (
     MEDIA,
     OMITTED,
@@ -35,6 +32,7 @@ from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
+from contextrender_bridge.dialects.merging import NumberedItem, join_blocks, merge_neighbours
 from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.signatures import sign_first
 
@@ -63,23 +61,25 @@ class MessagesTranscript(Transcript):
     sends the newest one only once.
     """
 
-    def __init__(self, body: Body, before: Transcript | None = None) -> None:
+    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         system = _system_text(body.get("system"))
-        past = reusable(before, MessagesTranscript, system)
-        super().__init__(body, "messages", past, system)
-        self._parts: list[list[_Part]] = past._parts[: self._read_count] if past else []
+        earlier = reusable_transcript(previous, MessagesTranscript, system)
+        super().__init__(body, "messages", earlier, system)
+        self._parts: list[list[_Part]] = earlier._parts[: self._read_count] if earlier else []
         # The results of tools that the provider ran.
-        self._served: set[int] = set(past._served) if past else set()
-        if system is not None and not past:
+        self._provider_results: set[int] = set(earlier._provider_results) if earlier else set()
+        if system is not None and not earlier:
             self.messages.append({"role": "system", "content": system})
-            self._read_item(NO_ITEM, stays=False)
+            self._read_item(NO_ITEM, is_fixed=False)
         for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
             self._parts.append([] if blocks is None else self._read(item, blocks))
             kinds = {part.kind for part in self._parts[-1]}
-            self._read_item(index, stays="other" in kinds or kinds <= {"thinking"})
+            self._read_item(index, is_fixed="other" in kinds or kinds <= {"thinking"})
         self._parts += [[] for _ in self._items[self._end :]]
-        self._marked: list[int] = [n for n in past._marked if n < self._read_count] if past else []
+        self._marked: list[int] = (
+            [n for n in earlier._marked if n < self._read_count] if earlier else []
+        )
         unread = enumerate(self._items[self._read_count :], self._read_count)
         self._marked += [index for index, item in unread if marks_in(item)]
 
@@ -94,7 +94,7 @@ class MessagesTranscript(Transcript):
             return dict(self._body)
         shown_items: list[NumberedItem] = []
         remaining = self._remaining_items(plan)
-        omits_served = any(not plan.shows(message) for message in self._served)
+        omits_provider_result = any(not plan.shows(message) for message in self._provider_results)
         marked: dict[int, Json] = {}
         if plan.breakpoints:
             blocks = self._shown_blocks(plan, remaining)
@@ -103,12 +103,12 @@ class MessagesTranscript(Transcript):
             item, parts = marked.get(index, self._items[index]), self._parts[index]
             shown_item = _shown_item(item, parts, plan) if parts else item
             if shown_item is not None or not parts:
-                shown_item = _without_citations(shown_item) if omits_served else shown_item
+                shown_item = _without_citations(shown_item) if omits_provider_result else shown_item
                 shown_items.append((index, shown_item))
         if len(shown_items) < len(self._items):
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
-        messages = merge_neighbours(shown_items, join_blocks, self._apart(()))
+        messages = merge_neighbours(shown_items, join_blocks, self._unmergeable_items(()))
         return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:
@@ -117,7 +117,7 @@ class MessagesTranscript(Transcript):
         For a tool that the provider ran, it is a text.
         """
         content = self._results[message].get("content")
-        return full_text(content) if message in self._served else content
+        return full_text(content) if message in self._provider_results else content
 
     def _shown_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
         """Return the blocks that the prompt has, unchanged or with a substitute text."""
@@ -138,43 +138,46 @@ class MessagesTranscript(Transcript):
     def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
         """Read one message; the result of a tool that the provider ran divides it in two."""
         parts: list[_Part] = []
-        spoken: list[Any] = []
+        content_blocks: list[Any] = []
         calls: list[Json] = []
         for block in blocks:
             place, kind = len(self.messages), _kind(block)
-            if kind == "served":
-                if spoken or calls:
-                    self._finish_assistant(spoken, calls)
+            if kind == "provider_result":
+                if content_blocks or calls:
+                    self._finish_assistant(content_blocks, calls)
                 result = self._add_result(block, block["tool_use_id"], block.get("content"))
-                parts.append(_Part("served", result))
-                self._served.add(result)
+                parts.append(_Part("provider_result", result))
+                self._provider_results.add(result)
             elif kind == "call":
                 parts.append(_Part("call", place, len(calls)))
-                calls.append(_call(block, made_id(place, len(calls))))
+                calls.append(_call(block, generated_id(place, len(calls))))
             else:
                 parts.append(_Part(kind, place))
                 if kind != "thinking":
-                    spoken.append(block)
-        if spoken or calls or not (parts and parts[-1].kind == "served"):
-            self._finish_assistant(spoken, calls)
+                    content_blocks.append(block)
+        if content_blocks or calls or not (parts and parts[-1].kind == "provider_result"):
+            self._finish_assistant(content_blocks, calls)
         return parts
 
-    def _finish_assistant(self, spoken: list[Any], calls: list[Json]) -> None:
-        message: Json = {"role": "assistant", "content": canonical_content(list(spoken)) or None}
+    def _finish_assistant(self, content_blocks: list[Any], calls: list[Json]) -> None:
+        message: Json = {
+            "role": "assistant",
+            "content": canonical_content(list(content_blocks)) or None,
+        }
         if calls:
             message["tool_calls"] = list(calls)
         self.messages.append(message)
-        spoken.clear()
+        content_blocks.clear()
         calls.clear()
 
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
         """Read each result as a message, and the blocks before, between and after as messages."""
         parts: list[_Part] = []
-        spoken: list[Any] = []
+        content_blocks: list[Any] = []
         for number, block in enumerate(blocks):
             kind = _kind(block)
             if kind == "result":
-                self._finish_user(role, spoken)
+                self._finish_user(role, content_blocks)
                 call_id = answered_id(
                     self.messages, block.get("tool_use_id"), None, _ids_in(blocks[number + 1 :])
                 )
@@ -183,16 +186,16 @@ class MessagesTranscript(Transcript):
                     parts.append(_Part("result", result))
                     continue
             # A call in a user's message and a result without a call belong to no pair: they stay.
-            stays = kind in ("call", "result")
-            parts.append(_Part("other" if stays else kind, len(self.messages)))
-            spoken.append(block)
-        self._finish_user(role, spoken)
+            is_unpaired = kind in ("call", "result")
+            parts.append(_Part("other" if is_unpaired else kind, len(self.messages)))
+            content_blocks.append(block)
+        self._finish_user(role, content_blocks)
         return parts
 
-    def _finish_user(self, role: str, spoken: list[Any]) -> None:
-        if spoken:
-            self.messages.append({"role": role, "content": canonical_content(spoken)})
-            spoken.clear()
+    def _finish_user(self, role: str, content_blocks: list[Any]) -> None:
+        if content_blocks:
+            self.messages.append({"role": role, "content": canonical_content(content_blocks)})
+            content_blocks.clear()
 
 
 MESSAGES = Dialect("messages", MessagesTranscript)
@@ -281,9 +284,9 @@ def _shown_block(block: Any, part: _Part, plan: MessagePlan, replaced: set[int])
     text = plan.text(part.message)
     if text is None or part.kind == "media":
         return block
-    if part.kind == "served" and block["type"] != "mcp_tool_result":
+    if part.kind == "provider_result" and block["type"] != "mcp_tool_result":
         return block  # The provider accepts the results of its own tools only unchanged.
-    if part.kind in ("result", "served"):
+    if part.kind in ("result", "provider_result"):
         return {**block, "content": with_text(block.get("content"), text)}
     if not text or part.message in replaced:
         return OMITTED
@@ -341,7 +344,7 @@ def _kind(block: Any) -> str:
     if kind == "tool_result":
         return "result"
     if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
-        return "served"
+        return "provider_result"
     if kind in _THINKING:
         return "thinking"
     if holds_text(block):

@@ -13,21 +13,14 @@ from itertools import pairwise
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import (
-    Body,
-    Dialect,
-    NumberedItem,
-    Transcript,
-    join_chat,
-    merge_neighbours,
-    reusable,
-)
+from contextrender_bridge.dialects.base import Body, Dialect, Transcript, reusable_transcript
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
-from contextrender_bridge.dialects.message_plan import LEFT_OUT, MessagePlan
+from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
+from contextrender_bridge.dialects.message_plan import OMITTED_TEXT, MessagePlan
 
 _OBSERVATION = re.compile(
     r"""\s*(?:
@@ -40,7 +33,7 @@ _OBSERVATION = re.compile(
 _RESULT_ROLE = "tool-response"
 _CALLING_ROLES = ("assistant", "tool-call")
 CALL_NAME = "act"
-NOT_SHOWN = f"Output: {LEFT_OUT}"
+NOT_SHOWN = f"Output: {OMITTED_TEXT}"
 """The text of the last result if it is omitted: a request must not end with the assistant."""
 
 
@@ -50,15 +43,15 @@ class ObservationTranscript(Transcript):
     An observation is the result of the message before it.
     """
 
-    def __init__(self, body: Body, before: Transcript | None = None) -> None:
+    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `messages`, each observation after a message of the model as its result."""
-        past = reusable(before, ObservationTranscript)
-        if past and any(
-            map(is_observation, body["messages"][past.stable_count : past.stable_count + 1])
+        earlier = reusable_transcript(previous, ObservationTranscript)
+        if earlier and any(
+            map(is_observation, body["messages"][earlier.stable_count : earlier.stable_count + 1])
         ):
-            past = None  # The last message that was read before is now a call.
-        super().__init__(body, "messages", past)
-        self.places: list[int | None] = past.places[: self._read_count] if past else []
+            earlier = None  # The last message that was read before is now a call.
+        super().__init__(body, "messages", earlier)
+        self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
         """The canonical message that each item is, if it is one."""
         speaker = -1
         for index, item in enumerate(self._new_items, self._read_count):
@@ -66,18 +59,18 @@ class ObservationTranscript(Transcript):
             if speaker >= 0 and is_observation(item):
                 self._add_result_with_call(speaker, item)
                 self.places.append(place)
-                self._read_item(index, stays=False)
+                self._read_item(index, is_fixed=False)
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
                 speaker = -1
                 self.places.append(None)
-                self._read_item(index, stays=True)
+                self._read_item(index, is_fixed=True)
                 continue
             speaker = place if message["role"] == "assistant" else -1
             self.places.append(place)
             self.messages.append(message)
-            self._read_item(index, stays=False)
+            self._read_item(index, is_fixed=False)
         self.places += [None] * (len(self._items) - self._end)
         if speaker == len(self.messages) - 1:
             # If an observation follows the model's last message, that message becomes a call.
@@ -95,7 +88,7 @@ class ObservationTranscript(Transcript):
                 shown_items.append((index, item))
                 continue
             text = plan.text(place)
-            text = NOT_SHOWN if text is LEFT_OUT else text
+            text = NOT_SHOWN if text is OMITTED_TEXT else text
             if not plan.shows(place):
                 text = NOT_SHOWN if place == last else ""
                 if self.messages[place]["role"] != "tool":
@@ -106,7 +99,7 @@ class ObservationTranscript(Transcript):
                 shown_items.append(
                     (index, {**item, "content": with_text(item.get("content"), text)})
                 )
-        messages = merge_neighbours(shown_items, join_chat, self._apart(self.places))
+        messages = merge_neighbours(shown_items, join_chat, self._unmergeable_items(self.places))
         return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:

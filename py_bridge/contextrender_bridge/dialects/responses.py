@@ -16,9 +16,9 @@ from contextrender_bridge.dialects.base import (
     Dialect,
     Transcript,
     is_volatile,
-    reusable,
+    reusable_transcript,
 )
-from contextrender_bridge.dialects.call_pairing import answered_id, ids_of_step, made_id
+from contextrender_bridge.dialects.call_pairing import answered_id, generated_id, ids_of_step
 from contextrender_bridge.dialects.contents import (
     OMITTED,
     canonical_content,
@@ -33,7 +33,11 @@ _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("cust
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
 _OUTPUTS = tuple(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
 # Tools that the provider runs: call and result are one item, its result in this field.
-_SERVED = {"mcp_call": "output", "code_interpreter_call": "outputs", "file_search_call": "results"}
+_RESULT_FIELDS = {
+    "mcp_call": "output",
+    "code_interpreter_call": "outputs",
+    "file_search_call": "results",
+}
 _ROLES = ("system", "developer", "user", "assistant")
 _UNKNOWN = -1
 
@@ -59,9 +63,9 @@ class ResponsesTranscript(Transcript):
 
     alternates = False
 
-    def __init__(self, body: Body, before: Transcript | None = None) -> None:
+    def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `instructions` and `input`, which is a text or a list of items."""
-        spoken = [
+        fixed_messages = [
             {"role": role, "content": clean_text(text)}
             for role, text in (
                 ("system", body.get("instructions") or None),
@@ -69,26 +73,31 @@ class ResponsesTranscript(Transcript):
             )
             if isinstance(text, str)
         ]
-        past = reusable(before, ResponsesTranscript, spoken)
-        super().__init__(body, "input", past, spoken)
-        self._parts: list[_Part] = past._parts[: self._read_count] if past else []
-        self._group: int = past._group if past else 0
+        earlier = reusable_transcript(previous, ResponsesTranscript, fixed_messages)
+        super().__init__(body, "input", earlier, fixed_messages)
+        self._parts: list[_Part] = earlier._parts[: self._read_count] if earlier else []
+        self._group: int = earlier._group if earlier else 0
         self._run: list[Any] | None = None
-        self.messages += [] if past else spoken
-        self._read_item(NO_ITEM, stays=False)
+        self.messages += [] if earlier else fixed_messages
+        self._read_item(NO_ITEM, is_fixed=False)
         # The reasoning items of each group, and the groups that have other items.
-        self._reasons: dict[int, list[int]] = dict(past._reasons) if past else {}
-        self._led: set[int] = set(past._led) if past else set()
+        self._reasoning_items: dict[int, list[int]] = (
+            dict(earlier._reasoning_items) if earlier else {}
+        )
+        self._groups_with_items: set[int] = set(earlier._groups_with_items) if earlier else set()
         # The number and signature of the first signed call of each message.
-        self._signed: dict[int, tuple[int, Any]] = dict(past._signed) if past else {}
+        self._signed: dict[int, tuple[int, Any]] = dict(earlier._signed) if earlier else {}
         for index, item in enumerate(self._new_items, self._read_count):
             part = self._read(item, index)
             self._parts.append(part)
-            self._read_item(index, stays=part.kind == "other")
+            self._read_item(index, is_fixed=part.kind == "other")
             if part.kind == "reasoning":
-                self._reasons[part.group] = [*self._reasons.get(part.group, ()), index]
+                self._reasoning_items[part.group] = [
+                    *self._reasoning_items.get(part.group, ()),
+                    index,
+                ]
             elif part.group >= 0:
-                self._led.add(part.group)
+                self._groups_with_items.add(part.group)
         self._parts += [_Part("other")] * (len(self._items) - self._end)
         if self._run is not None:
             # The next item may belong to the model's last message.
@@ -100,7 +109,7 @@ class ResponsesTranscript(Transcript):
             return dict(self._body)
         replaced: set[int] = set()
         shown_items: dict[int, Any] = {}
-        groups = self._reasons.keys() - self._led
+        groups = self._reasoning_items.keys() - self._groups_with_items
         for index in self._remaining_items(plan):
             item, part = self._items[index], self._parts[index]
             if part.kind == "reasoning":
@@ -110,7 +119,7 @@ class ResponsesTranscript(Transcript):
                 shown_items[index] = shown_item
                 groups.add(part.group)
         for group in groups:
-            for index in self._reasons.get(group, ()):
+            for index in self._reasoning_items.get(group, ()):
                 shown_items[index] = self._items[index]
         self._sign(shown_items)
         return {**self._body, "input": [shown_items[index] for index in sorted(shown_items)]}
@@ -131,14 +140,14 @@ class ResponsesTranscript(Transcript):
         """Return whether a message comes from the same run of the model's items as the next one."""
         role = self.messages[message]["role"]
         if role == "tool":
-            return self._results[message]["type"] in _SERVED
+            return self._results[message]["type"] in _RESULT_FIELDS
         return bool(role == "assistant")
 
     def result(self, message: int) -> Any:
         """Return the `output` of the item; for a tool that the provider ran, it is a text."""
         item = self._results[message]
-        if item["type"] in _SERVED:
-            return full_text(item.get(_SERVED[item["type"]]))
+        if item["type"] in _RESULT_FIELDS:
+            return full_text(item.get(_RESULT_FIELDS[item["type"]]))
         output = item.get("output")
         return full_text(output) if item["type"] == "shell_call_output" else output
 
@@ -151,12 +160,12 @@ class ResponsesTranscript(Transcript):
         if kind == "reasoning":
             self._group += 1 if not self._parts or self._parts[-1].kind != "reasoning" else 0
             return _Part("reasoning", group=self._group)
-        if kind == "spoken":
+        if kind == "text":
             return self._read_text(item)
         if kind == "call":
             return self._read_call(item)
-        if kind == "served":
-            return self._read_served(item)
+        if kind == "provider_result":
+            return self._read_provider_call(item)
         if kind == "result":
             return self._read_result(item, index)
         self._end_run()
@@ -171,14 +180,14 @@ class ResponsesTranscript(Transcript):
         content = canonical_content(item.get("content"))
         self._run += content if isinstance(content, list) else [content or ""]
         self.messages[place]["content"] = canonical_content(self._run)
-        return _Part("spoken", place, group=self._group)
+        return _Part("text", place, group=self._group)
 
     def _read_call(self, item: Any) -> _Part:
         """Read a call, which is added to the message of its run."""
         place = self._answer_position()
         calls = self.messages[place].setdefault("tool_calls", [])
         number = len(calls)
-        calls.append(_call(item, made_id(place, number)))
+        calls.append(_call(item, generated_id(place, number)))
         if signature := signature_of(item):
             self._signed.setdefault(place, (number, signature))
         return _Part("call", place, number, self._group)
@@ -192,17 +201,19 @@ class ResponsesTranscript(Transcript):
         self._end_run()
         return _Part("result", self._add_result(item, call_id, item.get("output")))
 
-    def _read_served(self, item: Any) -> _Part:
+    def _read_provider_call(self, item: Any) -> _Part:
         """Read a call and its result from one item; the model's next text is another message."""
         calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
-        arguments = {key: item[key] for key in item if key not in (*_SERVED.values(), "type", "id")}
+        arguments = {
+            key: item[key] for key in item if key not in (*_RESULT_FIELDS.values(), "type", "id")
+        }
         name = item["name"] if isinstance(item.get("name"), str) else item["type"]
         body = {"name": clean_text(name), "arguments": clean_text(json.dumps(arguments))}
         call_id = clean_text(item["id"])
         calls.append({"id": call_id, "type": "function", "function": body})
         self._run = None
-        result = self._add_result(item, call_id, item.get(_SERVED[item["type"]]))
-        return _Part("served", result, group=self._group)
+        result = self._add_result(item, call_id, item.get(_RESULT_FIELDS[item["type"]]))
+        return _Part("provider_result", result, group=self._group)
 
     def _end_run(self) -> None:
         """Begin another message and another group with the model's next item."""
@@ -241,24 +252,24 @@ def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -
     text = plan.text(part.message)
     if text is None:
         return item
-    if part.kind == "served":
+    if part.kind == "provider_result":
         return {**item, "output": text} if item["type"] == "mcp_call" else item
     if part.kind == "result":
         return {**item, "output": _output_with(item, text)}
     if not text or part.message in replaced:
         return OMITTED
     replaced.add(part.message)
-    kind = "output_text" if part.kind == "spoken" else "input_text"
+    kind = "output_text" if part.kind == "text" else "input_text"
     return {**item, "content": with_text(item.get("content"), text, kind)}
 
 
 def _kind(item: Any) -> str:
     """Return the kind of an item.
 
-    - `input`, `spoken`: a message of the user or system; of the model
+    - `input`, `text`: a message of the user or system; of the model
     - `reasoning`
     - `call`, `result`: a call that the agent runs, and its output
-    - `served`: a call that the provider ran, with its result in the same item
+    - `provider_result`: a call that the provider ran, with its result in the same item
     - `other`: an item that stays unread
     """
     if not isinstance(item, Mapping):
@@ -271,10 +282,10 @@ def _kind(item: Any) -> str:
     if type_name == "message" and item.get("role") in _ROLES:
         if not isinstance(item.get("content"), (str, list)):
             return "other"
-        return "spoken" if item["role"] == "assistant" else "input"
-    if type_name in _SERVED:
-        has_result = item.get(_SERVED[type_name]) is not None
-        return "served" if has_result and _is_text(item.get("id")) else "other"
+        return "text" if item["role"] == "assistant" else "input"
+    if type_name in _RESULT_FIELDS:
+        has_result = item.get(_RESULT_FIELDS[type_name]) is not None
+        return "provider_result" if has_result and _is_text(item.get("id")) else "other"
     if not isinstance(_call_id(item), (str, type(None))):
         return "other"
     if type_name in _OUTPUTS:

@@ -1,0 +1,68 @@
+"""The merging of messages of the model that become neighbours when a result is omitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from contextrender_bridge.base.wire import Json
+
+NumberedItem = tuple[int, Any]
+"""An item after its number among the request's items."""
+
+
+def merge_neighbours(
+    items: Iterable[NumberedItem],
+    join: Callable[[Json, Json], Json | None],
+    unmergeable: Collection[int],
+) -> list[Any]:
+    """Return the items, with messages of the model merged that became neighbours.
+
+    They become neighbours when a result between them is omitted, and some providers and chat
+    templates refuse two in a row. Messages that the agent sent side by side stay as they are, and
+    so do the `unmergeable` items. `join` returns the merged message, None if it cannot merge two.
+    """
+    merged_items: list[Any] = []
+    last_number = -1
+    for number, item in items:
+        previous: Any = merged_items[-1] if merged_items else None
+        became_neighbours = number > last_number + 1 and _is_models(previous) and _is_models(item)
+        are_mergeable = number not in unmergeable and last_number not in unmergeable
+        may_merge = became_neighbours and are_mergeable
+        merged = join(previous, item) if may_merge else None
+        if merged is None:
+            merged_items.append(item)
+        else:
+            merged_items[-1] = merged
+        last_number = number
+    return merged_items
+
+
+def join_chat(before: Json, after: Json) -> Json | None:
+    """Return two chat messages as one: the second with both texts; None if the first has calls.
+
+    The other fields of the first, its reasoning and signatures, belong to an omitted step.
+    """
+    if before.get("tool_calls") or before.get("function_call"):
+        return None
+    first, second = before.get("content"), after.get("content")
+    if isinstance(first, list) or isinstance(second, list):
+        content: Any = [*_parts(first), *_parts(second)]
+    else:
+        content = "\n\n".join(text for text in (first, second) if text) or None
+    return {**after, "content": content}
+
+
+def join_blocks(before: Json, after: Json) -> Json | None:
+    """Return two messages of content blocks as one."""
+    return {**before, "content": [*_parts(before["content"]), *_parts(after["content"])]}
+
+
+def _parts(content: Any) -> list[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _is_models(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "assistant"
