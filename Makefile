@@ -43,13 +43,14 @@ test-release: .venv/ready
 	$(PYTEST) -m release || $(AGAIN) -m release
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
-# provider; 200 rows lost or damaged. CHAOS_SEED repeats a run.
+# provider; 200 rows lost or damaged, 200 files damaged. CHAOS_SEED repeats a run.
 chaos: export CHAOS_ROUNDS ?= 200
 chaos: export FAILOVER_ROUNDS ?= 20
 chaos: export DAMAGED_EXAMPLES ?= 200
 chaos: export LONGEST_TEST_SECONDS ?= 7200
 chaos: .venv/ready
-	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/watching/test_readiness.py \
+	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_damaged_files.py \
+		tests/server/watching/test_readiness.py \
 		tests/api/test_damaged.py tests/api/test_check.py tests/proxy/test_fail_open.py \
 		tests/graph/store/test_failover.py
 

@@ -131,13 +131,15 @@ class Check:
         load_app(app_dir())
         with closing(open_store(args.data or data_dir())) as store:
             results = list(check_store(store, read_problem))
+            # A write into a damaged file could damage more of it.
+            is_file_intact = not any(item.kind == "damaged file" for item in results)
             findings = [
                 {
                     "kind": item.kind,
                     "session": item.session,
                     "user": f"{item.owner}",
                     "message": item.message,
-                    "repaired": args.repair and repair(store, item),
+                    "repaired": args.repair and is_file_intact and repair(store, item),
                 }
                 for item in results
             ]
@@ -145,6 +147,8 @@ class Check:
             print_json({"ok": not results, "findings": findings})
         else:
             _print_findings(findings)
+            if not is_file_intact:
+                print("The database's file is damaged. Restore a backup; --repair changes nothing.")
         return 0 if all(item["repaired"] for item in findings) else 1
 
 

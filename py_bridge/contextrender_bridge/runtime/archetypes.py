@@ -9,12 +9,13 @@ from collections import UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import lru_cache
-from typing import Any, Final, override
+from typing import Any, Final, get_type_hints, override
 from uuid import UUID
 
 from jaclang.jac0core.archetype import Access, EdgeAnchor, NodeAnchor, Permission, access_level_cast
 from jaclang.jac0core.constructs import Root
 from jaclang.runtimelib.serializer import Serializer
+from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import NodeRow
@@ -163,10 +164,28 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
 def read_problem(name: Name, data: bytes) -> str:
     """Return why a stored row cannot be read as that type, empty if it can."""
     try:
-        build(type_of(name), rows.read(data)[1])
+        values = rows.read(data)[1]
+        build(cls := type_of(name), values)
+        if cls is not None and (model := _value_model(cls)):
+            model.model_validate(values, strict=True)
+    except ValidationError as invalid:
+        wrong = ", ".join(sorted({str(error["loc"][0]) for error in invalid.errors()}))
+        return f"the row is damaged: {wrong} has a value of another type"
     except (ValueError, TypeError) as problem:
         return str(problem)
     return ""
+
+
+@lru_cache(1024)
+def _value_model(cls: type) -> type[BaseModel] | None:
+    """Return a model of the values in a row; None if pydantic has none for a developer's type."""
+    names = [declared.name for declared in fields(cls) if declared.name[0] != "_"]
+    try:
+        hints = get_type_hints(cls)
+        optional: Any = {name: (hints[name], None) for name in names}
+        return create_model(cls.__name__, **optional)
+    except (NameError, TypeError, PydanticUserError):
+        return None
 
 
 def _row_or_raise(row: rows.Read | ValueError) -> rows.Read:

@@ -3,25 +3,36 @@
 It reads rows and builds no nodes, so that it works on a graph that no walker can read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from uuid import UUID
 
 from contextrender_bridge.sessions.check_edges import check_edges
 from contextrender_bridge.sessions.check_nodes import NodeCheck, ReadProblem
-from contextrender_bridge.sessions.findings import Edge, StoreFinding
+from contextrender_bridge.sessions.findings import NO_OWNER, Edge, StoreFinding
 from contextrender_bridge.sessions.ids import removal_id
 from contextrender_bridge.sessions.session_nodes import existing_ids, nodes_of, undeleted_nodes
 from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.writes import StoreDamaged
 
 
 def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFinding]:
-    """Yield the findings in each user's graph.
+    """Yield the damage of the database's file, then the findings in each user's graph.
 
     `read_problem` returns why the program cannot read a row.
     """
-    owners = store.read("SELECT owner FROM nodes UNION SELECT owner FROM edges")
+    for message in store.file_damage():
+        yield StoreFinding("damaged file", message, NO_OWNER)
+    try:
+        owners = store.read("SELECT owner FROM nodes UNION SELECT owner FROM edges")
+    except StoreDamaged:
+        yield StoreFinding("damaged file", "no user's rows can be read", NO_OWNER)
+        return
     for (owner,) in owners:
-        yield from check_owner(store, store.uuid(owner), read_problem)
+        try:
+            yield from check_owner(store, store.uuid(owner), read_problem)
+        except StoreDamaged:
+            yield StoreFinding("damaged file", "some rows of a user cannot be read", NO_OWNER)
 
 
 def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterator[StoreFinding]:
@@ -32,7 +43,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
     }
     sessions = {id for id, kind in kinds.items() if kind == "Session"}
     quarantine = store.read("SELECT id FROM quarantine WHERE owner = ?", (owner,))
-    existing = {owner, *kinds, *(UUID(id) for (id,) in quarantine)}
+    existing = {owner, *kinds, *_text_ids(quarantine)}
     dangling: list[tuple[Edge, str]] = []
     query = "SELECT source, kind, target FROM edges WHERE owner = ?"
     for source, number, target in store.read(query, (owner,)):
@@ -56,6 +67,13 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
             yield StoreFinding("dangling", f"an edge {name} lacks an end", owner, edge=edge)
     for id in kinds.keys() - members:
         yield StoreFinding("orphan", f"{kinds[id]} {id} belongs to no session", owner, node=id)
+
+
+def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:
+    """Yield the ids that rows have as text."""
+    for (text,) in rows:
+        with suppress(ValueError, TypeError, AttributeError):
+            yield UUID(text)
 
 
 def _confirmed_findings(

@@ -9,7 +9,11 @@ from contextrender_bridge.sessions.ids import CALL_EDGES
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import WriteBatch
 
-Kind = Literal["unreadable", "missing", "corrupted", "dangling", "orphan", "set aside"]
+Kind = Literal[
+    "damaged file", "unreadable", "missing", "corrupted", "dangling", "orphan", "set aside"
+]
+NO_OWNER: Final = UUID(int=0)
+"""The owner in findings about the database's file."""
 Edge = tuple[UUID, int, UUID]
 """An edge: its source, the number of its type, and its target."""
 DERIVED: Final = frozenset({"Reuse", *CALL_EDGES})

@@ -9,7 +9,7 @@ from uuid import UUID
 from contextrender_bridge.engine.call.usage_totals import Row
 from contextrender_bridge.sessions.ids import branch_id, own_event_ids, session_id_of
 from contextrender_bridge.store import rows
-from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.base import Store, row_data
 from contextrender_bridge.store.writes import WIPED_AT_ONCE, WriteBatch
 
 SESSIONS_AT_ONCE: Final = 1_000
@@ -92,7 +92,7 @@ def listed_fields(
         for id, data in node_rows:
             last = store.uuid(id)
             with suppress(ValueError):
-                yield rows.read(bytes(data))[1]
+                yield rows.read(row_data(data))[1]
 
 
 def all_usage_totals(store: Store) -> Iterator[list[Row]]:

@@ -16,7 +16,12 @@ from contextrender_bridge.base.paths import make_private
 from contextrender_bridge.store.base import OtherLayout, Store
 from contextrender_bridge.store.copying import copy_rows
 from contextrender_bridge.store.opening import starting
-from contextrender_bridge.store.sqlite import FILE, SqliteStore
+from contextrender_bridge.store.sqlite import (
+    FILE,
+    INTEGRITY_CHECK,
+    SqliteStore,
+    integrity_errors,
+)
 from contextrender_bridge.store.sqlite_file import make_file
 
 BESIDE: Final = ("jwt_secret", "audit.log")
@@ -33,16 +38,20 @@ def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
         raise CommandError(f"{target} is there already: name a folder that is new or empty.")
     part = make_private(target) / f"{FILE}.part"
     make_file(part)
-    if isinstance(store, SqliteStore):
-        store.copy_to(part)
-        _check(part)
-    else:
-        _copy_snapshot(store, part)
+    try:
+        if isinstance(store, SqliteStore):
+            store.copy_to(part)
+        else:
+            _copy_snapshot(store, part)
+        counts = _checked_counts(part)
+    except BaseException:
+        _clear(part)
+        raise
     for name in BESIDE:
         if (data / name).exists():
             shutil.copy2(data / name, target / name)
     part.rename(target / FILE)
-    return _count(target / FILE)
+    return counts
 
 
 def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, int]:
@@ -61,7 +70,7 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
         make_file(part)
         try:
             _copy_file(file, part)
-            _check(part)
+            counts = _checked_counts(part)
             _settle(part, store)
         except BaseException:
             _clear(part)
@@ -70,11 +79,10 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
             if (source / name).exists() and not (data / name).exists():
                 shutil.copy2(source / name, data / name)
         if store is not None:
-            counts = _count(part)
             _clear(part)
-            return counts
-        part.rename(data / FILE)
-    return _count(data / FILE)
+        else:
+            part.rename(data / FILE)
+    return counts
 
 
 def is_empty(store: Store) -> bool:
@@ -119,22 +127,24 @@ def _copy_file(source: Path, target: Path) -> None:
             raise CommandError(f"{source} cannot be read: {damage}.") from None
 
 
-def _check(file: Path) -> None:
-    """Raise CommandError if pages are damaged or it is no store of ours."""
+def _checked_counts(file: Path) -> dict[str, int]:
+    """Return the numbers of nodes and users in a copy.
+
+    Raise CommandError if a page or an index is damaged, or if it is no store of ours.
+    """
     with closing(sqlite3.connect(file)) as copy:
         try:
-            (answer,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+            errors = integrity_errors(copy.execute(INTEGRITY_CHECK).fetchall())
             copy.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+            counts = {
+                contents: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                for table, contents in CONTENTS.items()
+            }
         except sqlite3.Error as damage:
-            answer = str(damage)
-    if answer != "ok":
-        raise CommandError(f"the copy is not whole: {answer}.")
-
-
-def _count(file: Path) -> dict[str, int]:
-    with closing(sqlite3.connect(file)) as copy:
-        counts = [copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in CONTENTS]
-    return dict(zip(CONTENTS.values(), counts, strict=True))
+            errors = [str(damage)]
+    if errors:
+        raise CommandError(f"the copy is not whole: {errors[0].removesuffix('.')}.")
+    return counts
 
 
 def _clear(part: Path) -> None:

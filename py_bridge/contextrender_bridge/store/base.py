@@ -26,6 +26,7 @@ from contextrender_bridge.store.writes import (
     PART_OUT,
     REMOVE,
     UPDATE,
+    StoreDamaged,
     StoreUnavailable,
     WriteBatch,
     WriteConflict,
@@ -72,6 +73,13 @@ class Cursor(Protocol):
 
     def fetchall(self) -> Any:
         """Return every row."""
+
+
+def row_data(value: Any) -> bytes:
+    """Return the data of a row from the driver's value. Raise StoreDamaged if it is no data."""
+    if not isinstance(value, (bytes, memoryview)):
+        raise StoreDamaged
+    return bytes(value)
 
 
 class OtherLayout(Exception):
@@ -128,7 +136,7 @@ class Store(ABC):
     @staticmethod
     @abstractmethod
     def uuid(value: Any) -> UUID:
-        """Return the id of a value of the driver."""
+        """Return the id of a value of the driver. Raise StoreDamaged if it is none."""
 
     @abstractmethod
     def error_for(self, failure: Exception) -> Exception:
@@ -157,6 +165,10 @@ class Store(ABC):
         with self.transaction() as cursor:
             return self.run(cursor, (CLAIM, [values])) == [1]
 
+    def file_damage(self) -> list[str]:
+        """Return what the database finds wrong with its own pages: a line for each of the first."""
+        return []
+
     def size(self) -> int | None:
         """Return the bytes of tables and indexes; None if they are files in the data folder."""
         return None
@@ -170,7 +182,7 @@ class Store(ABC):
         """Return the owner's nodes with these ids that exist, in any order."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
         rows = self._rows_of_ids(query, [owner], "id", ids)
-        return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in rows]
+        return [(self.uuid(id), rev, kind, row_data(data)) for id, rev, kind, data in rows]
 
     def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
         """Return the ids of the owner's nodes from `first` to `last`, in order; at most `limit`."""
@@ -196,7 +208,7 @@ class Store(ABC):
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
         """Return the edges from and to these nodes; an edge between two of them comes twice."""
         return [
-            (self.uuid(source), kind, self.uuid(target), data and bytes(data))
+            (self.uuid(source), kind, self.uuid(target), data and row_data(data))
             for some in batched(ids, self.ids_at_once)
             for source, kind, target, data in self.read(*self._edges_at(owner, some))
         ]
@@ -214,9 +226,10 @@ class Store(ABC):
             f"{query} UNION ALL {edges}", (owner, *values, *ends)
         ):
             if target is None:
-                nodes.append((self.uuid(first), rev, kind, bytes(data)))
+                nodes.append((self.uuid(first), rev, kind, row_data(data)))
             else:
-                edge_rows.append((self.uuid(first), kind, self.uuid(target), data and bytes(data)))
+                row = data and row_data(data)
+                edge_rows.append((self.uuid(first), kind, self.uuid(target), row))
         return nodes, edge_rows
 
     def _edges_at(
@@ -236,7 +249,7 @@ class Store(ABC):
         """Return the edges of one kind from these nodes: source, target, data."""
         query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
         for source, target, data in self._rows_of_ids(query, [owner, kind], "source", ids):
-            yield self.uuid(source), self.uuid(target), data and bytes(data)
+            yield self.uuid(source), self.uuid(target), data and row_data(data)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
         """Return the sources of the edges of one kind to these nodes."""

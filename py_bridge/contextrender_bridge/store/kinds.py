@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+from contextrender_bridge.store.writes import StoreDamaged
+
 Row = tuple[int, str, str]
 Name = tuple[str, str]
 
@@ -26,6 +28,8 @@ class TypeNumbers:
                 if key not in self._numbers:
                     self._add(*key)
                     self._refresh()
+                    if key not in self._numbers:
+                        raise StoreDamaged  # the database has the row, and does not read it
         return self._numbers[key]
 
     def find(self, module: str, name: str) -> int | None:

@@ -4,7 +4,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, override
 from uuid import UUID
@@ -13,7 +12,7 @@ from contextrender_bridge.base.spans import span
 from contextrender_bridge.store.base import Cursor, Statement, Store
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.sqlite_file import SqliteFile, make_file
-from contextrender_bridge.store.writes import BY_TARGET, REFUSED, StoreUnavailable
+from contextrender_bridge.store.writes import BY_TARGET, REFUSED, StoreDamaged, StoreUnavailable
 
 LOCK_TIMEOUT_SECONDS = 5.0
 FILE: Final = "store.db"
@@ -23,11 +22,11 @@ FAILURES: Final = {
     sqlite3.SQLITE_READONLY: "The store cannot be written to; nothing was written.",
     sqlite3.SQLITE_CANTOPEN: "The store's file cannot be opened; nothing was written.",
     sqlite3.SQLITE_IOERR: "The disk of the store fails; nothing was written.",
-    sqlite3.SQLITE_CORRUPT: "The store's file is damaged; nothing was written.",
-    sqlite3.SQLITE_NOTADB: "The store's file is damaged; nothing was written.",
 }
 """The sentence that a caller gets for each of SQLite's failures."""
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+INTEGRITY_CHECK: Final = "PRAGMA integrity_check(20)"
+"""The check of every page and index of a file, up to so many errors."""
 JOURNAL_LIMIT: Final = 16 * 2**20
 PAGE_BYTES: Final = 8_192
 """A page holds three results of 2 KB with their calls; of pages of 4 KB a third stays empty."""
@@ -86,7 +85,13 @@ class SqliteStore(Store):
             changed.append(cursor.rowcount if rows else 0)
         return changed
 
-    uuid = staticmethod(partial(UUID, None))  # its second argument are the bytes
+    @staticmethod
+    @override
+    def uuid(value: Any) -> UUID:
+        try:
+            return UUID(None, value)  # the second argument are the bytes
+        except (TypeError, ValueError, AssertionError):
+            raise StoreDamaged from None
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
@@ -123,7 +128,10 @@ class SqliteStore(Store):
     @override
     def error_for(self, failure: Exception) -> Exception:
         if isinstance(failure, sqlite3.Error):
-            return StoreUnavailable(FAILURES.get(_code(failure), REFUSED))
+            code = _code(failure)
+            if code in DAMAGE:
+                return StoreDamaged()
+            return StoreUnavailable(FAILURES.get(code, REFUSED))
         return failure
 
     @override
@@ -133,8 +141,15 @@ class SqliteStore(Store):
                 (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                 self._damaged = answer != "ok"
             if self._damaged:
-                raise StoreUnavailable(FAILURES[sqlite3.SQLITE_CORRUPT])
+                raise StoreDamaged
         super().probe()
+
+    @override
+    def file_damage(self) -> list[str]:
+        try:
+            return integrity_errors(self.read(INTEGRITY_CHECK))
+        except StoreDamaged as damage:
+            return [damage.message]
 
     def reclaim(self) -> None:
         """Shrink the file a little at a time and empty the log, unless somebody is reading."""
@@ -209,6 +224,12 @@ class SqliteStore(Store):
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
             self._file.remove_connection()
+
+
+def integrity_errors(answers: Sequence[tuple[str]]) -> list[str]:
+    """Return the errors among the answers to INTEGRITY_CHECK, each in one line."""
+    lines = [line.strip() for (answer,) in answers for line in answer.splitlines()]
+    return [line for line in lines if line not in ("", "ok") and not line.startswith("***")]
 
 
 def _by_target(query: str) -> str:

@@ -46,6 +46,13 @@ class StoreUnavailable(ServerError):
     status = 503
 
 
+class StoreDamaged(StoreUnavailable):
+    """The database's own file is damaged, so that a row or a page is not one that was written."""
+
+    def __init__(self) -> None:
+        super().__init__("The store's file is damaged; nothing was written. Restore a backup.")
+
+
 class WriteConflict(Exception):
     """Another request wrote first, so what this one read has changed. Nothing was written."""
 
