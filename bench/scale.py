@@ -95,7 +95,7 @@ def measure_many(sessions: int) -> dict[str, Any]:
 
 
 def _measure_many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
-    from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
+    from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
 
     def call(walker: str, root: str, **fields: Any) -> float:
         """Return the processor seconds of a call."""
@@ -112,7 +112,7 @@ def _measure_many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
     roots = [str(accounts.caller(token).root) for token in tokens]
     messages = [Sample(seed).run(RESULTS) for seed in range(8)]
     before, live = disk(), min(sessions, 200)
-    PASTS.limit, WORKING_SET.limit = 0, 2**40
+    REPLAYS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
     with show_progress("Recording sessions", sessions) as advance:
         for number in range(sessions):

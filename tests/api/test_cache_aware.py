@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.plan.selection_edges import KINDS
-from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
+from contextrender_bridge.sessions.caches import REPLAYS, WORKING_SET
 
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
@@ -137,7 +137,7 @@ def test_the_newest_call_is_explained_without_a_step(
     steps = Mock(side_effect=policy._select_within_budget)
     monkeypatch.setattr(policy, "_select_within_budget", steps)
     for told, name in zip(known, ("explain", "get_call"), strict=True):
-        PASTS._replays.clear()
+        REPLAYS._replays.clear()
         WORKING_SET.clear()
         assert alice.api(name, session="s", turn=turn) == told
     steps.assert_not_called()

@@ -73,7 +73,7 @@ def test_what_looking_would_change_is_not_written(
 ) -> None:
     """Walkers that write, let through on purpose: their changes are not kept."""
     before = owner.graph()
-    monkeypatch.setattr(service.walkers["sync"], "is_open", True)
+    monkeypatch.setattr(service.walkers["sync"], "is_shareable", True)
     visitor("sync", session=NAME, messages=[*RUN, user("More.")])
     assert owner.graph() == before
 

@@ -119,7 +119,7 @@ class Service:
 
     async def _run_walker(self, name: str, body: WalkerInput, admit: Callable[[], Caller]) -> Any:
         work = partial(self._work, name, body)
-        looks = getattr(self.runtime.walkers.get(name), "looks", False)
+        looks = getattr(self.runtime.walkers.get(name), "is_low_priority", False)
         return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
     def _work(
@@ -147,7 +147,7 @@ class Service:
         room = self._quotas.writing(caller, first, body) if self._quotas.on else nullcontext()
         with room:
             result = self.runtime.run(walk)
-        if event := getattr(walker, "logged", ""):
+        if event := getattr(walker, "log_event", ""):
             self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
         return result
 

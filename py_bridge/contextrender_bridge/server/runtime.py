@@ -132,7 +132,7 @@ class Runtime:
                 raise
             with self._locks.hold(walk.root, key):
                 if finding := first_damage(self.store, owner, key):
-                    if not getattr(self.walkers[walk.name], "brings_history", False):
+                    if not getattr(self.walkers[walk.name], "can_record_again", False):
                         raise
                     set_damaged_aside(self.store, owner, key, finding)
             return self._run(walk)
@@ -203,7 +203,7 @@ class Runtime:
         ANSWERS.set(answers)
         answers.has_taken = False
         with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
-            memory.read_only = not walk.keep or not getattr(walker_class, "stores", True)
+            memory.read_only = not walk.keep or not getattr(walker_class, "can_write", True)
             try:
                 walker = walker_class(**fields)
                 # Break its reference cycle with its anchor: it would outlive the request.
@@ -224,7 +224,7 @@ class Runtime:
                 return reply
             except WriteConflict:
                 self.on_conflict()
-                begun = memory.wrote and not getattr(walker, "resumes", False)
+                begun = memory.wrote and not getattr(walker, "is_resumable", False)
                 raise (_lost_race() if begun else _RunAgain()) from None
             except ContextRenderError:
                 raise

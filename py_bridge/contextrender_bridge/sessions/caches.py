@@ -27,10 +27,10 @@ FOR_TEXTS: Final = 0.05
 TEXTS: Final = (linkable_tokens,)
 
 WORKING_SET: Final[SessionCache] = SessionCache(0)
-PASTS: Final[ReplayCache] = ReplayCache(0)
+REPLAYS: Final[ReplayCache] = ReplayCache(0)
 CACHES: Final[Mapping[str, Sequence[SizedCache]]] = {
     "sessions": [WORKING_SET],
-    "pasts": [PASTS],
+    "pasts": [REPLAYS],
     "texts": TEXTS,
 }
 
@@ -40,7 +40,7 @@ def limit_caches(size: int) -> None:
     WORKING_SET.limit = int(size * FOR_AGENTS)
     for texts in TEXTS:
         texts.limit = int(size * FOR_TEXTS)
-    PASTS.limit = size - WORKING_SET.limit - sum(texts.limit for texts in TEXTS)
+    REPLAYS.limit = size - WORKING_SET.limit - sum(texts.limit for texts in TEXTS)
 
 
 limit_caches(current_settings().session_cache_mb * 2**20)

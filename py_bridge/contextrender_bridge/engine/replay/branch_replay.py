@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
@@ -56,14 +56,20 @@ ROW_BYTES: Final = 1_500
 """The memory of a stored event's fields and vector, without its text, which the history shares."""
 
 
+class CallPlace(NamedTuple):
+    """The place of a call in its branch: the number of events before it, and its turn."""
+
+    events: int
+    turn: int
+
+
 class BranchReplay:
     """One branch's stored events and its model calls. Only the holder of `lock` may use it.
 
     - `calls` has the recorded calls, `missing_results` their missing results and `ids` their ids,
       all by the number of messages that the call had.
     - `chain` has the selections of the recorded calls.
-    - `places` has the number of events before each call, and its turn, by the call's id. It also
-      has calls that a user's message followed.
+    - `places` has the calls' places by their ids, also of calls that a user's message followed.
     - `invocations` has the positions of the assistant messages, which answer the calls.
     """
 
@@ -88,10 +94,10 @@ class BranchReplay:
         self.missing_results: dict[int, tuple[MissingResult, ...]] = {}
         self.chain = SelectionChain()
         self.ids: dict[int, UUID] = {}
-        self.places: dict[UUID, tuple[int, int]] = {}
+        self.places: dict[UUID, CallPlace] = {}
         self._number_of: dict[int, int] = {}
         self._changes: dict[int, list[LifeChange]] | None = None
-        self.bills = 0
+        self.usage_count = 0
 
     @property
     def awaits_answer(self) -> bool:
@@ -170,7 +176,7 @@ class BranchReplay:
 
     def add_calls(
         self,
-        places: Mapping[UUID, tuple[int, int]],
+        places: Mapping[UUID, CallPlace],
         records: Mapping[UUID, CallRecord],
         edges: Mapping[UUID, CallEdges],
         before: Mapping[UUID, UUID],
@@ -178,17 +184,16 @@ class BranchReplay:
     ) -> None:
         """Add recorded calls, or replace them.
 
-        `places` has the number of events before each call, and its turn, in the order of the
-        events. The parent's call at the fork is added without a record, because later calls
-        continue it. A call with a missing edge counts as not recorded.
+        `places` are in the order of the events. The parent's call at the fork is added without a
+        record, because later calls continue it. A call with a missing edge counts as not recorded.
         """
         self.places |= places
         self.chain.update(edges, before)
         self._changes = None
-        for call, (events, _) in places.items():
+        for call, place in places.items():
             if call not in edges:
                 continue
-            messages = bisect_left(self.full_history.first_events, events)
+            messages = bisect_left(self.full_history.first_events, place.events)
             self.ids[messages] = call
             if call in records and self.chain.trail(call) is not None:
                 self.calls[messages] = records[call]

@@ -174,7 +174,7 @@ def _check_origin(request: Request) -> None:
 
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
     """Raise InvalidRequest (403) if a link does not open this, whether or not it exists."""
-    if not getattr(walker, "is_open", False) or fields.get("session") != session:
+    if not getattr(walker, "is_shareable", False) or fields.get("session") != session:
         sentence = "This link opens one session for reading, and nothing else."
         raise InvalidRequest(sentence, code="read_only_link", status=403)
 
