@@ -3,12 +3,16 @@
 `make fuzz` sets `FUZZ_EXAMPLES`; what failed is kept in `.hypothesis` and tried first.
 """
 
+import asyncio
+import gzip
 import json
+import zlib
 from typing import Any
 
 import httpx
 import pytest
 from contextrender_bridge import Credentials
+from contextrender_bridge.proxy.upstream import UsageCapture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,3 +86,96 @@ def test_mcp_answers_or_refuses(credentials: Credentials, mcp_address: str) -> N
             assert reply.status_code < 500, reply.text
 
         answers()
+
+
+COUNTS = st.integers(1, 2_000_000)
+NUMBERS: st.SearchStrategy[Any] = st.sampled_from([int, float, str, lambda count: f"{count:,}"])
+LINE_ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+NOISE = st.sampled_from(
+    ["", "usage", 'a "usage": {"prompt_tokens": 5}', "äöü €", "步骤", "a\u2028b"]
+)
+
+
+def packed(coding: str, body: bytes) -> bytes:
+    """Compress a body in this coding."""
+    if coding == "deflate":
+        return zlib.compress(body)
+    if coding in ("br", "zstd"):
+        module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
+        pack = module.compress
+    else:
+        pack = {"gzip": gzip.compress, "identity": bytes}[coding]
+    return bytes(pack(body))
+
+
+@st.composite
+def replies(draw: st.DrawFn, path: str) -> tuple[bytes, bytes, tuple[int, int, int]]:
+    """A provider's reply with its content type, and the uncached, cached and output tokens."""
+    uncached, cached, output = draw(COUNTS), draw(st.just(0) | COUNTS), draw(COUNTS)
+    number, noise = draw(NUMBERS), draw(NOISE)
+    streams = draw(st.booleans())
+    events: list[Any]
+    if path == "/v1/messages":
+        usage = {
+            "input_tokens": number(uncached),
+            "cache_read_input_tokens": number(cached),
+            "cache_creation_input_tokens": 0,
+        }
+        text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": noise}}
+        end = {"type": "message_delta", "usage": {"output_tokens": number(output)}}
+        start = {"type": "message_start", "message": {"usage": {**usage, "output_tokens": 1}}}
+        events = [start, text, end]
+        whole_reply: Any = {"content": noise, "usage": {**usage, "output_tokens": number(output)}}
+    elif path == "/v1/responses":
+        details = {"cached_tokens": number(cached)}
+        usage = {"input_tokens": number(uncached + cached), "input_tokens_details": details}
+        whole_reply = {"output": noise, "usage": {**usage, "output_tokens": number(output)}}
+        begun = {"type": "response.created", "response": {"usage": None, "instructions": noise}}
+        events = [begun, {"type": "response.completed", "response": whole_reply}]
+    else:
+        usage = {
+            "prompt_tokens": number(uncached + cached),
+            "completion_tokens": number(output),
+            "prompt_tokens_details": {"cached_tokens": number(cached)},
+        }
+        whole_reply = {"choices": [{"message": {"content": noise}}], "usage": usage}
+        chunk = {"choices": [{"delta": {"content": noise}}], "usage": None}
+        events = [chunk, {"choices": [], "usage": usage}]
+    counts = uncached, cached, output
+    ascii_only = draw(st.booleans())
+    texts = [json.dumps(event, ensure_ascii=ascii_only).encode() for event in events]
+    if not streams:
+        return b"application/json", json.dumps(whole_reply).encode(), counts
+    end_of_line = draw(LINE_ENDS)
+    lines = [b": comment", b""] if draw(st.booleans()) else []
+    for event_text in texts:
+        lines += [b"data: " + event_text, b""]
+    return b"text/event-stream", end_of_line.join([*lines, b"data: [DONE]", b"", b""]), counts
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@fuzz
+@given(data=st.data())
+def test_usage_is_read_from_whatever_passes(path: str, data: st.DataObject) -> None:
+    """The reply passes byte for byte, in any coding and cut anywhere, and its usage is known."""
+    kind, plain, (uncached, cached, output) = data.draw(replies(path))
+    coding = data.draw(st.sampled_from(["identity", "gzip", "deflate", "br", "zstd"]))
+    body = packed(coding, plain)
+    size = data.draw(st.integers(1, max(len(body), 1)))
+    passed: list[Any] = []
+
+    async def send(message: Any) -> None:
+        passed.append(message)
+
+    async def relay() -> UsageCapture:
+        capture = UsageCapture(send)
+        headers = [(b"content-type", kind), (b"content-encoding", coding.encode())]
+        await capture({"type": "http.response.start", "status": 200, "headers": headers})
+        for at in range(0, len(body), size):
+            await capture({"type": "http.response.body", "body": body[at : at + size]})
+        return capture
+
+    usage = asyncio.run(relay()).usage()
+    assert b"".join(message.get("body", b"") for message in passed) == body
+    assert usage is not None
+    assert (usage.uncached, usage.cache_read, usage.output) == (uncached, cached, output)

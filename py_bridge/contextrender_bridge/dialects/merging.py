@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import takewhile
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
 
+THINKING = ("thinking", "redacted_thinking")
+"""Types of content blocks with the model's thinking."""
 NumberedItem = tuple[int, Any]
 """An item after its number among the request's items."""
 
@@ -54,8 +57,17 @@ def join_chat(before: Json, after: Json) -> Json | None:
 
 
 def join_blocks(before: Json, after: Json) -> Json | None:
-    """Return two messages of content blocks as one."""
-    return {**before, "content": [*_parts(before["content"]), *_parts(after["content"])]}
+    """Return two messages of content blocks as one.
+
+    A message with thinking must begin with it.
+    """
+    first, second = _parts(before["content"]), _parts(after["content"])
+    thinking = [] if any(map(_is_thinking, first)) else list(takewhile(_is_thinking, second))
+    return {**before, "content": [*thinking, *first, *second[len(thinking) :]]}
+
+
+def _is_thinking(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") in THINKING
 
 
 def _parts(content: Any) -> list[Any]:

@@ -32,14 +32,18 @@ from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
-from contextrender_bridge.dialects.merging import NumberedItem, join_blocks, merge_neighbours
+from contextrender_bridge.dialects.merging import (
+    THINKING,
+    NumberedItem,
+    join_blocks,
+    merge_neighbours,
+)
 from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.signatures import sign_first
 
 # These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _POINTERS = ("web_search_result_location", "search_result_location")
-_THINKING = ("thinking", "redacted_thinking")
 # The beginning of Claude Code's first system block, which has another hash in every request.
 _BILLING = "x-anthropic-billing-header:"
 _UNKNOWN = -1
@@ -345,7 +349,7 @@ def _kind(block: Any) -> str:
         return "result"
     if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
         return "provider_result"
-    if kind in _THINKING:
+    if kind in THINKING:
         return "thinking"
     if holds_text(block):
         return "text"
