@@ -1,6 +1,8 @@
-"""What an adapter's README installs, in an empty folder or environment, is what its example needs.
+"""The packages that an adapter's README installs in an empty folder or environment are enough for
+its example.
 
-The lines name no version, so this is the newest one; each adapter's own test has a pinned one.
+The install commands name no version, so this uses the newest ones; each adapter's own test has
+pinned versions.
 """
 
 import re
@@ -24,10 +26,10 @@ OTHERS = ("langchain_js", "openai_agents_js", "mastra")
 @pytest.mark.parametrize(
     "name", ["ai_sdk", *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
 )
-def test_the_example_runs_with_what_the_line_installs(
+def test_javascript_example_runs_with_documented_packages(
     tmp_path: Path, client_package: Path, loopback: Loopback, name: str
 ) -> None:
-    """By the Node that is on the path, which may be the oldest that we are for."""
+    """The system's Node runs it, which may be the oldest supported version."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
@@ -44,21 +46,21 @@ def test_the_example_runs_with_what_the_line_installs(
 
 
 WRITE = {"smolagents": as_call}
-"""How the model's steps are worded for a runtime that ends a turn by a call."""
+"""Converts the model's steps for a runtime that ends a turn with a call."""
 PYTHON = ("google_adk", "openai_agents", "pydantic_ai", "smolagents")
 
 
 @pytest.mark.parametrize(
     "name", ["langchain", *(pytest.param(one, marks=pytest.mark.slow) for one in PYTHON)]
 )
-def test_a_python_example_runs_with_what_the_line_installs(
+def test_python_example_runs_with_documented_packages(
     tmp_path: Path, loopback: Loopback, name: str
 ) -> None:
     text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\$ pip install ([^#\n]*)", text, re.M)
     home = tmp_path / "environment"
     uv, known = [sys.executable, "-m", "uv"], loopback.environment()
-    known.pop("PYTHONPATH", None)  # the bridge is what the line installs
+    known.pop("PYTHONPATH", None)  # the install command provides the bridge
     run([*uv, "venv", "--quiet", "--python", sys.executable, str(home)], known, tmp_path)
     packages = shlex.split(line.replace("./py_bridge", str(ADAPTERS.parent / "py_bridge")))
     python = home / "bin" / "python"

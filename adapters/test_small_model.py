@@ -1,6 +1,6 @@
-"""From end to end: a real agent, the proxy, the service, and a real model with a small context.
+"""End to end: a real agent, the proxy, the service and a real model with a small context.
 
-The whole history exceeds the model's context; through the proxy every call fits.
+The full history exceeds the model's context; through the proxy every call fits.
 """
 
 from collections.abc import Iterator
@@ -48,13 +48,13 @@ def agent(url: str, files: Path, *, fails: bool = False) -> CommandResult:
     return run(command, environment(), fails=fails, seconds=300)
 
 
-def test_the_whole_history_exceeds_the_context(model: str, files: Path) -> None:
+def test_full_history_exceeds_context(model: str, files: Path) -> None:
     done = agent(model, files, fails=True)
     assert "ContextWindowExceededError" in done.stderr
 
 
-def test_an_agent_goes_on_within_the_budget(loopback: Loopback, model: str, files: Path) -> None:
-    # The one that always shows the newest result, or a part of it.
+def test_agent_continues_within_budget(loopback: Loopback, model: str, files: Path) -> None:
+    # This policy always shows the newest result or an excerpt of it.
     with proxying(loopback.service, model, policy=POLICY) as proxy:
         done = agent(f"{proxy}/s/small/v1", files)
     assert f"LimitsExceeded after {STEPS} calls" in done.stdout

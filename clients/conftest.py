@@ -1,4 +1,4 @@
-"""The clients' tests have the adapters' service and model."""
+"""The clients' tests use the adapters' service and model."""
 
 from adapters.conftest import loopback, service
 

@@ -1,4 +1,4 @@
-"""TypeScript's reading of chat messages beside Python's: the same read, the same left of it."""
+"""The TypeScript client reads and rewrites chat messages as the Python client does."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ many = settings(
 
 
 class Other:
-    """The other client's transcripts, in a process of its own."""
+    """The TypeScript client in a separate process."""
 
     def __init__(self, dist: Path) -> None:
         words = [*command("node"), PROGRAM, dist]
@@ -31,7 +31,7 @@ class Other:
         )
 
     def ask(self, **fields: Any) -> Json:
-        """Return what the client makes of one request."""
+        """Send a request to the client and return its reply."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(f"{json.dumps(fields)}\n")
         self._process.stdin.flush()
@@ -74,13 +74,13 @@ def read(text: Any) -> Any:
 
 
 def as_sent(value: Any) -> Any:
-    """As JSON carries it."""
+    """Return the value after a round trip through JSON."""
     return json.loads(json.dumps(value))
 
 
 @given(body=bodies("chat"), budget=BUDGETS)
 @many
-def test_generated_requests(other: Other, body: Json, budget: int) -> None:
+def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: int) -> None:
     transcript = DIALECTS["chat"].read(body)
     told = other.ask(items=body["messages"])
     assert list(map(plain, told["messages"])) == list(map(plain, transcript.messages))

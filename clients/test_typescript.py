@@ -1,4 +1,4 @@
-"""The TypeScript client: its types, and its own tests in each runtime against the real service."""
+"""The TypeScript client: its types, and its tests in each runtime with the real service."""
 
 import shutil
 from pathlib import Path
@@ -30,12 +30,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_client(tmp_path_factory.mktemp("client"))
 
 
-def test_its_types(built: Path) -> None:
+def test_client_types_are_valid(built: Path) -> None:
     run(["npm", "run", "check"], environment(), built)
 
 
 @pytest.mark.parametrize("runtime", TESTS)
-def test_its_own_tests(built: Path, loopback: Loopback, runtime: str) -> None:
+def test_client_tests_pass(built: Path, loopback: Loopback, runtime: str) -> None:
     program = _program(runtime)
     done = run([program, *TESTS[runtime]], loopback.environment(), built)
     told = done.stdout + done.stderr

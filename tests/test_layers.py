@@ -1,4 +1,4 @@
-"""Who may import whom in the Jac files (import-linter holds the same of the Python), and sizes."""
+"""Allowed imports of the Jac files (import-linter checks the Python files), and file sizes."""
 
 import re
 import subprocess
@@ -32,9 +32,9 @@ MAY = {
     },
     "py_bridge": {BASE, ENGINE},
 }
-"""What each room may import of ours. Walkers are endpoints: none imports another."""
+"""The own modules that each layer may import. Walkers are endpoints; none imports another."""
 
-# The model that writes compactions and summaries is byllm's.
+# byllm calls the model that writes summaries.
 RUNTIME_DOORS = {"py_bridge/contextrender_bridge/engine/models/result_summary.jac": {"byllm"}}
 
 
@@ -53,7 +53,7 @@ def imports_of(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", JAC)
-def test_a_jac_file_imports_only_from_below(path: str) -> None:
+def test_jac_file_imports_only_lower_layers(path: str) -> None:
     may = MAY[path.split("/")[0]]
     for module in imports_of(path):
         top = module.split(".")[0]
@@ -69,7 +69,7 @@ def test_a_jac_file_imports_only_from_below(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in JAC if path != "contextrender.jac"])
-def test_a_jac_file_uses_what_it_imports(path: str) -> None:
+def test_jac_file_uses_its_imports(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     named = re.compile(r"import from [\w.]+ \{([^}]*)\}")
     rest = named.sub("", text)
@@ -79,8 +79,8 @@ def test_a_jac_file_uses_what_it_imports(path: str) -> None:
             assert re.search(rf"\b{known}\b", rest), f"{path}: {known}"
 
 
-def test_the_engine_is_given_what_is_set() -> None:
-    """It reads no settings; what libraries find in the environment it may say."""
+def test_engine_reads_no_settings() -> None:
+    """The engine reads no settings; it may set environment variables for libraries."""
     named = re.compile(r"base\.settings (?:import|\{)\s*([^}\n]+)")
     for path in listed(
         "py_bridge/contextrender_bridge/engine/*.py", "py_bridge/contextrender_bridge/engine/*.jac"
@@ -89,13 +89,13 @@ def test_the_engine_is_given_what_is_set() -> None:
             assert names.strip() == "set_for_library", path
 
 
-def test_the_files_import_without_circles() -> None:
+def test_jac_files_have_no_import_cycles() -> None:
     modules = {path.removesuffix(".jac").replace("/", "."): path for path in JAC}
     below = {name: modules.keys() & imports_of(path) for name, path in modules.items()}
     TopologicalSorter(below).prepare()  # raises CycleError, which names them
 
 
-def test_a_long_file_says_why() -> None:
+def test_long_file_gives_a_reason() -> None:
     sources = listed("*.py", "*.jac", "*.ts", "*.tsx", "*.js", "*.mjs")
     built = "py_bridge/contextrender_bridge/console/"
     long = set()

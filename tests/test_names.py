@@ -170,7 +170,7 @@ def class_names() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("package", sorted(findings()))
-def test_names_and_docstrings_say_what_they_mean(package: str) -> None:
+def test_names_and_docstrings_are_plain(package: str) -> None:
     assert not findings()[package]
 
 

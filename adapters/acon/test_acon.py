@@ -1,8 +1,8 @@
-"""ACON's loop, by a labelled double: results leave the agent's calls and come back.
+"""ACON's loop as a double: results are omitted from the agent's calls and restored.
 
-ACON is a research repository and no package of any registry, so this runs nothing of it. `Memory`
-and `Agent` are doubles of the interface that it publishes: the memory manager's state and methods,
-and the order in which the agent's loop calls them. The service and the model calls are real.
+ACON is a research repository without a package, so this test runs none of its code. `Memory` and
+`Agent` are doubles of its published interface: the memory manager's state and methods, and the
+order in which the agent's loop calls them. The service and the model calls are real.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ TASK = "Find out which of nine hosts are slow, and restart those. The first is h
 
 
 class Memory:
-    """Double of `MemoryManager`, as it is without compression of its own (`co_config` None)."""
+    """Double of `MemoryManager` without its own compression (`co_config` None)."""
 
     def __init__(self, exp_config: Any, preinit_model: Any = None) -> None:
         self.llm_history: list[list[Json]] = [[]]
@@ -52,7 +52,7 @@ class Memory:
 
 
 class Hosts:
-    """An environment whose observations begin with nothing that tells them."""
+    """An environment whose observations have no marker at their start."""
 
     def __init__(self) -> None:
         self.observation = TASK
@@ -66,7 +66,7 @@ class Hosts:
 
 
 class Agent:
-    """Double of `UnifiedAgent`: it finds its memory manager in its module, as that does."""
+    """Double of `UnifiedAgent`, which takes its memory manager from its module."""
 
     def __init__(self, module: Any, url: str) -> None:
         self.url = url
@@ -94,7 +94,7 @@ STEPS = [step for step in hosts.steps() if isinstance(step, Call)]
 
 
 def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
-    """Runs the agent to its end; what the model was asked, and what the memory manager has."""
+    """Run the agent to its end; return the model's requests and the memory manager."""
     said = [Say(f"{step.name} {step.arguments['host']}") for step in STEPS]
     script = Script(loopback.model, [*said, Say("finish host_0_X")], lambda body: True)
     module = SimpleNamespace(MemoryManager=Memory)
@@ -104,7 +104,7 @@ def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
     return script, agent.memory_manager
 
 
-def test_the_loop_shows_what_fits_and_keeps_everything(
+def test_loop_renders_prompts_and_keeps_full_history(
     loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     script, memory = run(
@@ -122,7 +122,7 @@ def test_the_loop_shows_what_fits_and_keeps_everything(
     assert session["turns"] == len(script.steps) - 1
 
 
-def test_installing_again_only_changes_the_settings() -> None:
+def test_second_install_changes_only_settings() -> None:
     module: Any = SimpleNamespace(MemoryManager=Memory)
     install(module, budget=1)
     install(module, budget=2)

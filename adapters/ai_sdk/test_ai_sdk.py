@@ -1,4 +1,4 @@
-"""The Vercel AI SDK itself, with the example's agent: results leave its calls and come back."""
+"""The Vercel AI SDK with the example's agent: results are omitted from its calls and restored."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from adapters.testing.javascript import check_types, project, run_example
     ("way", "runtime"),
     [("step", "node"), ("middleware", "node"), ("step", "bun"), ("middleware", "deno")],
 )
-def test_the_example(
+def test_example_omits_and_restores_results(
     tmp_path: Path, client_package: Path, loopback: Loopback, way: str, runtime: str
 ) -> None:
     place = project(tmp_path / "project", "ai_sdk", client_package)
@@ -21,5 +21,5 @@ def test_the_example(
     assert len(loopback.client.inspect_session("ai-sdk-hosts")["branches"]) == 1
 
 
-def test_the_types(tmp_path: Path, client_package: Path) -> None:
+def test_example_types_are_valid(tmp_path: Path, client_package: Path) -> None:
     check_types(project(tmp_path / "project", "ai_sdk", client_package))

@@ -1,7 +1,7 @@
-"""AppWorld itself, on a task made for the test: results leave the agent's calls and come back.
+"""AppWorld on a task made for the test: results are omitted from the agent's calls and restored.
 
-The agent is the example's, which has the published interface of AppWorld's own: those are not in
-the package. Nor is the benchmark's data, which no test can download.
+The agent is the example's, with the published interface of AppWorld's agents, which are not in its
+package. The benchmark's data is not available to tests.
 """
 
 from dataclasses import replace
@@ -24,8 +24,8 @@ FIND = 'print(len(apis.simple_note.search_notes(query="{}", access_token=token))
 DONE = "apis.supervisor.complete_task()"
 
 
-def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
-    # One task, so one turn: what would be said between two is left out.
+def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) -> None:
+    # One task has one turn, so the answer between two turns is left out.
     steps = [step for step in hosts.steps() if isinstance(step, Call)]
     texts = [_as_text(step, number) for number, step in enumerate(steps)]
     script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)
@@ -59,6 +59,6 @@ def _run(loopback: Loopback, folder: Path) -> CommandResult:
         APPWORLD_ROOT=str(folder), APPWORLD_CACHE=str(folder / "cache"), IPYTHONDIR=str(folder)
     )
     if not list(python.parent.parent.glob("lib/*/site-packages/appworld/apps/supervisor")):
-        # The apps come in the package, packed.
+        # The package has the apps in an archive.
         run([python.with_name("appworld"), "install"], variables, folder)
     return run([python, ADAPTERS / "appworld" / "example.py"], variables, folder)

@@ -1,5 +1,5 @@
-"""Files of a real agent's calls, read by `audit`: spans as OpenTelemetry's own SDK and exporters
-write them, and requests and replies of three APIs, as a log in front of the provider has them.
+"""Files of a real agent's calls, read by `audit`: spans written by OpenTelemetry's SDK, and
+requests and replies of three APIs as a log in front of the provider has them.
 """
 
 import json
@@ -37,7 +37,7 @@ APIS = {
 
 
 def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
-    """Both questions of the agent's, whose spans are in the folder then."""
+    """Run the agent on both questions; its spans are written to the folder."""
     (folder / "looked.txt").write_text("\n\n".join(LOOKED))
     program = Path(__file__).with_name("agent.py")
     own = loopback.environment(ANTHROPIC_BASE_URL=loopback.model.url, ANTHROPIC_API_KEY="sk-none")
@@ -46,13 +46,13 @@ def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
 
 
 def check_read(file: Path, model: str) -> None:
-    """One run, with every result, and each call billed once."""
+    """Check that the file has one run with every result, and the usage of each call once."""
     found = AuditInput()
     read_files(file, found)
     assert not found.counts["damaged lines"], found.counts
     (recorded,) = found.settle().runs
     roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
-    # Of a streamed answer the log has the usage alone.
+    # For a streamed answer the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
     told = [plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"]
@@ -61,8 +61,8 @@ def check_read(file: Path, model: str) -> None:
     assert {(usage.uncached, usage.output) for usage in recorded.usage} == {(9, 4)}
 
 
-def answered(reply: Reply) -> Json:
-    """The reply, or the usage that a streamed one tells."""
+def logged_reply(reply: Reply) -> Json:
+    """Return the reply, or the usage of a streamed reply."""
     body = b"".join(reply.chunks)
     usage = read_usage("text/event-stream", body) if body.startswith(b"event:") else None
     if usage is None:
@@ -72,20 +72,22 @@ def answered(reply: Reply) -> Json:
 
 
 @pytest.mark.parametrize("file", ["otlp.jsonl", "console.jsonl"])
-def test_an_instrumented_agents_run(loopback: Loopback, tmp_path: Path, file: str) -> None:
+def test_spans_of_instrumented_agent_are_read(
+    loopback: Loopback, tmp_path: Path, file: str
+) -> None:
     Script(loopback.model, STEPS)
     run_agent(loopback, tmp_path, "openai-chat:gpt-5.1")
-    check_read(tmp_path / file, "m")  # as the reply names it
+    check_read(tmp_path / file, "m")  # the model's name in the reply
 
 
 @pytest.mark.parametrize("model", APIS)
-def test_a_log_of_its_requests(loopback: Loopback, tmp_path: Path, model: str) -> None:
+def test_log_of_requests_is_read(loopback: Loopback, tmp_path: Path, model: str) -> None:
     script, log = Script(loopback.model, STEPS), tmp_path / "log.jsonl"
 
     def logged(asked: Asked) -> Reply:
         reply = script.answer(asked)
         with log.open("a") as lines:
-            lines.write(json.dumps({"request": asked.json, "response": answered(reply)}) + "\n")
+            lines.write(json.dumps({"request": asked.json, "response": logged_reply(reply)}) + "\n")
         return reply
 
     loopback.model.answer = logged

@@ -1,4 +1,4 @@
-"""Claude Code itself, with its own tools: results leave its requests and come back."""
+"""Claude Code with its own tools: results are omitted from its requests and restored."""
 
 import json
 import re
@@ -26,9 +26,9 @@ Ask = Callable[..., dict[str, str]]
 
 
 def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
-    """Runs `claude -p` with a question and options, in a home of its own; gives what it answers."""
+    """Return a function that runs `claude -p` in its own home and returns the answer."""
     modules = node_modules_of("claude_code")
-    # Where npm leaves install scripts out, this is still to be done.
+    # npm may skip install scripts, so run it here.
     run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
     work = folder / "work"
     hosts.write_files(work)
@@ -53,9 +53,11 @@ def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
 
 
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-1"])
-def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) -> None:
+def test_two_turns_of_a_session_are_rendered(
+    loopback: Loopback, tmp_path: Path, model: str
+) -> None:
     known = hosts.steps()
-    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
+    script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in known])
     ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     again = ["--resume", first["session_id"]]
@@ -65,7 +67,7 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     script.steps = known
     hosts.check(script)
     for body in script.requests:
-        # What it says as the system stays, and only where the API takes it.
+        # System messages are kept, at positions that the API accepts.
         assert "# Environment" in json.dumps(body["messages"])
         roles = "".join(message["role"][0] for message in body["messages"])
         assert not re.search("^s|as|su", roles)
@@ -76,15 +78,16 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert loopback.failures() == {}
 
 
-def test_it_goes_on_after_compacting(
+def test_session_continues_after_compaction(
     service: Credentials, loopback: Loopback, tmp_path: Path
 ) -> None:
-    """Under the live policy: all that was read is compacted, and can be recalled afterwards."""
+    """With the cache-aware policy, all results are in the compaction request and can be recalled
+    later."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     compacted = Say("<summary>Summary: six were looked at.</summary>")
-    # The last five files that it has read, Claude Code reads again by itself.
+    # After a compaction, Claude Code reads the last five files again.
     known: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:], Say("All.")]
-    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
+    script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in known])
     with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
         first = ask("Find out which of the first six hosts are slow.")
@@ -96,7 +99,9 @@ def test_it_goes_on_after_compacting(
     for body in script.requests:
         check_form(body)
     for step, marks in zip(known, script.marks_in_requests(hosts.MARKS)[1:], strict=False):
-        assert step not in looks or looks.index(step) in marks  # the newest is always there
+        assert (
+            step not in looks or looks.index(step) in marks
+        )  # the newest result is always visible
     before, compacting, after = script.requests[6:9]
     assert count_results(before) < count_results(compacting) == 6
     assert count_results(after) == 0
@@ -107,17 +112,19 @@ def test_it_goes_on_after_compacting(
     assert "host_1_X" in json.dumps(found["results"])
 
 
-def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_path: Path) -> None:
-    """What it read has 1.5 windows; then it compacts, and goes on by itself."""
+def test_agent_continues_past_its_window_without_service(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    """It reads 1.5 times its window, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     compacted = Say("<summary>Summary: nine were looked at.</summary>")
     told: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
-    known = [as_its_own(step, tmp_path / "work") for step in told]
+    known = [adapt_to_tools(step, tmp_path / "work") for step in told]
     script = Limited(loopback.model, known, room=50_000)
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
-        # After compacting it reads the last five again, by itself.
+        # After the compaction it reads the last five files again.
         read = hosts.lengthen(tmp_path / "work", [1_500] * 4 + [500] * 5)
         first = ask("Find out which of the nine hosts are slow.")
         assert first["result"] == "All."
@@ -129,7 +136,7 @@ def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_
     for body in script.requests:
         check_form(body)
     for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
-        assert number in seen  # the newest is always there
+        assert number in seen  # the newest result is always visible
     assert count_results(script.requests[10]) >= 1
 
 
@@ -137,14 +144,14 @@ FILES, NAMED = range(9), range(7)
 
 
 def wanted(host: int) -> tuple[int, str]:
-    """The line that the agent wants of a file, from 1, and what stands there."""
+    """Return the number (from 1) and the value of the line that the agent needs of a file."""
     line = (host * 79 + 300) % 700 + 1
     return line, f"V{crc32(repr((host, line)).encode())}"
 
 
 @dataclass
 class Reader(Script):
-    """A model that wants a line of each file, and reads on there only where it does not see it."""
+    """A model that needs one line of each file and reads it again only if the line is omitted."""
 
     steps: list[Step] = field(default_factory=list)
     folder: Path = Path()
@@ -153,7 +160,7 @@ class Reader(Script):
     again: int = 0
 
     def write(self) -> None:
-        """Files of some 8,000 tokens; of the last ones nothing says what they are read for."""
+        """Write files of about 8,000 tokens; the last ones do not contain the task's words."""
         for host in FILES:
             values = [f"V{crc32(repr((host, line)).encode())}" for line in range(1, 701)]
             rows = [f"option_{host}_{number} = {value}" for number, value in enumerate(values)]
@@ -163,7 +170,8 @@ class Reader(Script):
             (self.folder / f"host_{host}_X.txt").write_text("\n".join(rows))
 
     def answer(self, asked: Asked) -> Reply:
-        """The next file, the rest of this one, or the end."""
+        """Reply with a call that reads the next file or the rest of this one, or with the final
+        answer."""
         if self.is_agent(asked.json):
             self.steps.append(self._step(json.dumps(asked.json["messages"], ensure_ascii=False)))
         return super().answer(asked)
@@ -182,10 +190,11 @@ class Reader(Script):
         return Call("Read", {"file_path": str(self.folder / f"host_{self.host}_X.txt"), **only})
 
 
-def test_it_goes_on_from_what_was_cut(
+def test_agent_reads_again_only_omitted_lines(
     service: Credentials, loopback: Loopback, tmp_path: Path
 ) -> None:
-    """It asks again for what nothing tells that it is wanted, and then sees it."""
+    """A needed line that the policy cannot predict is omitted; the agent reads it again and sees
+    it."""
     reader = Reader(loopback.model, folder=tmp_path / "work")
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
@@ -197,7 +206,7 @@ def test_it_goes_on_from_what_was_cut(
 
 
 def check_form(body: Json) -> None:
-    """As a provider takes it: a result for each call, and cache marks within the limit."""
+    """Check that each call has a result and that there are at most four cache breakpoints."""
     parts = list(objects_in([body.get("system"), body.get("tools"), body["messages"]]))
     assert 1 <= sum("cache_control" in part for part in parts) <= 4
     calls = [part["id"] for part in parts if part.get("type") == "tool_use"]
@@ -218,8 +227,8 @@ def objects_in(value: Any) -> Iterator[Json]:
         yield from objects_in(inner)
 
 
-def as_its_own(step: Step, folder: Path) -> Step:
-    """The step with Claude Code's tools."""
+def adapt_to_tools(step: Step, folder: Path) -> Step:
+    """Return the step with Claude Code's tools."""
     if isinstance(step, Say):
         return step
     host = step.arguments["host"]

@@ -1,4 +1,4 @@
-"""Codex itself, with its own shell tool: results leave its requests and come back."""
+"""Codex with its own shell tool: results are omitted from its requests and restored."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Code(Script):
     """A script whose calls are code for the one tool that newer models have."""
 
     def answer(self, asked: Asked) -> Reply:
-        """The same, said as a call of a custom tool."""
+        """Return the next step as a call of a custom tool."""
         number = len(self.requests)
         reply = super().answer(asked)
         step = self.steps[number] if number < min(len(self.requests), len(self.steps)) else None
@@ -37,12 +37,12 @@ class Code(Script):
 
 
 def is_agents(body: Json) -> bool:
-    """Whether a request offers tools; to newer models they are an item of the input."""
+    """Return whether a request has tools; for newer models they are an item of the input."""
     return has_tools(body) or body["input"][0]["type"] == "additional_tools"
 
 
 def asking(proxy: str, folder: Path, model: str) -> Ask:
-    """Runs `codex exec` with these words, in a home of its own; gives its events."""
+    """Return a function that runs `codex exec` in its own home and returns the events."""
     modules = node_modules_of("codex")
     home, work = folder / "codex", folder / "work"
     home.mkdir(exist_ok=True)
@@ -60,11 +60,11 @@ def asking(proxy: str, folder: Path, model: str) -> Ask:
 
 
 @pytest.mark.parametrize(("model", "kind"), [("gpt-5.5", Script), ("gpt-6.1-sol", Code)])
-def test_two_turns_of_a_session(
+def test_two_turns_of_a_session_are_rendered(
     loopback: Loopback, tmp_path: Path, model: str, kind: type[Script]
 ) -> None:
     known = hosts.steps()
-    script = kind(loopback.model, [as_its_own(step) for step in known], is_agents)
+    script = kind(loopback.model, [adapt_to_tools(step) for step in known], is_agents)
     ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     thread = first[0]["thread_id"]
@@ -80,11 +80,15 @@ def test_two_turns_of_a_session(
     assert loopback.failures() == {}
 
 
-def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_path: Path) -> None:
-    """What it read has 1.5 windows; then it compacts, and goes on by itself."""
+def test_agent_continues_past_its_window_without_service(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    """It reads 1.5 times its window, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     told: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
-    script = Limited(loopback.model, [as_its_own(step) for step in told], is_agents, room=50_000)
+    script = Limited(
+        loopback.model, [adapt_to_tools(step) for step in told], is_agents, room=50_000
+    )
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
         ask = asking(proxy, tmp_path, "gpt-5.5")
@@ -96,14 +100,14 @@ def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
     assert script.refused and read / 4 > 1.5 * script.room
     for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
-        assert number in seen  # the newest is always there
+        assert number in seen  # the newest result is always visible
     bodies = [asked.body for asked in loopback.model.asked if asked.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
     assert 0.75 < len(compacting) / 4 / script.window <= 1
 
 
-def as_its_own(step: Step) -> Step:
-    """The step with Codex's tool."""
+def adapt_to_tools(step: Step) -> Step:
+    """Return the step with Codex's tool."""
     if isinstance(step, Say):
         return step
     host = step.arguments["host"]
@@ -112,6 +116,6 @@ def as_its_own(step: Step) -> Step:
 
 
 def spoken(events: list[Json]) -> list[str]:
-    """What the agent said."""
+    """Return the agent's answers."""
     items = [event["item"] for event in events if event["type"] == "item.completed"]
     return [item["text"] for item in items if item["type"] == "agent_message"]

@@ -1,4 +1,4 @@
-"""ADK itself, with the example's agent: results leave its calls and come back."""
+"""ADK with the example's agent: results are omitted from its calls and restored."""
 
 import json
 
@@ -11,12 +11,12 @@ from adapters.testing.installs import ADAPTERS, python_of
 from tests.support.scripted_model import Asked, Reply, whole
 
 
-def test_the_example(loopback: Loopback) -> None:
+def test_example_omits_and_restores_results(loopback: Loopback) -> None:
     script = hosts.run_example("google_adk", loopback.model, loopback.environment())
     loopback.check(script)
 
 
-def test_calls_side_by_side_are_sent_as_gemini_wants_them(loopback: Loopback) -> None:
+def test_parallel_calls_are_valid_for_gemini(loopback: Loopback) -> None:
     gemini = Gemini()
     loopback.model.answer = gemini.answer
     environment = loopback.environment(
@@ -31,17 +31,18 @@ def test_calls_side_by_side_are_sent_as_gemini_wants_them(loopback: Loopback) ->
     for body in gemini.asked:
         check(body["contents"])
         assert sum(mark in json.dumps(body) for mark in marks) < len(marks) / 2
-    # In some request one of two calls stayed without the other.
+    # In one request only one of two parallel calls was kept.
     assert 1 in {len(calls_of(content)) for body in gemini.asked for content in body["contents"]}
     assert "YSBwaWN0dXJl" in json.dumps(gemini.asked[-1])
     (session,) = loopback.sessions()
     assert session["session"] == "two by two"
-    # An instruction that moves with every call is no history; else each call began a branch.
+    # An instruction that moves with every call is not recorded, so it starts no branch.
     assert session["branches"] <= 3
 
 
 def check(contents: list[Json]) -> None:
-    """Calls follow the user or results, the first of them is signed, and their results follow."""
+    """Check that calls follow the user or results, the first call is signed, and results follow in
+    order."""
     before: Json = {}
     waiting: list[str] = []
     for content in contents:
@@ -66,7 +67,7 @@ def is_result(part: Json) -> bool:
 
 
 class Gemini:
-    """A labelled double of Gemini's API: twelve steps of two calls each, in two turns."""
+    """A double of Gemini's API: twelve steps of two calls each, in two turns."""
 
     def __init__(self) -> None:
         self.asked: list[Json] = []

@@ -1,9 +1,9 @@
-"""LangChain itself, with the example's agent: results leave its calls and come back."""
+"""LangChain with the example's agent: results are omitted from its calls and restored."""
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 
 
-def test_the_example(loopback: Loopback) -> None:
+def test_example_omits_and_restores_results(loopback: Loopback) -> None:
     script = hosts.run_example("langchain", loopback.model, loopback.environment())
     loopback.check(script)

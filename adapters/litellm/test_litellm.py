@@ -1,4 +1,4 @@
-"""LiteLLM's gateway itself, in front of the proxy, and with its guardrail at it."""
+"""LiteLLM's gateway in front of the proxy, and with the proxy as its guardrail."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ asyncio.run(main())
 
 @contextmanager
 def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
-    """LiteLLM's proxy with a configuration of this folder, on a port of this machine."""
+    """Start LiteLLM's gateway with a configuration of this folder; yield its address."""
     config = (HERE / name).read_text().replace("http://127.0.0.1:8700", loopback.proxy)
     config = config.replace("https://api.openai.com/v1", f"{loopback.model.url}/v1")
     (folder / "config.yaml").write_text(config)
@@ -62,8 +62,8 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("config", ["config.yaml", "guardrail.yaml"])
-def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
-    """A plain agent (a double) that keeps its whole history, through the gateway."""
+def test_gateway_renders_calls(loopback: Loopback, tmp_path: Path, config: str) -> None:
+    """The agent is a double that keeps its full history."""
     script = Script(loopback.model, hosts.steps())
     with (
         gateway(loopback, tmp_path, config) as url,
@@ -76,7 +76,8 @@ def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
         (session,) = loopback.sessions()
         assert session["turns"] == len(script.steps) - 1
     else:
-        # It sends nothing of what the model said: a use is not seen, and nothing comes back for it.
+        # The guardrail does not send the model's answers, so uses are unknown and nothing is
+        # restored.
         seen = script.marks_in_requests(hosts.MARKS)
         assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in seen)
         assert hosts.SECOND.stop - 1 in seen[-1]
@@ -85,8 +86,8 @@ def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
         assert len(results) == sum(len(m.get("tool_calls") or ()) for m in asked["messages"])
 
 
-def test_what_was_taken_out_is_retrieved(loopback: Loopback) -> None:
-    """With the guardrail alone, which keeps the ids that it may ask for."""
+def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
+    """Only the guardrail runs; it keeps the ids of omitted results."""
     messages: list[Json] = [{"role": "user", "content": "Find out which hosts are slow."}]
     for number in range(9):
         function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}

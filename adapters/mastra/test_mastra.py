@@ -1,4 +1,4 @@
-"""Mastra itself, with the example's agent: results leave its calls and come back."""
+"""Mastra with the example's agent: results are omitted from its calls and restored."""
 
 from pathlib import Path
 
@@ -6,7 +6,9 @@ from adapters.conftest import Loopback
 from adapters.testing.javascript import check_types, project, run_example
 
 
-def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback) -> None:
+def test_example_omits_and_restores_results(
+    tmp_path: Path, client_package: Path, loopback: Loopback
+) -> None:
     place = project(tmp_path / "project", "mastra", client_package)
     check_types(place)
     script, _ = run_example(place, loopback.model, loopback.environment())

@@ -1,7 +1,7 @@
-"""Meta ARE itself, through the proxy: results leave its calls and come back.
+"""Meta ARE through the proxy: results are omitted from its calls and restored.
 
-The scenario is one of its own. The files that the agent reads in it are put into its sandbox when
-the agent first speaks; after the agent has waited, the scenario begins a second turn.
+The scenario is one of Meta ARE's. The agent's files are put into its sandbox at its first call;
+after the agent has waited, the scenario begins a second turn.
 """
 
 import json
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.slow
 
 SESSION = "tutorial"
 BUDGET = 1000
-"""More than the other tests': what the agent says of each call stays, whatever becomes of it."""
+"""More than in other tests, because the agent's texts about each call are always kept."""
 WAIT = Call("SystemApp__wait_for_notification", {"timeout": 30})
 LONG = json.dumps({"duration": 3600})
-"""Of the simulated time, so that the scenario does not end while the agent waits."""
+"""Simulated seconds, enough that the scenario does not end while the agent waits."""
 FORWARDED = {"email_id": "greg_email", "recipients": ["johndoe@example.com"]}
 TASK = [
     Call("EmailClientApp__forward_email", FORWARDED),
@@ -40,7 +40,7 @@ def proxy(loopback: Loopback) -> Iterator[str]:
         yield address
 
 
-def test_a_scenario(loopback: Loopback, proxy: str, tmp_path: Path) -> None:
+def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: Path) -> None:
     steps = [*hosts.steps()[:-1], *TASK]
     script = Script(loopback.model, [_as_text(_of_scenario(s)) for s in steps], lambda body: True)
 
@@ -61,7 +61,7 @@ def test_a_scenario(loopback: Loopback, proxy: str, tmp_path: Path) -> None:
 
 
 def _of_scenario(step: Step) -> Call:
-    """The same with the tools that the scenario has."""
+    """Return the step with the scenario's tools."""
     if isinstance(step, Say):
         return WAIT
     if step.name == "look":
@@ -72,7 +72,7 @@ def _of_scenario(step: Step) -> Call:
 
 
 def _as_text(step: Call) -> Say:
-    """A call as models write it for this runtime."""
+    """Return a call as text in this runtime's format."""
     action = json.dumps({"action": step.name, "action_input": step.arguments})
     return Say(f"Thought: I go on.\n\nAction:\n{action}<end_action>\n")
 
@@ -84,7 +84,7 @@ def _fill_sandbox(folder: Path) -> None:
 
 
 def _run(endpoint: str, folder: Path) -> dict[str, object]:
-    """Runs the scenario; what its output says of it, for the exit status is always 0."""
+    """Run the scenario and return its score from the output; the exit status is always 0."""
     are_run = str(python_of("meta_are").with_name("are-run"))
     command = [are_run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
     command += ["--scenario_kwargs", LONG]

@@ -1,4 +1,4 @@
-"""mini-swe-agent itself, by its command and by code: results leave its calls and come back."""
+"""mini-swe-agent as a command and from code: results are omitted from its calls and restored."""
 
 import json
 from collections.abc import Callable
@@ -18,11 +18,12 @@ FOLDER = ADAPTERS / "mini_swe_agent"
 END = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 NEW_TASK = "And the next three? Restart those that are slow."
 SHORT = "agent.instance_template={{task}}"
-"""Without the long instructions: when a second task comes, the budget is also the first one's."""
+"""Replaces the long instructions, because the first task counts against the budget once a second
+one follows."""
 
 
 def command_of(step: Step) -> str:
-    """The bash command that a step of the hosts' task is."""
+    """Return a step of the hosts' task as a bash command."""
     if isinstance(step, Say):
         return END
     host = step.arguments["host"]
@@ -30,22 +31,22 @@ def command_of(step: Step) -> str:
 
 
 def as_call(step: Step) -> Step:
-    """For model classes that call a tool."""
+    """Return a step for model classes that call a tool."""
     return Call("bash", {"command": command_of(step)})
 
 
 def as_text(step: Step) -> Step:
-    """For model classes that read the command from the text."""
+    """Return a step for model classes that read the command from the text."""
     return Say(f"THOUGHT: Go on.\n\n```mswea_bash_command\n{command_of(step)}\n```")
 
 
 def check(script: Script, told: list[Step]) -> None:
-    """`hosts.check` of a script that told the hosts' task in bash."""
+    """Run `hosts.check` on a script whose steps are bash commands."""
     hosts.check(replace(script, steps=told))
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """For mini-swe-agent with a configuration folder of its own."""
+    """Return variables for mini-swe-agent with its own configuration folder."""
     return {
         "MSWEA_GLOBAL_CONFIG_DIR": str(folder / "config"),
         "MSWEA_CONFIGURED": "true",
@@ -63,14 +64,14 @@ def variables(folder: Path) -> dict[str, str]:
         ("litellm_textbased", "mini_textbased.yaml", as_text),
     ],
 )
-def test_the_command(
+def test_command_renders_two_tasks(
     model_class: str,
     config: str,
     tell: Callable[[Step], Step],
     loopback: Loopback,
     tmp_path: Path,
 ) -> None:
-    """Of two tasks in one run: the second is typed when the first is done."""
+    """One run has two tasks; the second one is typed after the first is finished."""
     write_findings(tmp_path)
     script = Script(loopback.model, [tell(step) for step in hosts.steps()], lambda body: True)
     mini = python_of("mini_swe_agent").parent / "mini"
@@ -90,8 +91,8 @@ def test_the_command(
     assert session["session"] == trajectory["info"]["contextrender"]["session"]
 
 
-def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
-    """Of one task, with an agent made by code."""
+def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) -> None:
+    """The agent is created from code and has one task."""
     told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(loopback.model, [as_text(step) for step in told], lambda body: True)
     example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
@@ -105,7 +106,7 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
 
 
 def assert_whole(messages: list[Json]) -> None:
-    """The agent keeps every finding, complete and in its order."""
+    """Check that the agent's history has every finding, complete and in order."""
     found = [
         json.dumps({k: v for k, v in message.items() if k != "extra"})
         for message in messages

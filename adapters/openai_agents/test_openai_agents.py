@@ -1,4 +1,6 @@
-"""The OpenAI Agents SDK itself, with the example's agent: results leave its calls and come back."""
+"""The OpenAI Agents SDK with the example's agent: results are omitted from its calls and
+restored.
+"""
 
 import pytest
 
@@ -9,7 +11,7 @@ APIS = {"responses": {}, "chat/completions": {"OPENAI_API": "chat_completions"}}
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_example(api: str, loopback: Loopback) -> None:
+def test_example_omits_and_restores_results(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(OPENAI_AGENTS_DISABLE_TRACING="1", **APIS[api])
     script = hosts.run_example("openai_agents", loopback.model, environment)
     assert {asked.path for asked in loopback.model.asked} == {f"/v1/{api}"}

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK itself, with the example's agent: results leave its calls and come back."""
+"""The OpenAI Agents SDK (JavaScript) with the example's agent: results are omitted and restored."""
 
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from adapters.testing.scripted import Call
 
 
 @pytest.mark.parametrize("api", ["responses", "chat_completions"])
-def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback, api: str) -> None:
+def test_example_omits_and_restores_results(
+    tmp_path: Path, client_package: Path, loopback: Loopback, api: str
+) -> None:
     place = project(tmp_path / "project", "openai_agents_js", client_package)
     variables = loopback.environment(API=api)
     script, told = run_example(place, loopback.model, variables)
@@ -19,5 +21,5 @@ def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback, a
     assert f"The SDK's session keeps {results} results." in told
 
 
-def test_the_types(tmp_path: Path, client_package: Path) -> None:
+def test_example_types_are_valid(tmp_path: Path, client_package: Path) -> None:
     check_types(project(tmp_path / "project", "openai_agents_js", client_package))

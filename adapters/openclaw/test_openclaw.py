@@ -1,4 +1,4 @@
-"""OpenClaw itself, with its own tools, over the three APIs: results leave and come back."""
+"""OpenClaw with its own tools, over three APIs: results are omitted and restored."""
 
 import json
 import os
@@ -30,10 +30,11 @@ CHAT, RESPONSES, MESSAGES = "openai-completions", "openai-responses", "anthropic
 
 
 class OpenClaw:
-    """The runtime in a folder of its own, with the configuration as users copy it."""
+    """OpenClaw in its own folder, with the configuration that users copy."""
 
     def __init__(self, loopback: Loopback, home: Path, api: str = CHAT) -> None:
-        """Changes only the proxy's address, the API, and what would reach out of the folder."""
+        """Change only the proxy's address, the API, and settings that use anything outside the
+        folder."""
         modules = _node_modules()
         self.work = home / "work"
         self.config = home / "openclaw.json"
@@ -45,10 +46,10 @@ class OpenClaw:
         if api == MESSAGES:
             provider["baseUrl"] = loopback.proxy
         config["agents"]["defaults"]["workspace"] = str(self.work)
-        # Its memory would ask OpenAI for embeddings.
+        # Its memory would request embeddings from OpenAI.
         config["memory"] = {"search": {"enabled": False}}
         self.config.write_text(json.dumps(config))
-        # Node comes with the packages; on a system that they have none for, it is the system's.
+        # The packages include Node; on other systems the system's Node is used.
         path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
         self._environment = environment(
             PATH=path,
@@ -59,7 +60,7 @@ class OpenClaw:
         )
 
     def run(self, *words: str) -> Json:
-        """What `openclaw agent ... --json` prints."""
+        """Run `openclaw agent ... --json` and return its output."""
         command = [self.openclaw, "agent", *words, "--json"]
         done = run(command, self._environment, self.work)
         printed: Json = json.loads(done.stdout)
@@ -67,10 +68,10 @@ class OpenClaw:
 
 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES, MESSAGES])
-def test_two_turns_of_a_session(api: str, loopback: Loopback, tmp_path: Path) -> None:
+def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_path: Path) -> None:
     openclaw = OpenClaw(loopback, tmp_path, api)
     known = hosts.steps()
-    script = Script(loopback.model, as_its_own(known))
+    script = Script(loopback.model, adapt_to_tools(known))
     for question, answer in zip(QUESTIONS, hosts.ANSWERS, strict=True):
         printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
         assert [said["text"] for said in printed["payloads"]] == [answer]
@@ -78,7 +79,7 @@ def test_two_turns_of_a_session(api: str, loopback: Loopback, tmp_path: Path) ->
     hosts.check(script)
     for items in asked(script):
         (place,) = (number for number, item in enumerate(items) if is_internal(item))
-        # In Responses it stays at the user's message until the next one.
+        # With Responses it stays beside the user's message until the next one.
         assert place == len(items) - 1 or api == RESPONSES
     session = recorded(loopback, QUESTIONS)
     assert session["turns"] == len(known) - 1
@@ -87,10 +88,10 @@ def test_two_turns_of_a_session(api: str, loopback: Loopback, tmp_path: Path) ->
     check_recorded(read_openclaw, tmp_path / "state")
 
 
-def test_one_shot(loopback: Loopback, tmp_path: Path) -> None:
+def test_exec_task_is_rendered(loopback: Loopback, tmp_path: Path) -> None:
     openclaw = OpenClaw(loopback, tmp_path)
     known = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(loopback.model, as_its_own(known))
+    script = Script(loopback.model, adapt_to_tools(known))
     task = " ".join(QUESTIONS)
     where = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
     printed = openclaw.run("exec", task, *where)
@@ -105,12 +106,12 @@ def test_one_shot(loopback: Loopback, tmp_path: Path) -> None:
 
 
 def asked(script: Script) -> list[list[Json]]:
-    """The messages, or items, of each request."""
+    """Return the messages or items of each request."""
     return [body.get("messages") or body["input"] for body in script.requests]
 
 
 def is_internal(item: Json) -> bool:
-    """Whether it is what OpenClaw says anew to each call."""
+    """Return whether an item is the context that OpenClaw adds to each call."""
     if item.get("role") != "user" or isinstance(item["content"], str):
         return False
     text: str = item["content"][0].get("text", "")
@@ -118,7 +119,8 @@ def is_internal(item: Json) -> bool:
 
 
 def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
-    """The one session: one history, with all findings, and as the user's words only the user's."""
+    """Return the only session; check that it has one branch, all findings and only the user's
+    messages."""
     (session,) = loopback.sessions()
     (branch,) = loopback.client.export_session(session["session"])["branches"]
     spoken = [message["content"] for message in branch["messages"] if message["role"] == "user"]
@@ -129,8 +131,8 @@ def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
     return session
 
 
-def as_its_own(steps: Sequence[Step]) -> list[Step]:
-    """The steps with OpenClaw's tools: every other file is read by a command."""
+def adapt_to_tools(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with OpenClaw's tools; every other file is read by a command."""
     own: list[Step] = []
     for number, step in enumerate(steps):
         if isinstance(step, Say):
@@ -145,7 +147,7 @@ def as_its_own(steps: Sequence[Step]) -> list[Step]:
 
 
 def _node_modules() -> Path:
-    # Under an older Node than OpenClaw's, npm would stop at its install script.
+    # With an older Node, npm would stop at OpenClaw's install script.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("npm_config_ignore_scripts", "true")
         return node_modules_of("openclaw")

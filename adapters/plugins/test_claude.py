@@ -1,4 +1,4 @@
-"""The plugin inside Claude Code itself, at the newest and the oldest supported version."""
+"""The plugin in Claude Code, in the newest and the oldest supported version."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import Credentials
 
-from adapters.claude_code.test_claude_code import as_its_own
+from adapters.claude_code.test_claude_code import adapt_to_tools
 from adapters.conftest import Loopback
 from adapters.plugins.user import (
     MARK,
@@ -30,7 +30,7 @@ OPTIONS = ["--output-format", "json", "--model", "claude-opus-5-5", "--allowedTo
 
 @pytest.fixture(params=["newest", "oldest"])
 def claude(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) -> User:
-    """A user of Claude Code."""
+    """Create a user of Claude Code."""
     program = node_modules_of("plugins/claude") / request.param / "claude"
     variables = {
         "ANTHROPIC_BASE_URL": loopback.model.url,
@@ -46,18 +46,18 @@ def ask(claude: User, question: str, *options: str) -> Any:
 
 
 def script_of(claude: User, *steps: Step, kind: type[Script] = Script, **options: Any) -> Script:
-    own = [as_its_own(step, claude.work) for step in steps]
+    own = [adapt_to_tools(step, claude.work) for step in steps]
     return kind(claude.loopback.model, own, **options)
 
 
-def test_a_manual_compaction_is_replaced(claude: User) -> None:
+def test_manual_compaction_is_replaced(claude: User) -> None:
     claude.install()
     script = script_of(claude, *looks(6), Say("Done."))
     first = ask(claude, "Look at six hosts.")
     again = ["--resume", first["session_id"]]
     ask(claude, "/compact", *again)
     assert ask(claude, "And now?", *again)["result"] == "Done."
-    # No model wrote a summary: the request after the compaction is the next one.
+    # No model wrote a summary: the compaction made no request.
     assert len(script.requests) == 8
     after = script.requests[7]
     assert count_text(after["messages"], MARK) == 1
@@ -67,8 +67,8 @@ def test_a_manual_compaction_is_replaced(claude: User) -> None:
     assert session["session"] == first["session_id"]
 
 
-def test_it_compacts_by_itself_again_and_again(claude: User) -> None:
-    """The text does not grow, and no compaction follows within three turns of the last."""
+def test_repeated_automatic_compactions(claude: User) -> None:
+    """The text does not grow, and compactions are more than three turns apart."""
     claude.install("--tokens", "8000")
     claude.variables |= {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"}
     hosts.lengthen(claude.work, [400] * 9)
@@ -90,7 +90,7 @@ def test_it_compacts_by_itself_again_and_again(claude: User) -> None:
     assert session["results"] >= 9 * len(drops)
 
 
-def test_it_recalls_what_was_omitted(claude: User) -> None:
+def test_recall_finds_omitted_results(claude: User) -> None:
     claude.install("--tokens", "2000")
     hosts.lengthen(claude.work, [400] * 6)
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
@@ -107,7 +107,7 @@ def test_it_recalls_what_was_omitted(claude: User) -> None:
     assert "row 00200" in json.dumps(after["messages"][-1])
 
 
-def test_its_own_summary_comes_first(claude: User) -> None:
+def test_agents_summary_comes_first(claude: User) -> None:
     claude.install("--mode", "after-summary")
     summary = "<summary>Summary: six were looked at.</summary>"
     script = script_of(claude, *looks(6), Say(summary), Say("Done."))
@@ -121,7 +121,7 @@ def test_its_own_summary_comes_first(claude: User) -> None:
 
 
 @pytest.mark.parametrize("failure", ["down", *false_answers()])
-def test_without_the_service_it_compacts_by_itself(claude: User, failure: str) -> None:
+def test_agent_compacts_itself_without_service(claude: User, failure: str) -> None:
     claude.install()
     claude.forbid_start()
     summary = Say("<summary>Summary: six were looked at.</summary>")
@@ -140,7 +140,7 @@ def test_without_the_service_it_compacts_by_itself(claude: User, failure: str) -
     assert MARK not in after
 
 
-def test_a_service_that_has_died_is_started_again(claude: User) -> None:
+def test_killed_service_is_restarted(claude: User) -> None:
     claude.install()
     claude.use_service(Credentials("http://127.0.0.1:9", "none"))
     script = script_of(claude, *looks(6), Say("Done."))
@@ -173,7 +173,7 @@ def test_each_call_is_rendered(claude: User) -> None:
     assert answer["session_id"] in names
 
 
-def test_after_uninstalling_nothing_is_left(claude: User) -> None:
+def test_uninstall_removes_everything(claude: User) -> None:
     script = script_of(claude, *[Say("Done.")] * 3)
     ask(claude, "Hello.")
     before = {name for name in claude.files() if "contextrender" in name.lower()}

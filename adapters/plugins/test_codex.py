@@ -1,7 +1,7 @@
-"""The plugin inside Codex itself, at the newest and the oldest supported version.
+"""The plugin in Codex, in the newest and the oldest supported version.
 
-`codex app-server` is what Codex's terminal interface runs. It can compact when asked, and it shows
-the hook's line. Codex's subagents are not tested: they are sessions with hooks of their own.
+`codex app-server` is what Codex's terminal interface runs. It can compact on request and reports
+the hook's message. Codex's subagents are not tested: they are sessions with their own hooks.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import Credentials
 
-from adapters.codex.test_codex import as_its_own, is_agents, spoken
+from adapters.codex.test_codex import adapt_to_tools, is_agents, spoken
 from adapters.conftest import Loopback
 from adapters.plugins.lines import Lines, running
 from adapters.plugins.user import (
@@ -49,7 +49,7 @@ TASK = "Look at six hosts."
 
 @pytest.fixture(params=["newest", "oldest"])
 def codex(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) -> User:
-    """A user of Codex."""
+    """Create a user of Codex."""
     (program,) = (node_modules_of("plugins/codex") / request.param).rglob("bin/codex")
     user = User(loopback, tmp_path, program, "codex", {"MY_KEY": "sk-own"})
     config_of(user).parent.mkdir()
@@ -68,7 +68,7 @@ def ask(codex: User, *words: str) -> list[Json]:
 
 
 def script_of(codex: User, *steps: Step, kind: type[Script] = Script) -> Script:
-    return kind(codex.loopback.model, [as_its_own(step) for step in steps], is_agents)
+    return kind(codex.loopback.model, [adapt_to_tools(step) for step in steps], is_agents)
 
 
 @dataclass
@@ -149,14 +149,14 @@ def serving_app(codex: User) -> Iterator[AppServer]:
         yield server
 
 
-def test_it_starts_a_stopped_service_and_keeps_it_running(codex: User) -> None:
+def test_stopped_service_is_started_and_kept_running(codex: User) -> None:
     """The service has stopped, and its credentials are still in the data folder."""
     codex.install()
     codex.use_service(Credentials("http://127.0.0.1:9", "none"))
     holders: list[set[Path]] = []
 
     class Watch(Script):
-        """Notes during a model call what the service stays for."""
+        """Record during a model call which programs hold a lease of the service."""
 
         def answer(self, asked: Asked) -> Reply:
             codex.wait_for_service()
@@ -170,7 +170,7 @@ def test_it_starts_a_stopped_service_and_keeps_it_running(codex: User) -> None:
 
 
 def test_results_are_added_to_the_summary(codex: User) -> None:
-    """The user compacts."""
+    """The user requests the compaction."""
     codex.install()
     script = script_of(codex, *looks(6), Say("Done."))
     with serving_app(codex) as agent:
@@ -188,8 +188,8 @@ def test_results_are_added_to_the_summary(codex: User) -> None:
     assert session["session"] == agent.thread
 
 
-def test_it_compacts_by_itself_again_after_a_resume(codex: User) -> None:
-    """The second text is selected from the whole session, and replaces the first."""
+def test_automatic_compaction_after_resume(codex: User) -> None:
+    """The second text is selected from all results and replaces the first one."""
     codex.install()
     steps = [*looks(3), Say("Done."), *looks(6)[3:], Say("Done.")]
     script = script_of(codex, *steps)
@@ -208,7 +208,7 @@ def test_it_compacts_by_itself_again_after_a_resume(codex: User) -> None:
     assert (session["branches"], session["results"]) == (1, 6)
 
 
-def test_it_recalls_what_was_omitted(codex: User) -> None:
+def test_recall_finds_omitted_results(codex: User) -> None:
     codex.install("--tokens", "2000")
     hosts.lengthen(codex.work, [200] * 6)
     script = script_of(codex, *looks(6), kind=Namespaced)
@@ -226,7 +226,7 @@ def test_it_recalls_what_was_omitted(codex: User) -> None:
 
 
 @pytest.mark.parametrize("failure", false_answers())
-def test_without_an_answer_it_keeps_its_own_summary(codex: User, failure: str) -> None:
+def test_agents_summary_is_kept_without_answer(codex: User, failure: str) -> None:
     codex.install()
     script = script_of(codex, *looks(6), Say("Done."))
 
@@ -248,7 +248,7 @@ def test_without_an_answer_it_keeps_its_own_summary(codex: User, failure: str) -
     assert "produced a summary of its thinking" in after
 
 
-def test_a_service_that_dies_is_started_for_the_next_time(codex: User) -> None:
+def test_killed_service_is_restarted_for_next_compaction(codex: User) -> None:
     codex.install()
     script = script_of(codex, *looks(6), Say("Done."), Say("Done."))
     with codex.started_service(), serving_app(codex) as agent:
@@ -265,7 +265,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(codex: User) -> None:
     assert [count_text(body["input"], MARK) for body in script.requests[-2:]] == [0, 1]
 
 
-def test_after_uninstalling_nothing_is_left_but_what_codex_wrote(codex: User) -> None:
+def test_uninstall_removes_everything_but_codex_entries(codex: User) -> None:
     before = tomllib.loads(config_of(codex).read_text())
     codex.install()
     script = script_of(codex, Say("Done."), Say("Done."))

@@ -1,6 +1,6 @@
-"""The plugin inside opencode itself, at the newest and the oldest supported version.
+"""The plugin in opencode, in the newest and the oldest supported version.
 
-`opencode serve` is what opencode's terminal interface runs; its events have what is shown there.
+`opencode serve` is what opencode's terminal interface runs; its events have the shown messages.
 """
 
 import json
@@ -28,7 +28,7 @@ from adapters.plugins.user import (
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json, Say, Script, Step
-from adapters.wrap.test_opencode import Full, as_its_own
+from adapters.wrap.test_opencode import Full, adapt_to_tools
 from tests.support.programs import free_port
 from tests.support.scripted_model import Asked, Reply
 from tests.support.waiting import until
@@ -39,7 +39,7 @@ LIMIT = {"context": 40_000, "output": 1_000}
 
 @pytest.fixture(scope="session")
 def config_homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder of settings per version: opencode installs packages there when it first starts."""
+    """Return a settings folder per version; opencode installs packages there at its first start."""
     return {version: tmp_path_factory.mktemp(version) for version in VERSIONS}
 
 
@@ -50,7 +50,7 @@ def opencode(
     tmp_path: Path,
     config_homes: dict[str, Path],
 ) -> Iterator[User]:
-    """A user of opencode whose model has a small window."""
+    """Create a user of opencode whose model has a small window."""
     program = node_modules_of("plugins/opencode") / request.param / "bin" / "opencode"
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     for place in ("DATA", "CACHE", "STATE"):
@@ -75,11 +75,11 @@ def opencode(
     shutil.rmtree(config_homes[request.param] / "opencode" / "plugins", ignore_errors=True)
 
 
-def test_a_compaction_shows_each_result_once(opencode: User) -> None:
+def test_compaction_shows_each_result_once(opencode: User) -> None:
     """The text leaves out the messages that opencode keeps beside its summary."""
     opencode.install()
     turns = [*looks(2)[:-1], Say("First."), *looks(3)[2:-1], Say("Second."), *looks(9)[3:]]
-    steps = [as_its_own(step, opencode.work) for step in turns]
+    steps = [adapt_to_tools(step, opencode.work) for step in turns]
     script = Full(opencode.loopback.model, steps)
     first = opencode.run("run", "--format", "json", "Look at two hosts.")
     session = json.loads(first.stdout.splitlines()[0])["sessionID"]
@@ -161,7 +161,7 @@ def serving_opencode(user: User, session: str = "") -> Iterator[Server]:
 
 def adapt_step(step: Step, work: Path) -> Step:
     is_host = isinstance(step, Call) and "host" in step.arguments
-    return as_its_own(step, work) if is_host else step
+    return adapt_to_tools(step, work) if is_host else step
 
 
 def script_of(user: User, *steps: Step) -> Script:
@@ -169,7 +169,7 @@ def script_of(user: User, *steps: Step) -> Script:
 
 
 def test_manual_compactions_are_replaced_and_resumed(opencode: User) -> None:
-    """The second text is selected from the whole session, and replaces the first."""
+    """The second text is selected from all results and replaces the first one."""
     opencode.install()
     steps = [*looks(3), Say("Done."), *looks(6)[3:], Say("Done."), Say("Resumed.")]
     script = script_of(opencode, *steps)
@@ -197,8 +197,8 @@ def test_manual_compactions_are_replaced_and_resumed(opencode: User) -> None:
 
 
 @pytest.mark.parametrize("failure", ["down", *false_answers()])
-def test_without_an_answer_it_keeps_its_own_summary(opencode: User, failure: str) -> None:
-    """It is asked for once, so that a slow service does not delay each call."""
+def test_agents_summary_is_kept_without_answer(opencode: User, failure: str) -> None:
+    """The text is requested once, so that a slow service does not delay each call."""
     opencode.install()
     opencode.forbid_start()
     script = script_of(opencode, *looks(3), Say("Done."), Say("Done."))
@@ -226,7 +226,7 @@ def test_without_an_answer_it_keeps_its_own_summary(opencode: User, failure: str
         assert "A title" in after  # the summary by the model's double
 
 
-def test_a_service_that_dies_is_started_for_the_next_time(opencode: User) -> None:
+def test_killed_service_is_restarted_for_next_compaction(opencode: User) -> None:
     opencode.install()
     script = script_of(opencode, *looks(3), *[Say("Done.")] * 3)
     with opencode.started_service(), serving_opencode(opencode) as server:
@@ -246,7 +246,7 @@ def test_a_service_that_dies_is_started_for_the_next_time(opencode: User) -> Non
     assert [count_text(body["messages"], MARK) for body in script.requests[-3:]] == [0, 0, 1]
 
 
-def test_it_recalls_what_was_omitted(opencode: User) -> None:
+def test_recall_finds_omitted_results(opencode: User) -> None:
     opencode.install("--tokens", "2000")
     hosts.lengthen(opencode.work, [200] * 6)
     recall = Call("contextrender_recall", {"query": "host_1_X"})
@@ -260,7 +260,7 @@ def test_it_recalls_what_was_omitted(opencode: User) -> None:
     assert "row 00150" in json.dumps(after["messages"][-1])
 
 
-def test_its_own_summary_comes_first(opencode: User) -> None:
+def test_agents_summary_comes_first(opencode: User) -> None:
     opencode.install("--mode", "after-summary")
     script = script_of(opencode, *looks(3), Say("Done."))
     with serving_opencode(opencode) as server:
@@ -290,7 +290,7 @@ def test_each_call_is_rendered(opencode: User) -> None:
     assert {one.header("authorization") for one in posts} == {"Bearer sk-own"}
 
 
-def test_after_uninstalling_nothing_is_left(opencode: User) -> None:
+def test_uninstall_removes_everything(opencode: User) -> None:
     script = script_of(opencode, Say("Done."), Say("Done."))
     opencode.install()
     opencode.install()

@@ -1,6 +1,6 @@
-"""The plugin inside pi itself, at the newest and the oldest supported version.
+"""The plugin in pi, in the newest and the oldest supported version.
 
-pi has no subagents of its own.
+pi has no subagents.
 """
 
 import json
@@ -37,7 +37,7 @@ WINDOW = 60_000
 def pi(
     request: pytest.FixtureRequest, loopback: Loopback, tmp_path_factory: pytest.TempPathFactory
 ) -> User:
-    """A user of pi whose model has a small window."""
+    """Create a user of pi whose model has a small window."""
     modules = node_modules_of("plugins/pi")
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "")
     node = modules / f"node-linux-{machine}" / "bin" / "node"
@@ -107,19 +107,19 @@ def running_pi(user: User, *words: str) -> Iterator[Pi]:
         yield Pi(lines)
 
 
-def as_its_own(step: Step) -> Step:
-    """The step with pi's tools."""
+def adapt_to_tools(step: Step) -> Step:
+    """Return the step with pi's tools."""
     if isinstance(step, Call) and step.name == "look":
         return Call("read", {"path": f"{step.arguments['host']}.txt"})
     return step
 
 
 def script_of(user: User, *steps: Step, kind: type[Script] = Script) -> Script:
-    return kind(user.loopback.model, [as_its_own(step) for step in steps])
+    return kind(user.loopback.model, [adapt_to_tools(step) for step in steps])
 
 
 def test_manual_compactions_are_replaced_and_resumed(pi: User) -> None:
-    """The second text is selected from the whole session, and replaces the first."""
+    """The second text is selected from all results and replaces the first one."""
     pi.install()
     script = script_of(pi, *looks(3), Say("Done."), *looks(6)[3:], Say("Resumed."))
     with running_pi(pi) as agent:
@@ -148,7 +148,7 @@ def test_manual_compactions_are_replaced_and_resumed(pi: User) -> None:
     assert (session["branches"], session["results"]) == (1, 5)
 
 
-def test_it_compacts_by_itself_again_and_again(pi: User) -> None:
+def test_repeated_automatic_compactions(pi: User) -> None:
     """The text does not grow."""
     pi.install("--tokens", "8000")
     hosts.lengthen(pi.work, [400] * 9)
@@ -169,7 +169,7 @@ def test_it_compacts_by_itself_again_and_again(pi: User) -> None:
     assert session["session"] == agent.session
 
 
-def test_it_recalls_what_was_omitted(pi: User) -> None:
+def test_recall_finds_omitted_results(pi: User) -> None:
     pi.install("--tokens", "2000")
     hosts.lengthen(pi.work, [400] * 6)
     recall = Call("recall", {"query": "host_1_X"})
@@ -184,7 +184,7 @@ def test_it_recalls_what_was_omitted(pi: User) -> None:
 
 
 @pytest.mark.parametrize("failure", ["down", *false_answers()])
-def test_without_an_answer_it_writes_its_own_summary(pi: User, failure: str) -> None:
+def test_agent_writes_summary_without_answer(pi: User, failure: str) -> None:
     pi.install()
     pi.forbid_start()
     script = script_of(pi, *looks(6), Say("Done."))
@@ -200,10 +200,10 @@ def test_without_an_answer_it_writes_its_own_summary(pi: User, failure: str) -> 
     assert ("did not answer within 5 s" in line) == (failure == "slow")
     after = json.dumps(script.requests[-1]["messages"])
     assert MARK not in after
-    assert "A title" in after  # the double's word for whatever is no step of the agent
+    assert "A title" in after  # the double's reply to requests that are no step of the agent
 
 
-def test_a_service_that_dies_is_started_for_the_next_time(pi: User) -> None:
+def test_killed_service_is_restarted_for_next_compaction(pi: User) -> None:
     pi.install()
     script = script_of(pi, *looks(6), Say("Done."), *looks(9)[6:], Say("Done."))
     with pi.started_service(), running_pi(pi) as agent:
@@ -243,7 +243,7 @@ def test_each_call_is_rendered(pi: User) -> None:
     assert agent.session in {session["session"] for session in pi.loopback.sessions()}
 
 
-def test_after_uninstalling_nothing_is_left(pi: User) -> None:
+def test_uninstall_removes_everything(pi: User) -> None:
     script = script_of(pi, Say("Done."), Say("Done."))
     before = pi.files()
     pi.install()

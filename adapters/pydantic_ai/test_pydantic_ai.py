@@ -1,4 +1,4 @@
-"""Pydantic AI itself, with the example's agent: results leave its requests and come back."""
+"""Pydantic AI with the example's agent: results are omitted from its requests and restored."""
 
 import pytest
 
@@ -11,18 +11,19 @@ MODELS = {"responses": "openai-responses:m", "chat/completions": "openai-chat:m"
 
 
 @pytest.mark.parametrize("api", MODELS)
-def test_the_example(api: str, loopback: Loopback) -> None:
+def test_example_omits_and_restores_results(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(MODEL=MODELS[api])
     script = hosts.run_example("pydantic_ai", loopback.model, environment)
     assert {asked.path for asked in loopback.model.asked} == {f"/v1/{api}"}
     loopback.check(script)
 
-    # The first run ends without the early finding; the second has it of the history it was given.
+    # The first run ends without the early finding; the second one restores it from the passed
+    # history.
     seen = script.marks_in_requests(hosts.MARKS)
     first, second = seen[: len(hosts.FIRST) + 1], seen[len(hosts.FIRST) + 1 :]
     assert hosts.EARLY not in first[-1]
     assert any(hosts.EARLY in marks for marks in second)
 
 
-def test_every_kind_of_part() -> None:
+def test_every_message_part_is_converted() -> None:
     run([python_of("pydantic_ai"), ADAPTERS / "pydantic_ai" / "parts.py"], environment())

@@ -1,4 +1,4 @@
-"""smolagents itself, with the example's agents: results leave their calls and come back."""
+"""smolagents with the example's agents: results are omitted from their calls and restored."""
 
 import json
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
 from tests.support.scripted_model import Asked, Reply, call, chat, chat_events, stream, whole
 
-SAID = "That is all I know."
+FINAL_TEXT = "That is all I know."
 
 
 def as_call(step: Step) -> Step:
-    """How an agent that calls tools ends a turn: with one more call."""
+    """Return a step for an agent that calls tools; it ends a turn with a call."""
     return Call("final_answer", {"answer": step.text}) if isinstance(step, Say) else step
 
 
 def as_code(step: Step) -> Step:
-    """The same as code: a result is seen if it is printed."""
+    """Return a step for an agent that writes code; it prints a result to see it."""
     if isinstance(step, Say):
         return Say(f"That is all.\n<code>\nfinal_answer({step.text!r})\n</code>")
     called = f"{step.name}({step.arguments['host']!r})"
@@ -37,7 +37,7 @@ def has_no_tools(body: Json) -> bool:
     ("kind", "write", "is_agent"),
     [("tools", as_call, has_tools), ("code", as_code, has_no_tools)],
 )
-def test_the_example(
+def test_example_omits_and_restores_results(
     loopback: Loopback,
     kind: str,
     write: Callable[[Step], Step],
@@ -50,11 +50,11 @@ def test_the_example(
     loopback.check(script)
 
 
-def test_plans_images_errors_and_running_out_of_steps(loopback: Loopback) -> None:
+def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
     model = Sides()
     loopback.model.answer = model.answer
     lines = printed("paths.py", loopback.environment())
-    assert lines[-3:] == [SAID, "True", "ToolCallingAgent True"]
+    assert lines[-3:] == [FINAL_TEXT, "True", "ToolCallingAgent True"]
 
     steps = [body for body in model.asked if has_tools(body)]
     first_plan, *plans, end = [body for body in model.asked if has_no_tools(body)]
@@ -67,10 +67,10 @@ def test_plans_images_errors_and_running_out_of_steps(loopback: Loopback) -> Non
         roles = [message["role"] for message in body["messages"]]
         assert roles[0] == "system" and "system" not in roles[1:]
     assert not set(marks) & {mark for mark in marks if mark in json.dumps(first_plan)}
-    # smolagents shows the task's image again in every step: most leave.
+    # smolagents repeats the task's image in every step; most are omitted.
     assert 1 <= json.dumps(steps[-1]).count("data:image") <= 3
     assert "No such host" in json.dumps(steps[4])
-    # The two of a step come and go together.
+    # The two results of a step are shown or omitted together.
     for body in steps:
         assert [mark in json.dumps(body) for mark in marks[::2]] == [
             mark in json.dumps(body) for mark in marks[1::2]
@@ -80,7 +80,7 @@ def test_plans_images_errors_and_running_out_of_steps(loopback: Loopback) -> Non
 
 
 class Sides:
-    """A model that looks at two hosts at a time, at a wrong one in between, and never ends."""
+    """A model that looks at two hosts per step, once at an unknown one, and never ends."""
 
     def __init__(self) -> None:
         self.asked: list[Json] = []
@@ -90,7 +90,7 @@ class Sides:
         body = asked.json
         self.asked.append(body)
         if has_no_tools(body):
-            text = SAID
+            text = FINAL_TEXT
             return stream(chat_events(text)) if body.get("stream") else whole(chat(text))
         self.steps += 1
         number = 2 * (self.steps - 1 - (self.steps > 4))
@@ -102,7 +102,7 @@ class Sides:
 
 
 def printed(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
-    """The lines that a script of this folder prints."""
+    """Run a script of this folder and return the lines it prints."""
     command = [python_of("smolagents"), ADAPTERS / "smolagents" / name, *arguments]
     done = run(command, environment)
     assert UNCHANGED not in done.stderr

@@ -1,4 +1,4 @@
-"""Claude Code itself, wrapped."""
+"""Claude Code in `contextrender wrap`."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.claude import read_claude
 
-from adapters.claude_code.test_claude_code import as_its_own
+from adapters.claude_code.test_claude_code import adapt_to_tools
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
@@ -17,7 +17,7 @@ from adapters.wrap.wrapped import Wrapped, check_recorded
 
 @pytest.fixture
 def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
-    """With a user who has set an address and a key in their settings."""
+    """Create a user whose settings have an address and a key."""
     modules = node_modules_of("claude_code")
     run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
     wrapped = Wrapped(loopback, tmp_path, modules / ".bin")
@@ -28,9 +28,9 @@ def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
     return wrapped
 
 
-def test_a_continued_session(claude: Wrapped) -> None:
+def test_continued_session_is_rendered(claude: Wrapped) -> None:
     known = hosts.steps()
-    steps = [as_its_own(step, claude.work) for step in known]
+    steps = [adapt_to_tools(step, claude.work) for step in known]
     script = Script(claude.loopback.model, steps)
     settings = claude.home / ".claude" / "settings.json"
     before = settings.read_bytes()
@@ -50,14 +50,14 @@ def test_a_continued_session(claude: Wrapped) -> None:
     check_recorded(read_claude, claude.home / ".claude")
     asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
     assert {one.header("x-api-key") for one in asked} == {"sk-own"}
-    # A custom address would have it send every tool with every call.
+    # With a custom address, Claude Code would send every tool with every call.
     names = [tool.get("name") for tool in script.requests[0]["tools"]]
     assert len(names) < 15, names
 
 
-def test_it_recalls(claude: Wrapped) -> None:
+def test_recall_tool_works(claude: Wrapped) -> None:
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
-    look = as_its_own(Call("look", {"host": "host_0_X"}), claude.work)
+    look = adapt_to_tools(Call("look", {"host": "host_0_X"}), claude.work)
     script = Script(claude.loopback.model, [look, recall, Say("Done.")])
     options = ["--model", "claude-opus-5-5", "--allowedTools", "Read"]
     done = claude.run("claude", "-p", "Look.", *options)
@@ -67,7 +67,7 @@ def test_it_recalls(claude: Wrapped) -> None:
     assert hosts.MARKS[0] in json.dumps(result)
 
 
-def test_a_settings_file_of_the_users(claude: Wrapped) -> None:
+def test_settings_file_of_user_is_kept(claude: Wrapped) -> None:
     own = claude.folder / "mine.json"
     variables = {"ANTHROPIC_API_KEY": "sk-file", "ANTHROPIC_CUSTOM_HEADERS": "x-mine: yes"}
     own.write_text(json.dumps({"env": variables}))
@@ -79,7 +79,7 @@ def test_a_settings_file_of_the_users(claude: Wrapped) -> None:
     claude.check_left_nothing()
 
 
-def test_the_exit_code_is_its_own(claude: Wrapped) -> None:
+def test_exit_code_is_the_agents(claude: Wrapped) -> None:
     done = claude.run("claude", "-p", "x", "--resume", "no such session", fails=True)
     assert done.returncode == 1
     assert claude.report["calls"] == 0

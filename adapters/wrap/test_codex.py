@@ -1,4 +1,4 @@
-"""Codex itself, wrapped."""
+"""Codex in `contextrender wrap`."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.codex import read_codex
 
-from adapters.codex.test_codex import Code, as_its_own, is_agents, spoken
+from adapters.codex.test_codex import Code, adapt_to_tools, is_agents, spoken
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
@@ -28,10 +28,10 @@ EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-acc
 
 
 class Namespaced(Script):
-    """Says `recall` as newer models say an MCP server's tool, once they have searched for it."""
+    """A script that calls `recall` as newer models call an MCP tool after a tool search."""
 
     def answer(self, asked: Asked) -> Reply:
-        """The same, the tool named within its server."""
+        """Return the reply with the tool's name and its server's namespace."""
         reply = super().answer(asked)
         named = b'"name" : "recall", "namespace" : "mcp__contextrender"'
         reply.chunks = [chunk.replace(b'"name" : "recall"', named) for chunk in reply.chunks]
@@ -54,14 +54,14 @@ def codex(loopback: Loopback, tmp_path: Path) -> Wrapped:
         (BUILT_IN, "sk-built-in", "gpt-6.1-sol", Code),
     ],
 )
-def test_a_continued_session(
+def test_continued_session_is_rendered(
     codex: Wrapped, config: str, key: str, model: str, kind: type[Script]
 ) -> None:
     file = codex.folder / "codex" / "config.toml"
     file.write_text(config.format(url=codex.loopback.model.url))
     before = file.read_bytes()
     known = hosts.steps()
-    script = kind(codex.loopback.model, [as_its_own(step) for step in known], is_agents)
+    script = kind(codex.loopback.model, [adapt_to_tools(step) for step in known], is_agents)
 
     def ask(*words: str) -> list[dict[str, object]]:
         done = codex.run("codex", *EXEC, "--model", model, *words)
@@ -82,9 +82,9 @@ def test_a_continued_session(
     check_recorded(read_codex, codex.folder / "codex")
 
 
-def test_it_recalls(codex: Wrapped) -> None:
+def test_recall_tool_works(codex: Wrapped) -> None:
     (codex.folder / "codex" / "config.toml").write_text(OWN.format(url=codex.loopback.model.url))
-    look = as_its_own(Call("look", {"host": "host_0_X"}))
+    look = adapt_to_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("recall", {"query": "host_1_X"})
     script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
     done = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")

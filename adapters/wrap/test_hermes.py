@@ -1,4 +1,4 @@
-"""Hermes itself, wrapped."""
+"""Hermes in `contextrender wrap`."""
 
 import json
 import re
@@ -46,7 +46,7 @@ CHAT = ("chat", "-Q", "--yolo")
 
 @pytest.fixture
 def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
-    """With a user's configuration, whose key is in Hermes' own `.env`."""
+    """Create a user whose key is in Hermes' `.env`."""
     wrapped = Wrapped(loopback, tmp_path, python_of("wrap/hermes").parent)
     home = wrapped.home / ".hermes"
     home.mkdir()
@@ -57,14 +57,14 @@ def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
 
 
 def configure(hermes: Wrapped, kind: str) -> Path:
-    """Writes one of the configurations."""
+    """Write one of the configurations."""
     file = hermes.home / ".hermes" / "config.yaml"
     file.write_text(CONFIGS[kind].replace("URL", hermes.loopback.model.url) + QUIET)
     return file
 
 
 def with_its_tools(step: Step) -> Step:
-    """The step of the hosts' task, as Hermes' tools do it."""
+    """Return a step of the hosts' task with Hermes' tools."""
     if not isinstance(step, Call):
         return step
     host = step.arguments["host"]
@@ -73,22 +73,22 @@ def with_its_tools(step: Step) -> Step:
     return Call("terminal", {"command": f"touch {host}"})
 
 
-def kept(home: Path) -> int:
-    """How many findings Hermes' own session has, complete."""
+def count_complete_findings(home: Path) -> int:
+    """Return how many findings Hermes' own session has complete."""
     with closing(sqlite3.connect(home / "state.db")) as store:
         results = store.execute("SELECT content FROM messages WHERE role = 'tool'").fetchall()
     return sum(any(f"{mark}." in text for mark in hosts.MARKS) for (text,) in results)
 
 
 def name_of(done: CommandResult) -> str:
-    """The session's, as Hermes tells it."""
+    """Return the session's name from Hermes' output."""
     found = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
     assert found, done.stderr
     return found[1]
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
+def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
     file = configure(hermes, kind)
     before = file.read_bytes()
     known = hosts.steps()
@@ -103,8 +103,8 @@ def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
     assert second.stdout.strip().endswith(hosts.ANSWERS[1])
     script.steps = known
     hosts.check(script)
-    assert kept(hermes.home / ".hermes") == len(hosts.MARKS)
-    # Of an address on loopback Hermes also asks whether it is Ollama's, without a key.
+    assert count_complete_findings(hermes.home / ".hermes") == len(hosts.MARKS)
+    # For a loopback address, Hermes also checks without a key whether it is Ollama.
     asked = [
         one
         for one in hermes.loopback.model.asked
@@ -114,26 +114,26 @@ def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
         "Bearer sk-own",
         "sk-own",
     }
-    if kind in ("chat", "responses"):  # to Messages it adds none of its own
+    if kind in ("chat", "responses"):  # Hermes adds no own headers to Messages requests
         assert {one.header("x-mine") for one in asked} == {"yes"}
     hermes.check_left_nothing()
     check_recorded(read_hermes, hermes.home / ".hermes")
-    # Without wrap it goes to its provider again: no door of a past run is left in its session.
+    # Without wrap it uses its provider again: its session has no address of an earlier run.
     script.steps = [*known, Say("Bye.")]
     alone = hermes.run_alone("hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?")
     assert alone.stdout.strip() == "Bye."
     assert file.read_bytes() == before
 
 
-def test_it_recalls(hermes: Wrapped) -> None:
+def test_recall_tool_works(hermes: Wrapped) -> None:
     file = configure(hermes, "chat")
-    # Hermes looks for servers only where the user's own configuration names one.
+    # Hermes starts MCP servers only if the user's configuration names one.
     own = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"
     file.write_text(f"{file.read_text()}\n{own}\n")
     look = with_its_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X", "limit": 1})
     script = Script(hermes.loopback.model, [look, recall, Say("Done.")])
-    # Hermes writes an MCP result twice, as text and as data: more than the small budget.
+    # Hermes writes an MCP result twice, as text and as data, which exceeds the small budget.
     done = hermes.run("hermes", *CHAT, "-q", "Look.", options=["--budget", "6000"])
     assert done.stdout.strip().endswith("Done.")
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])

@@ -1,4 +1,4 @@
-"""mini-swe-agent itself, wrapped; and once more as any command."""
+"""mini-swe-agent in `contextrender wrap`, as a known agent and as a generic command."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
 
 
 @pytest.mark.parametrize("way", ["variable", "configured", "command"])
-def test_a_task(mini: Wrapped, way: str) -> None:
+def test_task_is_rendered(mini: Wrapped, way: str) -> None:
     told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(mini.loopback.model, [as_call(step) for step in told])
     url = f"{mini.loopback.model.url}/v1"

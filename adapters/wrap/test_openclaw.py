@@ -1,4 +1,4 @@
-"""OpenClaw itself, wrapped."""
+"""OpenClaw in `contextrender wrap`."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adapters.conftest import Loopback
-from adapters.openclaw.test_openclaw import CHAT, QUESTIONS, OpenClaw, as_its_own
+from adapters.openclaw.test_openclaw import CHAT, QUESTIONS, OpenClaw, adapt_to_tools
 from adapters.testing import hosts
 from adapters.testing.scripted import Call, Say, Script
 from adapters.wrap.wrapped import Wrapped
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def own(loopback: Loopback, tmp_path: Path) -> OpenClaw:
-    """The user's, with the model's own address in the configuration."""
+    """Create the user's OpenClaw, whose configuration has the model's address."""
     (tmp_path / "own").mkdir()
     own = OpenClaw(loopback, tmp_path / "own", CHAT)
     config = json.loads(own.config.read_text())
@@ -35,21 +35,21 @@ def openclaw(own: OpenClaw, loopback: Loopback, tmp_path: Path) -> Wrapped:
     return Wrapped(loopback, tmp_path, own.openclaw.parent, variables)
 
 
-def asks(openclaw: Wrapped, own: OpenClaw, task: str, *options: str) -> str:
-    """What it answers in one shot."""
+def run_task(openclaw: Wrapped, own: OpenClaw, task: str, *options: str) -> str:
+    """Run a task with `openclaw agent exec` and return the answer."""
     words = ["agent", "exec", task, "--cwd", str(own.work), "--json"]
     done = openclaw.run("openclaw", *words, "--config", str(own.config), options=options)
     return str(json.loads(done.stdout)["final"])
 
 
-def test_one_shot(openclaw: Wrapped, own: OpenClaw) -> None:
-    """With what a killed run has left."""
+def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
+    """A file of a killed run is removed."""
     left = own.config.with_name(".contextrender-1-1.json")
     left.write_text("{}")
     before = own.config.read_bytes()
     known = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(openclaw.loopback.model, as_its_own(known))
-    assert asks(openclaw, own, " ".join(QUESTIONS)) == hosts.ANSWERS[1]
+    script = Script(openclaw.loopback.model, adapt_to_tools(known))
+    assert run_task(openclaw, own, " ".join(QUESTIONS)) == hosts.ANSWERS[1]
     script.steps = known
     hosts.check(script)
     assert openclaw.report["tokens_omitted"] > 0
@@ -59,12 +59,12 @@ def test_one_shot(openclaw: Wrapped, own: OpenClaw) -> None:
     openclaw.check_left_nothing()
 
 
-def test_it_recalls(openclaw: Wrapped, own: OpenClaw) -> None:
-    (look,) = as_its_own([Call("look", {"host": "host_0_X"})])
-    # OpenClaw keeps the tools of MCP servers behind its own search, and this calls one.
+def test_recall_tool_works(openclaw: Wrapped, own: OpenClaw) -> None:
+    (look,) = adapt_to_tools([Call("look", {"host": "host_0_X"})])
+    # OpenClaw calls MCP tools through its own `tool_call`.
     asked = {"query": "host_1_X", "limit": 1}
     recall = Call("tool_call", {"id": "contextrender__recall", "args": asked})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
-    assert asks(openclaw, own, "Look.", "--budget", "6000") == "Done."
+    assert run_task(openclaw, own, "Look.", "--budget", "6000") == "Done."
     results = [one for one in script.requests[2]["messages"] if one["role"] == "tool"]
     assert hosts.MARKS[0] in json.dumps(results[-1])

@@ -1,4 +1,4 @@
-"""opencode itself, wrapped, and behind the proxy alone."""
+"""opencode in `contextrender wrap`, and behind the proxy alone."""
 
 import json
 from collections.abc import Iterator
@@ -21,24 +21,24 @@ TASK = "Find out which of the first six hosts are slow."
 
 
 class Full(Script):
-    """A model that says once, at its sixth step, that its window is full."""
+    """A model that reports a full window once, at its sixth step."""
 
     def answer(self, asked: Asked) -> Reply:
-        """The next step."""
+        """Return the next step."""
         self.tokens = 39_900 if len(self.requests) == 5 else 9
         return super().answer(asked)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One whose name is as long wherever this runs: every call has it, so it decides what fits."""
+    """Create a folder with a name of fixed length, because every call contains it."""
     with TemporaryDirectory(prefix="contextrender-wrap-opencode-", dir="/tmp") as made:
         yield Path(made)
 
 
 @pytest.fixture
 def opencode(loopback: Loopback, folder: Path) -> Wrapped:
-    """With a project of the user's that has a provider of its own."""
+    """Create a user with a project that has its own provider."""
     program = node_modules_of("wrap/opencode") / "opencode-linux-x64" / "bin"
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     wrapped = Wrapped(loopback, folder, program, {**variables, "MODEL_URL": loopback.model.url})
@@ -61,11 +61,13 @@ def opencode(loopback: Loopback, folder: Path) -> Wrapped:
     return wrapped
 
 
-def test_a_continued_session(opencode: Wrapped) -> None:
+def test_continued_session_is_rendered(opencode: Wrapped) -> None:
     file = opencode.work / "opencode.json"
     before = file.read_bytes()
     known = hosts.steps()
-    script = Script(opencode.loopback.model, [as_its_own(step, opencode.work) for step in known])
+    script = Script(
+        opencode.loopback.model, [adapt_to_tools(step, opencode.work) for step in known]
+    )
     first = ask(opencode, TASK)
     second = ask(opencode, "And the next three?", "-s", first[0]["sessionID"])
     assert said(first) + said(second) == list(hosts.ANSWERS)
@@ -81,16 +83,16 @@ def test_a_continued_session(opencode: Wrapped) -> None:
     check_recorded(read_opencode, opencode.home / "data" / "opencode")
 
 
-def test_it_recalls(opencode: Wrapped) -> None:
-    look = as_its_own(Call("look", {"host": "host_0_X"}), opencode.work)
+def test_recall_tool_works(opencode: Wrapped) -> None:
+    look = adapt_to_tools(Call("look", {"host": "host_0_X"}), opencode.work)
     recall = Call("contextrender_recall", {"query": "host_1_X"})
     script = Script(opencode.loopback.model, [look, recall, Say("Done.")])
     assert said(ask(opencode, "Look.")) == ["Done."]
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])
 
 
-def test_past_the_window_it_goes_on_without_the_service(opencode: Wrapped) -> None:
-    """What it read has 1.5 windows."""
+def test_agent_continues_past_its_window_without_service(opencode: Wrapped) -> None:
+    """It reads 1.5 times its window."""
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
     script = Limited(model, [*looks(opencode.work), Say("All.")], room=40_000)
@@ -100,12 +102,12 @@ def test_past_the_window_it_goes_on_without_the_service(opencode: Wrapped) -> No
         assert said(ask(opencode, TASK, wraps=False)) == ["All."]
     assert script.refused and read / 4 > 1.5 * script.room
     for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
-        assert number in seen  # the newest is always there
+        assert number in seen  # the newest result is always visible
     check_pairs(script)
 
 
-def test_it_compacts_by_itself(opencode: Wrapped, service: Credentials) -> None:
-    """The model says that its window is full: the summary is made of all that was read."""
+def test_automatic_compaction_has_all_results(opencode: Wrapped, service: Credentials) -> None:
+    """When the model reports a full window, the compaction request has all results."""
     file = opencode.work / "opencode.json"
     config = json.loads(file.read_text().removeprefix("// mine\n"))
     limit = {"context": 40_000, "output": 1_000}
@@ -122,24 +124,24 @@ def test_it_compacts_by_itself(opencode: Wrapped, service: Credentials) -> None:
     assert all(mark in compacting for mark in hosts.MARKS[:6])
     assert (
         len(script.marks_in_requests(hosts.MARKS)[5]) < 5
-    )  # what the agent itself was shown of them
+    )  # the results that the agent's prompt had
     check_pairs(script)
 
 
 def ask(opencode: Wrapped, *words: str, wraps: bool = True) -> list[Json]:
-    """The events of `opencode run`."""
+    """Run `opencode run` and return its events."""
     runs = opencode.run if wraps else opencode.run_alone
     done = runs("opencode", "run", "--format", "json", *words)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def looks(folder: Path) -> list[Step]:
-    """A look at each of the nine hosts."""
-    return [as_its_own(Call("look", {"host": f"host_{n}_X"}), folder) for n in range(9)]
+    """Return a look at each of the nine hosts."""
+    return [adapt_to_tools(Call("look", {"host": f"host_{n}_X"}), folder) for n in range(9)]
 
 
 def check_pairs(script: Script) -> None:
-    """Every request has a result for each call, in order."""
+    """Check that every request has a result for each call, in order."""
     for body in script.requests:
         messages = body["messages"]
         called = [call["id"] for one in messages for call in one.get("tool_calls") or ()]
@@ -150,8 +152,8 @@ def said(events: list[Json]) -> list[str]:
     return [event["part"]["text"] for event in events if event["type"] == "text"]
 
 
-def as_its_own(step: Step, folder: Path) -> Step:
-    """The step with opencode's tools."""
+def adapt_to_tools(step: Step, folder: Path) -> Step:
+    """Return the step with opencode's tools."""
     if not isinstance(step, Call):
         return step
     host = step.arguments["host"]

@@ -1,4 +1,4 @@
-"""What adapters share: nothing that fails around a model call reaches the agent."""
+"""Code that adapters share: no failure around a model call reaches the agent."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,14 +19,14 @@ def nowhere() -> Iterator[ContextRender]:
         yield client
 
 
-def test_without_the_service_everything_is_shown(nowhere: ContextRender) -> None:
+def test_full_history_is_shown_without_service(nowhere: ContextRender) -> None:
     planner = Planner(nowhere, session="s")
     assert planner.render(MESSAGES) is None
     assert planner.fit(MESSAGES).messages == MESSAGES
     assert nowhere.failures.counts() == {"unreachable": 2}
 
 
-def test_what_cannot_be_read_goes_through_whole(
+def test_unreadable_history_is_unchanged(
     nowhere: ContextRender, caplog: pytest.LogCaptureFixture
 ) -> None:
     history = ["secret"]
@@ -40,7 +40,7 @@ def test_what_cannot_be_read_goes_through_whole(
     assert "secret" not in caplog.text
 
 
-def test_what_stays_of_a_message() -> None:
+def test_remaining_parts_of_a_message() -> None:
     messages: list[Any] = [
         *MESSAGES,
         assistant("Two at once.", call("c0", "look"), call("c1", "look")),
@@ -49,7 +49,7 @@ def test_what_stays_of_a_message() -> None:
     ]
     some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
-    # The second of the runtime's own messages is none that was read.
+    # Message 1 of the runtime was not read.
     rendered = RenderedHistory(plan, [0, None, 1, 2, 3])
     assert rendered.remaining(0) == RemainingMessage([], None, is_unchanged=True)
     assert rendered.remaining(1, 3) == RemainingMessage([0, 1, 2], None, is_unchanged=True)

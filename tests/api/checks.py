@@ -1,4 +1,4 @@
-"""What every rendering must be, and how a caller puts one together from a plan."""
+"""Checks for every prompt, and how a caller builds messages from a plan."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from contextrender_bridge.engine.text.tokens import counter_for
 
 
 def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
-    """The rendering, from a caller's own messages and `output="plan"`."""
+    """Return the prompt built from a caller's own messages and `output="plan"`."""
     messages = []
     for shown in plan:
         message = dict(own[shown["message"]])
@@ -24,26 +24,30 @@ def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
 
 
 def tokens_inside(messages: Sequence[Json], model: str | None = None) -> int:
-    """Tokens that count against the budget: all but the system prompt and the last user message."""
+    """Count the tokens inside the budget: all but the system prompt and the last user message."""
     counter = counter_for(model)
     system = 0
     while system < len(messages) and messages[system]["role"] in ("system", "developer"):
         system += 1
-    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    outside = {*range(system), *users[-1:]}
-    return sum(counter.message(one) for at, one in enumerate(messages) if at not in outside)
+    users = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    unbudgeted = {*range(system), *users[-1:]}
+    return sum(
+        counter.message(message)
+        for index, message in enumerate(messages)
+        if index not in unbudgeted
+    )
 
 
 def orphans(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Ids of calls without a result after them, and of results without a call before them."""
-    waiting: list[str] = []
+    """Return the ids of calls without a later result, and of results without an earlier call."""
+    open_calls: list[str] = []
     strays: list[str] = []
     for message in messages:
         if message["role"] == "assistant":
-            waiting += [call["id"] for call in message.get("tool_calls") or ()]
+            open_calls += [call["id"] for call in message.get("tool_calls") or ()]
         elif message["role"] == "tool":
-            if message["tool_call_id"] in waiting:
-                waiting.remove(message["tool_call_id"])
+            if message["tool_call_id"] in open_calls:
+                open_calls.remove(message["tool_call_id"])
             else:
                 strays.append(message["tool_call_id"])
-    return waiting + strays
+    return open_calls + strays

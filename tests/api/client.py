@@ -1,4 +1,4 @@
-"""The endpoints as one user calls them over HTTP."""
+"""The endpoints, called by one user over HTTP."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,28 +8,29 @@ from contextrender_bridge.base.wire import Json
 
 
 class Api:
-    """`api(walker, **fields)` is the report, `api.refused(...)` the error of a refusal."""
+    """The endpoints for one user: `api(walker, **fields)` returns the report, `api.refused(...)`
+    the error."""
 
     def __init__(self, http: httpx.Client, token: str) -> None:
         self._http = http
         self.token = token
 
     def post(self, walker: str, body: bytes | str | None = None, **fields: Any) -> httpx.Response:
-        """The whole reply to these fields, or to a body as it is."""
+        """Return the HTTP reply to these fields, or to a raw body."""
         headers = {"authorization": f"Bearer {self.token}"}
         if body is not None:
             return self._http.post(f"/walker/{walker}", content=body, headers=headers)
         return self._http.post(f"/walker/{walker}", json=fields, headers=headers)
 
     def __call__(self, walker: str, **fields: Any) -> Any:
-        """The one report of a call that succeeds, `usage` apart.
+        """Return the report of a successful call, without `usage`.
 
-        What a call itself spends depends on what earlier ones left to do.
+        The usage of a call depends on what earlier calls have cached.
         """
         return {k: v for k, v in self.report(walker, **fields).items() if k != "usage"}
 
     def report(self, walker: str, **fields: Any) -> Json:
-        """The one report of a call that succeeds."""
+        """Return the report of a successful call."""
         reply = self.post(walker, **fields)
         assert reply.status_code == 200, reply.text
         assert set(reply.json()) == {"reports"}
@@ -37,7 +38,7 @@ class Api:
         return dict(report)
 
     def pages(self, walker: str, at: str = "start", **fields: Any) -> Iterator[Json]:
-        """Every page there is; the field `at` says where the next one begins."""
+        """Yield every page; the field `at` is the cursor of the next one."""
         while True:
             page: Json = self(walker, **fields)
             yield page
@@ -46,22 +47,22 @@ class Api:
             fields[at] = page["next"]
 
     def rows(self, walker: str, name: str, **fields: Any) -> list[Any]:
-        """The rows of that name on every page: a busy server ends a page early."""
+        """Return the rows of all pages. A busy server may end a page early."""
         return [row for page in self.pages(walker, **fields) for row in page[name]]
 
     def complete(self, walker: str, **fields: Any) -> Json:
-        """The report once it is complete: a busy server needs several requests."""
+        """Return the report once it is complete. A busy server may need several requests."""
         while not (view := self(walker, **fields))["complete"]:
             pass
         return dict(view)
 
     def refused(self, walker: str, status: int, code: str, **fields: Any) -> Json:
-        """The error of a call that is refused with that status and code."""
+        """Return the error of a call that is refused with this status and code."""
         return error_of(self.post(walker, **fields), status, code)
 
 
 def error_of(reply: httpx.Response, status: int, code: str) -> Json:
-    """The error in a reply, after checking that it is one and says something."""
+    """Return the error in a reply. Assert its status, code and a message of three words or more."""
     assert reply.status_code == status, reply.text
     assert set(reply.json()) == {"type", "error"}
     error: Json = reply.json()["error"]
@@ -71,7 +72,7 @@ def error_of(reply: httpx.Response, status: int, code: str) -> Json:
 
 
 class Conversation:
-    """One session as an adapter keeps it: sends what is new, with the digest returned last."""
+    """A session of a client that sends only new messages, with the last returned digest."""
 
     def __init__(self, api: Api, session: str) -> None:
         self.api = api
@@ -80,7 +81,7 @@ class Conversation:
         self.prefix = ""
 
     def send(self, walker: str, messages: list[Json], **fields: Any) -> Json:
-        """The report for a transcript whose beginning was sent before."""
+        """Send the new messages of a history and return the report."""
         report: Json = self.api(
             walker,
             session=self.session,

@@ -1,4 +1,4 @@
-"""The service over a real SQLite file: in this process for most tests, a new user for each."""
+"""The service with a real SQLite file, in this process for most tests. Each test has a new user."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ SETTINGS = ("MODEL", "EMBED_MODEL", "SESSION_CACHE_MB")
 
 @dataclass
 class Service:
-    """A service in this process and where it keeps its data."""
+    """A service in this process, with its data folder."""
 
     data: Path
     http: httpx.Client
@@ -33,7 +33,7 @@ class Service:
     walkers: dict[str, type]
 
     def new_user(self) -> "User":
-        """Somebody with an empty graph."""
+        """Return a user with an empty graph."""
         token = self.accounts.token(self.accounts.add(f"user-{os.urandom(8).hex()}"))
         caller = self.accounts.caller(token)
         assert caller is not None
@@ -42,7 +42,7 @@ class Service:
 
 @dataclass
 class User:
-    """A user of the service, and the id of the root that everything of theirs belongs to."""
+    """A user of the service, with the id of the root node of their graph."""
 
     data: Path
     api: Api
@@ -56,9 +56,9 @@ class User:
 def service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """On a loopback port of this process, with cheap password hashes: nobody logs in here.
+    """Start the service on a loopback port, with cheap password hashes (no test here logs in).
 
-    Over SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own.
+    The store is SQLite, or with `TEST_STORE=postgres` a PostgreSQL started for the tests.
     """
     salt, data = bcrypt.gensalt, tmp_path_factory.mktemp("api") / "data"
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -107,14 +107,14 @@ def endpoints(service: Service) -> dict[str, list[str]]:
     }
 
 
-def of_a_session(service: Service) -> list[str]:
-    begin_one = ("sync", "render", "compact", "import_session")
-    found = endpoints(service).items()
-    return [name for name, named in found if "session" in named and name not in begin_one]
+def session_walkers(service: Service) -> list[str]:
+    creators = ("sync", "render", "compact", "import_session")
+    walkers = endpoints(service).items()
+    return [name for name, arguments in walkers if "session" in arguments and name not in creators]
 
 
 def example(walker: str, session: str) -> dict[str, Any]:
-    """A call that is right, if the session is there."""
+    """Return the fields of a valid call for an existing session."""
     if walker in ("recommend_all", "list_sessions", "holdout_report", "total_savings"):
         return {}
     if walker in ("sync", "render", "compact"):

@@ -1,4 +1,4 @@
-"""The graph as it is in the database, read without the service."""
+"""The graph in the database, read without the service."""
 
 import os
 import sqlite3
@@ -31,29 +31,29 @@ class Edge:
 
 @dataclass
 class Graph:
-    """All that belongs to one user's root, the root apart."""
+    """All nodes and edges of one user, without the root."""
 
     nodes: dict[str, Node]
     edges: list[Edge]
 
     @classmethod
     def read(cls, data: Path, root: str) -> "Graph":
-        """What is committed now."""
+        """Read the committed graph."""
         owner = UUID(root)
         with reading(data) as read:
             query = "SELECT source, kind, target, data FROM edges WHERE owner = ?"
-            joins = list(read(query, owner))
-            found = list(read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner))
-            # Last: a server that writes meanwhile only adds to them.
+            edge_rows = list(read(query, owner))
+            node_rows = list(read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner))
+            # Read last, because a running server may add kinds but never removes one.
             kinds = dict(read("SELECT number, name FROM kinds"))
         nodes = [
             Node(_text(id), kinds[kind], _fields(held))
-            for id, kind, held in found
+            for id, kind, held in node_rows
             if kinds[kind] != "Root"
         ]
         edges = [
             Edge(kinds[kind], _text(source), _text(target), _fields(held))
-            for source, kind, target, held in joins
+            for source, kind, target, held in edge_rows
         ]
         return cls({node.id: node for node in nodes}, edges)
 
@@ -63,12 +63,12 @@ class Graph:
         return Counter(kinds)
 
     def of(self, kind: str) -> list[Node]:
-        """The nodes of a type, events in order."""
-        found = [node for node in self.nodes.values() if node.kind == kind]
-        return sorted(found, key=lambda node: node.fields.get("number", 0))
+        """Return the nodes of a type, events in order."""
+        nodes = [node for node in self.nodes.values() if node.kind == kind]
+        return sorted(nodes, key=lambda node: node.fields.get("number", 0))
 
     def pairs(self, kind: str) -> list[tuple[Node, Node, dict[str, Any]]]:
-        """The edges of a type: source, target, fields."""
+        """Return the edges of a type as source, target and fields."""
         return [
             (self.nodes[edge.source], self.nodes[edge.target], edge.fields)
             for edge in self.edges
@@ -76,7 +76,7 @@ class Graph:
         ]
 
     def check(self) -> None:
-        """Every edge joins two nodes that are there; every node but the sessions hangs on one."""
+        """Assert that every edge joins two existing nodes, and that every node has an edge."""
         ends = set()
         for edge in self.edges:
             assert edge.kind == "Owns" or edge.source in self.nodes
@@ -93,13 +93,13 @@ def count_rows(data: Path) -> dict[str, int]:
 
 @contextmanager
 def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
-    """What runs statements in the database of a service that keeps its data there."""
+    """Open the database of a data folder; yield a function that runs a statement."""
     if address := os.environ.get("CONTEXTRENDER_DATABASE"):
         with psycopg.connect(address, autocommit=True) as remote:
 
             def run(query: str, *values: Any) -> list[Any]:
-                done = remote.execute(query.replace("?", "%s"), values)
-                return done.fetchall() if done.description else []
+                cursor = remote.execute(query.replace("?", "%s"), values)
+                return cursor.fetchall() if cursor.description else []
 
             yield run
         return

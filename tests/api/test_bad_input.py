@@ -1,4 +1,4 @@
-"""What cannot be right is refused with a sentence that helps, and never repeats contents."""
+"""Invalid input is refused with a helpful message that never repeats contents."""
 
 import json
 from typing import Any
@@ -29,7 +29,9 @@ BAD_MESSAGES = [
 
 
 @pytest.mark.parametrize(("bad", "sentence"), BAD_MESSAGES)
-def test_a_bad_message_is_named_and_nothing_recorded(alice: User, bad: Json, sentence: str) -> None:
+def test_invalid_message_is_refused_with_its_position(
+    alice: User, bad: Json, sentence: str
+) -> None:
     digest = alice.api("sync", session="s", messages=RUN[:3])["digest"]
     before = alice.graph()
     for walker in ("sync", "render", "compact"):
@@ -57,7 +59,7 @@ BAD_CALLS: list[tuple[Json, str]] = [
 ]
 
 
-def test_a_call_that_makes_no_sense_is_explained(alice: User) -> None:
+def test_invalid_fields_are_refused_with_explanation(alice: User) -> None:
     for change, sentence in BAD_CALLS:
         for walker in ("sync", "render", "compact"):
             fields = {"session": "new", "messages": RUN, **change}
@@ -66,11 +68,21 @@ def test_a_call_that_makes_no_sense_is_explained(alice: User) -> None:
     assert not alice.graph().nodes
 
 
-WISHES: list[Json] = [{"policies": ["acon"]}, {"budgets": [3]}]
-PINS: list[Json] = [{"pinned_tools": ["a["]}, {"pinned_tools": [""]}, {"pinned_calls": ["x"] * 101}]
+BAD_OPTIONS: list[Json] = [{"policies": ["acon"]}, {"budgets": [3]}]
+BAD_PINS: list[Json] = [
+    {"pinned_tools": ["a["]},
+    {"pinned_tools": [""]},
+    {"pinned_calls": ["x"] * 101},
+]
 REFUSED: dict[str, list[Json]] = {
-    "recommend": [*WISHES, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
-    "recommend_all": [*WISHES, {"sessions": 0}, {"sessions": 101}, {"calls": 0}, {"calls": 401}],
+    "recommend": [*BAD_OPTIONS, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
+    "recommend_all": [
+        *BAD_OPTIONS,
+        {"sessions": 0},
+        {"sessions": 101},
+        {"calls": 0},
+        {"calls": 401},
+    ],
     "compare_policies": [{"policies": ["contextrender", "nothing"]}],
     "list_sessions": [
         *({"limit": limit} for limit in (0, 201, 10**40)),
@@ -91,7 +103,7 @@ REFUSED: dict[str, list[Json]] = {
             {"usage": {"messages": 1, "tokens": [1]}},
         ),
         {"output": "all"},
-        *PINS,
+        *BAD_PINS,
     ],
     "savings": [{"policy": "nothing"}, {"budget": 3}],
     "search": [
@@ -107,11 +119,11 @@ REFUSED: dict[str, list[Json]] = {
         *({"offset": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"end": -2}),
         {"parameters": {"weight_recency": -1}},
     ],
-    "sync": [{"settings": pins} for pins in PINS],
+    "sync": [{"settings": pins} for pins in BAD_PINS],
     "timeline": [{"start": -1001}, {"limit": 1001}],
     "total_savings": [{"prices": ["cheap"]}],
 }
-NOT_THERE: dict[str, Json] = {
+UNKNOWN: dict[str, Json] = {
     "read_message": {"position": 99_999},
     "explain": {"turn": 0},
     "reuse_graph": {"turn": 0},
@@ -119,25 +131,25 @@ NOT_THERE: dict[str, Json] = {
     "timeline": {"branch": 9},
     "trace_value": {"value": "NOT_THERE_1"},
 }
-OF_ALL = ("recommend_all", "list_sessions", "total_savings")
+WITHOUT_SESSION = ("recommend_all", "list_sessions", "total_savings")
 
 
-def test_what_no_endpoint_can_do_is_refused(alice: User) -> None:
+def test_endpoints_refuse_invalid_values(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     needed = {"render": {"messages": RUN}, "sync": {"messages": RUN}}
     for walker, cases in REFUSED.items():
-        own = {} if walker in OF_ALL else {"session": "s", **needed.get(walker, {})}
+        own = {} if walker in WITHOUT_SESSION else {"session": "s", **needed.get(walker, {})}
         for case in cases:
             alice.api.refused(walker, 422, "invalid_request", **own, **case)
 
 
-def test_what_is_not_there_is_told(alice: User) -> None:
+def test_unknown_turn_position_or_branch_is_404(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
-    for walker, fields in NOT_THERE.items():
+    for walker, fields in UNKNOWN.items():
         alice.api.refused(walker, 404, "not_found", session="s", **fields)
 
 
-def test_a_bad_name_is_refused_by_every_endpoint(service: Service, alice: User) -> None:
+def test_every_endpoint_refuses_invalid_session_name(service: Service, alice: User) -> None:
     for walker, fields in endpoints(service).items():
         if "session" in fields and walker != "import_session":
             right = example(walker, "a\tb")
@@ -145,25 +157,25 @@ def test_a_bad_name_is_refused_by_every_endpoint(service: Service, alice: User) 
             assert "printable" in error["message"]
 
 
-def test_numbers_and_nesting_within_json_are_kept_exactly(alice: User) -> None:
+def test_numbers_and_nesting_survive_unchanged(alice: User) -> None:
     deep: Any = "bottom"
     for _ in range(100):
         deep = [deep]
-    odd = [
+    messages = [
         user("a") | {"x": [10**30, -(10**25), 1e300, -0.0, 0.1, 1.0, 1, True, None], "deep": deep},
         assistant(None, call("a", "f", {"n": [1.0, 10**30], "": {"": ""}})),
         result("a", "\u0000 \u2028 \ufffd \U0001f600"),
         user("x") | {"arguments": "y", "input": "z", "tool_calls": "not an assistant's"},
     ]
     api = alice.api
-    for fields in ({"messages": odd}, {"messages": odd, "budget": 64}):
+    for fields in ({"messages": messages}, {"messages": messages, "budget": 64}):
         api("render", session="s", **fields)
-    shown = api("render", session="s", messages=odd)["messages"]
+    shown = api("render", session="s", messages=messages)["messages"]
     (branch,) = api("export_session", session="s")["branches"]
-    assert json.dumps(shown) == json.dumps(branch["messages"]) == json.dumps(odd)
+    assert json.dumps(shown) == json.dumps(branch["messages"]) == json.dumps(messages)
 
 
-def test_a_number_beyond_bounds_is_an_answer_not_a_failure(alice: User) -> None:
+def test_huge_numbers_get_a_regular_answer(alice: User) -> None:
     huge = 10**40
     api = alice.api
     api("sync", session="s", messages=RUN)

@@ -1,4 +1,4 @@
-"""The policy made for prompt caches, over HTTP: what was shown stays as it was, wherever it is."""
+"""The cache-aware policy over HTTP: a prompt repeats the previous one, in any process."""
 
 import json
 import time
@@ -19,7 +19,7 @@ from tests.support.transcripts import agent_run, assistant, step, user
 
 RUN = agent_run(40, lines=5)
 CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
-WHOLE = {message["content"] for message in RUN if message["role"] == "tool"}
+COMPLETE_TEXTS = {message["content"] for message in RUN if message["role"] == "tool"}
 SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_cache_aware"}
 
 
@@ -33,8 +33,8 @@ def expected(service: Service) -> list[list[Json]]:
     return prompts(service.new_user().api)
 
 
-def frozen(alice: User) -> list[dict[str, Any]]:
-    """The fields of the calls, and the edges of what they showed."""
+def stored_calls(alice: User) -> list[dict[str, Any]]:
+    """Return the stored fields and edges of all model calls."""
     graph = alice.graph()
     edges = [
         {"kind": kind, "call": call.id, "event": event.id, **fields}
@@ -44,20 +44,20 @@ def frozen(alice: User) -> list[dict[str, Any]]:
     return [call.fields for call in graph.of("ModelCall")] + edges
 
 
-def test_a_retry_and_an_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
+def test_retry_and_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
     prompts(alice.api)
-    kept = frozen(alice)
+    kept = stored_calls(alice)
     assert kept
     for number in (len(CALLS) - 1, 30, 12, len(CALLS) - 1):
         reply = alice.api("render", session="s", messages=RUN[: CALLS[number]], **SETTINGS)
         assert json.dumps(reply["messages"]) == json.dumps(expected[number])
-        now = frozen(alice)
+        now = stored_calls(alice)
         assert all(one in now for one in kept)
 
 
 @pytest.mark.parametrize("calls", [60, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_process_that_forgot_a_session_goes_on_from_its_edges(alice: User, calls: int) -> None:
-    """Every tenth call finds nothing of it in memory; every prompt is the same, byte for byte."""
+def test_prompts_are_equal_when_session_cache_is_cleared(alice: User, calls: int) -> None:
+    """The cache is cleared before every tenth call; all prompts are byte-identical."""
     run = agent_run(calls, lines=5)
     ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
     steady, forgetful = (Conversation(alice.api, name) for name in ("steady", "forgetful"))
@@ -83,8 +83,8 @@ def large_run(turns: int) -> list[Json]:
     return messages
 
 
-def test_a_newest_result_is_complete_once_whatever_the_process_forgets(alice: User) -> None:
-    """Every third call finds nothing in memory, an export goes on elsewhere: same prompts."""
+def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> None:
+    """The cache is cleared before every third call, and an import continues: equal prompts."""
     run = large_run(36)
     ends = [at for at, message in enumerate(run) if message["role"] == "assistant"]
     settings: Json = {"budget": "auto", "policy": SETTINGS["policy"], "agent_defaults": True}
@@ -112,23 +112,25 @@ def test_a_newest_result_is_complete_once_whatever_the_process_forgets(alice: Us
     )
 
 
-def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[list[Json]]) -> None:
+def test_explain_lists_results_of_an_earlier_prompt(
+    alice: User, expected: list[list[Json]]
+) -> None:
     prompts(alice.api)
-    kept = frozen(alice)
+    kept = stored_calls(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
         told = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
         shown = [r for r in told["results"] if r["display"] == "complete"]
         texts = [RUN[r["position"]]["content"] for r in shown]
-        # What came back stands behind the text of the newest.
+        # Restored results are appended to the text of the newest result.
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
-        assert texts == [text for text in sent if text in WHOLE]
-    assert frozen(alice) == kept
+        assert texts == [text for text in sent if text in COMPLETE_TEXTS]
+    assert stored_calls(alice) == kept
 
 
-def test_the_newest_call_is_explained_without_a_step(
+def test_explain_reads_newest_call_without_selecting_again(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process that knows nothing of the session: what it showed is read."""
+    """With nothing cached, the call is read from the store."""
     prompts(alice.api)
     turn = len(CALLS)
     known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
@@ -143,15 +145,15 @@ def test_the_newest_call_is_explained_without_a_step(
     steps.assert_not_called()
 
 
-def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:
+def test_each_setting_and_branch_has_its_own_prompt_state(alice: User) -> None:
     before = count_rows(alice.data)
     prompts(alice.api)
     alice.api("render", session="s", messages=RUN, budget=2_500, policy="contextrender_cache_aware")
     rewritten = [*RUN[:60], assistant("Or else?"), user("Go on with ORD-1003.")]
     alice.api("render", session="s", messages=rewritten, **SETTINGS)
-    fresh = alice.api("render", session="alone", messages=rewritten, **SETTINGS)
-    again = alice.api("render", session="s", messages=rewritten, **SETTINGS)
-    assert again["messages"] == fresh["messages"]
+    separate = alice.api("render", session="alone", messages=rewritten, **SETTINGS)
+    repeated = alice.api("render", session="s", messages=rewritten, **SETTINGS)
+    assert repeated["messages"] == separate["messages"]
     graph = alice.graph()
     graph.check()
     for session in ("s", "alone"):
@@ -160,8 +162,8 @@ def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: Us
     assert count_rows(alice.data) == before
 
 
-def imported(api: Api, session: str, messages: list[Json], times: list[float]) -> None:
-    """Records a session whose messages came at these times."""
+def import_with_times(api: Api, session: str, messages: list[Json], times: list[float]) -> None:
+    """Store a session whose messages have these timestamps."""
     api("sync", session=f"{session} empty", messages=messages[:1])
     data = api("export_session", session=f"{session} empty")
     data["branches"][0] |= {"messages": messages, "timestamps": times}
@@ -169,14 +171,14 @@ def imported(api: Api, session: str, messages: list[Json], times: list[float]) -
 
 
 @pytest.mark.parametrize("pause", [150.0, 7_200.0])
-def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: float) -> None:
+def test_prompt_is_rebuilt_after_cache_lifetime(api: Api, pause: float) -> None:
     messages = agent_run(14, lines=5)
     past = len(messages) - 2
     sessions = map(str, range(9))
 
-    def goes_on(minutes: float | None) -> bool:
+    def repeats_prompt(minutes: float | None) -> bool:
         session, before = next(sessions), time.time() - pause
-        imported(api, session, messages[:past], [before - past + n for n in range(past)])
+        import_with_times(api, session, messages[:past], [before - past + n for n in range(past)])
         parameters: Json = {} if minutes is None else {"cache_ttl_minutes": minutes}
         settings = SETTINGS | {"session": session, "parameters": parameters}
         last = api("render", messages=messages[:past], **settings)["messages"]
@@ -184,7 +186,7 @@ def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: fl
         assert len(last) < past
         return json.dumps(now[: len(last)]) == json.dumps(last)
 
-    assert goes_on(None) == (pause < 300)
-    assert goes_on(0)
-    assert goes_on(1) is False
-    assert goes_on(180)
+    assert repeats_prompt(None) == (pause < 300)
+    assert repeats_prompt(0)
+    assert repeats_prompt(1) is False
+    assert repeats_prompt(180)

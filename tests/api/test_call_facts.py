@@ -1,4 +1,4 @@
-"""What each model call was shown is a node, joined to its answer and to results, over HTTP."""
+"""The stored node of each model call and its edges to the answer and the results, over HTTP."""
 
 import re
 from unittest.mock import Mock
@@ -24,7 +24,7 @@ def facts(user: User) -> dict[int, Json]:
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
 
 
-def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
+def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
     run = agent_run(12)
     replies = called(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
     stored = facts(alice)
@@ -55,8 +55,8 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
-def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) -> None:
-    """From call to call they lead to what each was shown."""
+def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> None:
+    """Applied in order, they give the results of each prompt."""
     run = agent_run(30)
     replies = called(alice.api, "run", run, budget=900, policy=policy)
     graph = alice.graph()
@@ -80,7 +80,7 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
     assert changes < 4 * len(calls)
 
 
-def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
+def test_repeated_answer_has_its_own_call_node(alice: User) -> None:
     run = agent_run(8)
     called(alice.api, "run", run, budget=700)
     at = [p for p, message in enumerate(run) if message["role"] == "assistant"][3]
@@ -92,8 +92,8 @@ def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     assert sorted(budgets) == [700, 900]
 
 
-def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
-    """With the next call, or by itself; before the answer is recorded, or after; once."""
+def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
+    """It arrives with the next call or alone, before or after the answer, and counts once."""
     run = agent_run(4)
     first, second, third, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
     tokens = {"uncached": 10, "cache_read": 20, "cache_write": 30, "output": 5}
@@ -118,8 +118,10 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert by_sent["holdout"][5] == by_sent["holdout"][5 + 11] == 1
 
 
-def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another rule stands in for a later version's."""
+def test_changed_policy_does_not_change_recorded_calls(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another policy takes the place of a later version's."""
     run = agent_run(12)
     replies = called(alice.api, "run", run, budget=700)
     before = alice.api("explain", session="run", turn=9)
@@ -139,8 +141,10 @@ def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.M
     assert not asked["recorded"]
 
 
-def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From what was noted, without a rendering: what no text held."""
+def test_misses_equal_values_absent_from_prompts(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read from the recorded calls, without rendering again."""
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
@@ -156,7 +160,7 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
     rendered.assert_not_called()
 
 
-def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:
+def test_views_of_full_history_call_show_full_history(alice: User) -> None:
     run = agent_run(12, lines=5)
     called(alice.api, "whole", run, budget=700, delivery="holdout")
     called(alice.api, "all", run, budget=90_000)
@@ -172,8 +176,8 @@ def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None
         assert columns[0][name][:12] == columns[1][name][:12]
 
 
-def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> None:
-    """With the next call, or by itself; what the next prompt shares follows from it."""
+def test_call_resent_in_full_is_recorded_as_full(alice: User) -> None:
+    """The report comes with the next call or alone; the next call's shared prefix follows it."""
     run = agent_run(12, lines=5)
     answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
     for name, budget in (("refused", 700), ("all", 90_000)):
@@ -191,8 +195,8 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
         assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))
 
 
-def test_explain_and_misses_give_one_reason(alice: User) -> None:
-    """On each branch, from the edges at the results."""
+def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
+    """This holds on each branch."""
     run = make_run(60, 5)
     fields: Json = {"policy": "contextrender_cache_aware", "budget": 1_500}
     called(alice.api, "run", run, **fields)

@@ -1,4 +1,4 @@
-"""What `check` finds: nothing in what calls wrote, and a single lost row exactly."""
+"""`check` finds nothing in an intact store, and exactly the row that is missing otherwise."""
 
 import os
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def other(service: Service) -> Iterator[Server]:
 
 
 class Agent:
-    """An agent that writes one session through one or two servers."""
+    """An agent that writes one session through one or two servers. Each step is a method."""
 
     def __init__(self, servers: list[Api]) -> None:
         self.servers, self.at = servers, 0
@@ -118,8 +118,9 @@ class Agent:
             self.api.post("delete_session", session="s")
 
 
-def written(agent: Agent, steps: list[tuple[str, int]]) -> None:
-    """Take these steps; `return` goes back to a line of before, whole or without its end."""
+def take_steps(agent: Agent, steps: list[tuple[str, int]]) -> None:
+    """Take these steps; `return` continues from an earlier history, or from all but its last
+    message."""
     for step, number in steps:
         if step == "return":
             line = agent.lines[number % len(agent.lines)]
@@ -133,14 +134,14 @@ def findings(store: Store, user: User) -> list[StoreFinding]:
 
 
 def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
-    """Remove each row of a user in turn, yield its type and its key, and put it back."""
+    """Delete each row of a user in turn, yield its type and key, and insert it again."""
     nodes = store.read("SELECT id, rev, kind, listed, data FROM nodes WHERE owner = ?", (owner,))
     for id, rev, kind, listed, data in nodes:
         if (name := store.kinds.name(kind)[1]) == "Root":
             continue
         with store.transaction() as cursor:
-            gone = "DELETE FROM nodes WHERE owner = ? AND id = ?"
-            store.run(cursor, (gone, [(owner, store.uuid(id))]))
+            delete = "DELETE FROM nodes WHERE owner = ? AND id = ?"
+            store.run(cursor, (delete, [(owner, store.uuid(id))]))
         yield name, store.uuid(id)
         row = (owner, store.uuid(id), rev, kind, listed, data)
         insert = "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, ?, ?, ?, ?)"
@@ -154,11 +155,11 @@ def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
         store.write(WriteBatch(join=[(owner, *edge, data)]))
 
 
-def is_exactly(found: list[StoreFinding], name: str, key: UUID | Edge) -> bool:
-    """Return whether findings name one lost row, and no other but edges that lack this end."""
+def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> bool:
+    """Return whether the findings are this missing row, and edges that lack it as an end."""
     if isinstance(key, UUID):
-        own = [one for one in found if one.kind != "dangling"]
-        assert all(one.edge and key in one.edge for one in found if one.kind == "dangling")
+        own = [one for one in findings if one.kind != "dangling"]
+        assert all(one.edge and key in one.edge for one in findings if one.kind == "dangling")
         branch, number, _ = place_of_id(key)
         sentences = {
             "Session": "the node of session",
@@ -170,9 +171,9 @@ def is_exactly(found: list[StoreFinding], name: str, key: UUID | Edge) -> bool:
         if not sentence:
             return not own
         return len(own) == 1 and own[0].kind == "missing" and own[0].message.startswith(sentence)
-    if len(found) != 1:
+    if len(findings) != 1:
         return False
-    (one,) = found
+    (one,) = findings
     shown = f"1 edges of what the model call with {place_of_id(key[0])[1]}"
     return (
         one.edge == key
@@ -192,22 +193,22 @@ EXAMPLES = int(os.environ.get("DAMAGED_EXAMPLES", "20"))
 
 @settings(LIMITS, max_examples=EXAMPLES)
 @given(steps=STEPS)
-def test_check_finds_nothing_in_what_calls_wrote(
+def test_check_finds_nothing_after_any_calls(
     service: Service, steps: list[tuple[str, int]]
 ) -> None:
     alice = service.new_user()
-    written(Agent([alice.api]), steps)
+    take_steps(Agent([alice.api]), steps)
     with closing(open_store(alice.data)) as store:
         assert findings(store, alice) == []
 
 
 @settings(LIMITS, max_examples=max(EXAMPLES // 5, 4))
 @given(steps=STEPS)
-def test_check_finds_exactly_a_row_that_is_lost(
+def test_check_finds_exactly_the_missing_row(
     service: Service, steps: list[tuple[str, int]]
 ) -> None:
     alice = service.new_user()
-    written(Agent([alice.api]), [*steps, ("render", 1), ("usage", 1)])
+    take_steps(Agent([alice.api]), [*steps, ("render", 1), ("usage", 1)])
     with closing(open_store(alice.data)) as store:
         for name, key in removals(store, UUID(alice.root)):
             found = findings(store, alice)
@@ -218,15 +219,15 @@ def test_check_finds_exactly_a_row_that_is_lost(
 @pytest.mark.slow
 @settings(LIMITS, max_examples=max(EXAMPLES // 2, 10))
 @given(steps=st.lists(STEPS, min_size=2, max_size=2))
-def test_check_finds_nothing_in_what_two_servers_wrote(
+def test_check_finds_nothing_after_calls_to_two_servers(
     service: Service, other: Server, steps: list[list[tuple[str, int]]]
 ) -> None:
-    """Each of two agents changes servers; then both call at once, on one session."""
+    """Two agents switch between servers; then both call at once, on one session."""
     alice = service.new_user()
     with other.api(alice.api.token) as there:
         agents = Agent([alice.api, there]), Agent([there, alice.api])
         for agent, own in zip(agents, steps, strict=True):
-            written(agent, own)
+            take_steps(agent, own)
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(lambda agent: [agent.take("render", n) for n in (1, 2, 7)], agents))
     with closing(open_store(alice.data)) as store:

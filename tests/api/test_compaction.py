@@ -1,4 +1,4 @@
-"""`compact`: the text that replaces a history, and the next one, which continues the session."""
+"""`compact` returns a text that replaces a history; the next call continues the session."""
 
 import json
 import re
@@ -12,12 +12,12 @@ RUN = agent_run(60)
 PLACE = re.compile(r"^\[ContextRender compaction: branch (\d+), (\d+) messages, (\S+)\]$", re.M)
 
 
-def test_the_text_has_what_was_said_and_names_each_result(api: Api) -> None:
-    made = api("compact", session="s", messages=RUN, tokens=4_000)
-    text = made["text"]
-    assert made["tokens"] <= 4_000 < made["tokens_before"]
-    assert 0 < made["complete"] < made["results"] == 60
-    assert made["excerpts"] > 0
+def test_text_has_user_messages_and_every_result(api: Api) -> None:
+    reply = api("compact", session="s", messages=RUN, tokens=4_000)
+    text = reply["text"]
+    assert reply["tokens"] <= 4_000 < reply["tokens_before"]
+    assert 0 < reply["complete"] < reply["results"] == 60
+    assert reply["excerpts"] > 0
     for message in RUN:
         if message["role"] == "user":
             assert message["content"] in text
@@ -30,22 +30,22 @@ def test_the_text_has_what_was_said_and_names_each_result(api: Api) -> None:
     if older:
         shown |= {n for n in results if int(older[1]) <= n <= int(older[2])}
     assert shown == results
-    assert api("compact", session="s", messages=RUN, tokens=4_000) == made
+    assert api("compact", session="s", messages=RUN, tokens=4_000) == reply
 
 
-def test_an_evaluation_makes_the_same_text(api: Api) -> None:
+def test_evaluation_builds_the_same_text(api: Api) -> None:
     history = CompactedHistory(RUN, "")
     for summary in ("", "The agent looked at sixty orders."):
-        made = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
-        assert history.rendered_results(4_000, summary) == made["text"]
+        reply = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
+        assert history.rendered_results(4_000, summary) == reply["text"]
 
 
-def test_the_next_compaction_selects_from_the_whole_session(api: Api) -> None:
+def test_next_compaction_selects_from_all_results(api: Api) -> None:
     first = api("compact", session="s", messages=RUN, tokens=4_000)
     found = PLACE.search(first["text"])
     assert found and int(found[2]) == len(RUN) == first["offset"]
     assert found[3] == first["digest"]
-    # What comes next uses a result that the first text had omitted.
+    # The new messages use a result that the first text had omitted.
     more = [user("Who works on ORD-1003?"), assistant("ORD-1003: clerk_2@example.com knows.")]
     fields = {"offset": first["offset"], "prefix": first["digest"], "tokens": 4_000}
     second = api("compact", session="s", messages=more, **fields)
@@ -57,43 +57,43 @@ def test_the_next_compaction_selects_from_the_whole_session(api: Api) -> None:
     assert second["tokens"] <= 4_000
 
 
-def test_a_small_history_is_there_complete(api: Api) -> None:
-    made = api("compact", session="s", messages=agent_run(3))
-    assert (made["complete"], made["excerpts"]) == (3, 0)
+def test_small_history_is_complete(api: Api) -> None:
+    reply = api("compact", session="s", messages=agent_run(3))
+    assert (reply["complete"], reply["excerpts"]) == (3, 0)
     assert all(
-        str(message["content"]) in made["text"]
+        str(message["content"]) in reply["text"]
         for message in agent_run(3)
         if message["role"] != "system"
     )
     assert all(
-        json.loads(call["function"]["arguments"])["order_id"] in made["text"]
+        json.loads(call["function"]["arguments"])["order_id"] in reply["text"]
         for message in agent_run(3)
         for call in message.get("tool_calls") or ()
     )
 
 
-def test_a_text_is_at_most_half_of_the_window(api: Api) -> None:
+def test_text_is_at_most_half_of_the_window(api: Api) -> None:
     assert api("compact", session="s", messages=RUN, window=5_000)["tokens"] <= 2_500
     known = api("compact", session="t", messages=RUN * 9, model="gpt-4", tokens=30_000)
     assert known["tokens"] <= 4_096  # of 8,192
 
 
-def test_a_summary_comes_first_and_counts(api: Api) -> None:
+def test_summary_comes_first_and_counts_against_the_limit(api: Api) -> None:
     summary = "The agent looked at sixty orders. " * 40
-    made = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
-    assert made["tokens"] <= 4_000
-    assert made["text"].index(summary) < made["text"].index(RUN[1]["content"])
-    assert "I look up" not in made["text"]
+    reply = api("compact", session="s", messages=RUN, tokens=4_000, summary=summary)
+    assert reply["tokens"] <= 4_000
+    assert reply["text"].index(summary) < reply["text"].index(RUN[1]["content"])
+    assert "I look up" not in reply["text"]
 
 
-def test_results_alone_are_for_an_agent_with_a_summary(api: Api) -> None:
-    made = api("compact", session="s", messages=RUN, tokens=4_000, only_results=True)
-    assert RUN[1]["content"] not in made["text"] and "I look up" not in made["text"]
+def test_only_results_omits_messages_and_fits_more_results(api: Api) -> None:
+    reply = api("compact", session="s", messages=RUN, tokens=4_000, only_results=True)
+    assert RUN[1]["content"] not in reply["text"] and "I look up" not in reply["text"]
     usual = api("compact", session="s", messages=RUN, tokens=4_000)
-    assert made["complete"] + made["excerpts"] > usual["complete"] + usual["excerpts"]
+    assert reply["complete"] + reply["excerpts"] > usual["complete"] + usual["excerpts"]
 
 
-def test_it_is_recorded_as_a_call_with_its_client(api: Api) -> None:
+def test_compaction_is_recorded_as_call_with_client(api: Api) -> None:
     api("compact", session="s", messages=RUN, tokens=4_000, client="claude")
     api("sync", session="s", messages=[*RUN, assistant("Done.")])
     (row,) = api("list_sessions")["sessions"]
@@ -101,7 +101,7 @@ def test_it_is_recorded_as_a_call_with_its_client(api: Api) -> None:
     assert api("explain", session="s", turn=61)["policy"] == "contextrender_excerpts"
 
 
-def test_what_it_cannot_do_is_refused(api: Api) -> None:
+def test_invalid_compaction_is_refused(api: Api) -> None:
     for fields in ({"tokens": 1_999}, {"tokens": 10**7}, {"window": -1}, {"client": "c" * 81}):
         error = api.refused(
             "compact", 422, "invalid_request", session="s", messages=RUN[:3], **fields

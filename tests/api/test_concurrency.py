@@ -1,4 +1,4 @@
-"""Many writers at once: nothing acknowledged is lost, and the graph stays whole."""
+"""Concurrent writers lose nothing that was acknowledged, and the graph stays consistent."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,22 +26,24 @@ def other(service: Service) -> Iterator[Server]:
 
 @pytest.fixture
 def writers(other: Server, alice: User) -> Iterator[list[Api]]:
-    """One user's connections, half of them to another process over the same data."""
+    """Return one user's connections, half of them to another process with the same data."""
     with ExitStack() as stack:
         there = [stack.enter_context(other.api(alice.api.token)) for _ in range(WRITERS // 2)]
         yield [*there, *[alice.api] * (WRITERS // 2)]
 
 
-def lines_of(export: Json) -> list[list[Json]]:
-    lines: list[list[Json]] = []
+def branch_histories(export: Json) -> list[list[Json]]:
+    histories: list[list[Json]] = []
     for branch in export["branches"]:
-        shared = lines[branch["parent"]][: branch["fork_position"]] if branch["parent"] >= 0 else []
-        lines.append([*shared, *branch["messages"]])
-    return lines
+        shared = (
+            histories[branch["parent"]][: branch["fork_position"]] if branch["parent"] >= 0 else []
+        )
+        histories.append([*shared, *branch["messages"]])
+    return histories
 
 
 def send_new(api: Api, transcript: list[Json], place: Json) -> Json:
-    """Send what is new; all of it when refused, as an adapter does."""
+    """Send the new messages, or the full history if they are refused."""
     shape: Json = {"session": "s", "budget": 300, "output": "plan"}
     reply = api.post("render", **shape, messages=transcript[place["offset"] :], **place)
     if reply.status_code == 409:
@@ -51,16 +53,19 @@ def send_new(api: Api, transcript: list[Json], place: Json) -> Json:
 
 
 def work(api: Api, writer: int) -> list[list[Json]]:
-    """Every transcript that was acknowledged to one writer.
+    """Return every history that was acknowledged to one writer.
 
-    Even writers go on with their own line, odd ones with whatever was written last.
+    Even writers continue their own history, odd ones the history written last.
     """
     acknowledged = []
     transcript, place = START, {"offset": 0, "prefix": ""}
     for step in range(STEPS):
         if writer % 2:
             export = api("export_session", session="s")
-            transcript, place = lines_of(export)[export["head"]], {"offset": 0, "prefix": ""}
+            transcript, place = (
+                branch_histories(export)[export["head"]],
+                {"offset": 0, "prefix": ""},
+            )
         name = f"writer_{writer}_step_{step}"
         transcript = [
             *transcript,
@@ -77,23 +82,25 @@ def work(api: Api, writer: int) -> list[list[Json]]:
 def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Api]) -> None:
     alice.api("sync", session="s", messages=START)
     with ThreadPoolExecutor(WRITERS) as threads:
-        done = list(threads.map(work, writers, range(WRITERS)))
+        acknowledged_by_writer = list(threads.map(work, writers, range(WRITERS)))
     export = alice.api("export_session", session="s")
-    lines = lines_of(export)
-    for transcript in (transcript for acknowledged in done for transcript in acknowledged):
-        assert any(line[: len(transcript)] == transcript for line in lines)
+    histories = branch_histories(export)
+    for transcript in (
+        transcript for acknowledged in acknowledged_by_writer for transcript in acknowledged
+    ):
+        assert any(line[: len(transcript)] == transcript for line in histories)
     stored = sum(len(branch["messages"]) for branch in export["branches"])
     assert stored == len(START) + 2 * WRITERS * STEPS
-    check_graph(alice.graph(), {"s": lines})
+    check_graph(alice.graph(), {"s": histories})
     alice.api("import_session", session="copy", data=export)
-    for number, line in enumerate(lines):
+    for number, line in enumerate(histories):
         reply = alice.api("render", session="s", messages=line, budget=300)
         assert reply["branch"] == number
         copied = alice.api("render", session="copy", messages=line, budget=300)
         assert reply == copied | {"session": "s"}
 
 
-def test_one_call_sent_eight_times_at_once_is_recorded_once(
+def test_call_sent_eight_times_at_once_is_recorded_once(
     alice: User, bob: User, writers: list[Api]
 ) -> None:
     fields = {"session": "s", "messages": agent_run(6), "budget": 600}
@@ -105,7 +112,7 @@ def test_one_call_sent_eight_times_at_once_is_recorded_once(
     assert alice.graph().counts == bob.graph().counts
 
 
-def test_a_session_deleted_while_written_is_whole_or_gone(alice: User, writers: list[Api]) -> None:
+def test_session_deleted_during_writes_stays_consistent(alice: User, writers: list[Api]) -> None:
     run = agent_run(5)
 
     def write_or_delete(writer: int) -> None:
@@ -119,14 +126,12 @@ def test_a_session_deleted_while_written_is_whole_or_gone(alice: User, writers: 
         list(threads.map(write_or_delete, range(WRITERS)))
     alice.api("sync", session="s", messages=run)
     alice.graph().check()
-    assert lines_of(alice.api("export_session", session="s"))[0] == run
+    assert branch_histories(alice.api("export_session", session="s"))[0] == run
     alice.api("delete_session", session="s")
     assert alice.graph().counts == {}
 
 
-def test_a_session_made_anew_elsewhere_is_not_taken_for_the_old_one(
-    alice: User, other: Server
-) -> None:
+def test_session_recreated_by_other_process_is_read_again(alice: User, other: Server) -> None:
     alice.api("sync", session="s", messages=START)
     fresh = [user("Something else."), assistant("Yes?")]
     with other.api(alice.api.token) as there:
@@ -134,4 +139,4 @@ def test_a_session_made_anew_elsewhere_is_not_taken_for_the_old_one(
         there("sync", session="s", messages=fresh[:1])
     told = alice.api("sync", session="s", messages=fresh)
     assert (told["branch"], told["recorded"]) == (0, 1)
-    assert lines_of(alice.api("export_session", session="s")) == [fresh]
+    assert branch_histories(alice.api("export_session", session="s")) == [fresh]

@@ -1,4 +1,4 @@
-"""One row of a session lost or damaged: nothing answers 500, and nothing else is lost."""
+"""A missing or corrupted row of a session: no endpoint answers 500, and no other row is lost."""
 
 import os
 from collections import defaultdict
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.api.client import Api
 from tests.api.conftest import Service, User, example
 from tests.api.graph import Graph, reading
-from tests.api.test_links import OPEN, opened
+from tests.api.test_links import OPEN, open_link
 from tests.support.command import contextrender
 from tests.support.transcripts import agent_run, assistant, user
 
@@ -38,11 +38,11 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 PLACES = st.floats(0, 0.999)
 Row = tuple[str, Sequence[Any]]
-"""A table, and the key of a row in it."""
+"""A table and the key of a row."""
 
 
-def recorded(alice: User) -> None:
-    """A session of two branches with all that calls leave behind."""
+def record_session(alice: User) -> None:
+    """Record a session of two branches."""
     for stop in (5, 9, len(RUN)):
         alice.api(
             "render",
@@ -55,7 +55,7 @@ def recorded(alice: User) -> None:
 
 
 def rows_of(alice: User) -> dict[str, list[Row]]:
-    """Every row of the user's but the root's by kind, in the order of their keys."""
+    """Return every row of the user without the root, by kind, sorted by key."""
     graph = alice.graph()
     found: dict[str, list[Row]] = defaultdict(list)
     for node in graph.nodes.values():
@@ -66,8 +66,8 @@ def rows_of(alice: User) -> dict[str, list[Row]]:
     return {kind: sorted(rows) for kind, rows in sorted(found.items())}
 
 
-def of_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]:
-    """What a statement says of that row, behind the service's back."""
+def run_on_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]:
+    """Run a statement on this row directly in the database."""
     table, key = row
     is_kind = "kind = (SELECT number FROM kinds WHERE name = ?)"
     where = "id = ?" if table == "nodes" else f"source = ? AND {is_kind} AND target = ?"
@@ -76,23 +76,23 @@ def of_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]:
         return run(query, *values, UUID(alice.root), *key)
 
 
-def stored(alice: User, row: Row) -> list[Any]:
-    return [bytes(data or b"") for (data,) in of_row(alice, row, "SELECT data FROM {}")]
+def stored_data(alice: User, row: Row) -> list[Any]:
+    return [bytes(data or b"") for (data,) in run_on_row(alice, row, "SELECT data FROM {}")]
 
 
 def set_data(alice: User, row: Row, data: bytes) -> None:
-    of_row(alice, row, "UPDATE {} SET data = ?", data)
+    run_on_row(alice, row, "UPDATE {} SET data = ?", data)
 
 
 def damage(alice: User, row: Row, how: str) -> None:
     if how == "deleted":
-        of_row(alice, row, "DELETE FROM {}")
+        run_on_row(alice, row, "DELETE FROM {}")
     else:
-        set_data(alice, row, DAMAGE[how](stored(alice, row)[0] or b"x" * 20))
+        set_data(alice, row, DAMAGE[how](stored_data(alice, row)[0] or b"x" * 20))
 
 
-def lost_message(alice: User, position: int) -> Row:
-    """The row of the first line's result at that position, which is now gone."""
+def delete_result(alice: User, position: int) -> Row:
+    """Delete the first branch's result at this position and return its row."""
     (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == position]
     row: Row = ("nodes", (UUID(lost.id),))
     damage(alice, row, "deleted")
@@ -111,7 +111,7 @@ def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None
 
 
 def expected_lengths(row: Row) -> list[int]:
-    """How many messages of each branch's line are whole once that row is gone."""
+    """Return the intact messages of each branch once this row is missing."""
     lengths = [len(RUN), len(OTHER)]
     if row[0] == "nodes" and place_of_id(row[1][0])[2] == IdKind.EVENT:
         branch, event, _ = place_of_id(row[1][0])
@@ -123,7 +123,7 @@ def expected_lengths(row: Row) -> list[int]:
 
 
 def events_of(line: Sequence[Any]) -> list[int]:
-    """The position of the message that each event of a line is of."""
+    """Return the message position of each event."""
     return [
         position
         for position, message in enumerate(line)
@@ -132,8 +132,8 @@ def events_of(line: Sequence[Any]) -> list[int]:
 
 
 def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> None:
-    """What is exported is all that is whole, and can be imported. A flipped bit may be in a field
-    that no digest covers: then that message is whole, too."""
+    """Assert that the export has every intact message and can be imported. A flipped bit may be in
+    a field that no digest covers; that message then counts as intact."""
     export = alice.api("export_session", session=session)
     own = [length - start for length, start in zip(expected_lengths(row), (0, 9), strict=True)]
     lengths = [len(one["messages"]) for one in export["branches"]]
@@ -145,12 +145,12 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
     assert export["damage"] or sum(lengths) == len(RUN) + len(OTHER) - 9
     if export["branches"]:
         alice.api("import_session", session="copy", data=export)
-        assert not [one for one in wrong(alice) if one.session == "copy"]
+        assert not [one for one in store_findings(alice) if one.session == "copy"]
         alice.api("delete_session", session="copy")
 
 
-def goes_on(api: Api) -> None:
-    """A caller with the whole history loses nothing; one with a prefix is told to send all."""
+def check_session_continues(api: Api) -> None:
+    """Assert that a caller can continue with the full history, and then with new messages."""
     more = [*RUN, user("And now?")]
     told = api("render", session="s", messages=more, budget=300)
     assert told["offset"] == len(more)
@@ -166,7 +166,7 @@ def goes_on(api: Api) -> None:
 
 
 def corrupted_names(api: Api) -> list[str]:
-    """Sessions that were set aside; each is marked where it is listed."""
+    """Return the sessions that were set aside; assert that the list marks each as damaged."""
     listed = api("list_sessions")["sessions"]
     assert all(bool(one["damage"]) == (one["session"] != "s") for one in listed)
     return [one["session"] for one in listed if one["session"] != "s"]
@@ -181,30 +181,30 @@ def corrupted_names(api: Api) -> list[str]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(kind=PLACES, place=PLACES, how=st.sampled_from(["deleted", *DAMAGE]), warm=st.booleans())
-def test_any_single_row_may_be_lost(
+def test_no_endpoint_fails_when_any_row_is_lost(
     service: Service, kind: float, place: float, how: str, warm: bool
 ) -> None:
     alice = service.new_user()
-    recorded(alice)
+    record_session(alice)
     kinds = [*rows_of(alice).values()]
     found = kinds[int(kind * len(kinds))]
     row = found[int(place * len(found))]
     damage(alice, row, how)
-    damaged = stored(alice, row)
+    damaged = stored_data(alice, row)
     if not warm:
         WORKING_SET.clear()
     check_calls(alice.api)
     WORKING_SET.clear()
     reply = alice.api.post("export_session", session="s")
-    assert stored(alice, row) == damaged  # reading changes nothing
+    assert stored_data(alice, row) == damaged  # reading changes nothing
     if reply.status_code == 200:
         check_export(alice, "s", row, how)
     else:
         assert reply.json()["error"]["code"] == "corrupted"
-    goes_on(alice.api)
+    check_session_continues(alice.api)
     aside = corrupted_names(alice.api)
     assert len(aside) <= 1
-    told = {one.session for one in wrong(alice)}
+    told = {one.session for one in store_findings(alice)}
     assert not aside or set(aside) <= told
     for name in aside:
         check_export(alice, name, row, how)
@@ -215,7 +215,7 @@ def test_any_single_row_may_be_lost(
     left = alice.graph()
     assert not {"Session", "Branch", "Message", "ToolCall", "ToolResult"} & set(left.counts)
     assert not alice.api("list_sessions")["sessions"]
-    # What nothing leads to any more is found and put aside.
+    # Rows that no edge leads to are found and quarantined.
     repair_all(alice)
     assert not alice.graph().nodes
 
@@ -225,11 +225,11 @@ NODES = ("Session", "Branch", "Message", "ToolCall", "ToolResult")
 
 @pytest.mark.parametrize("how", ["deleted", "noise"])
 @pytest.mark.parametrize("kind", NODES)
-def test_a_live_agent_continues_over_a_damaged_session(
+def test_agent_continues_over_damaged_session(
     alice: User, kind: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It gets its answer; the session is set aside, and its history recorded anew."""
-    recorded(alice)
+    """The damaged session is set aside, and the history is recorded again."""
+    record_session(alice)
     known = alice.api("sync", session="s", messages=OTHER)
     row = rows_of(alice)[kind][0]
     damage(alice, row, how)
@@ -242,17 +242,17 @@ def test_a_live_agent_continues_over_a_damaged_session(
     assert (answer["offset"], answer["branch"]) == (len(OTHER) + 1, 0)
     assert sum("set aside" in one.getMessage() for one in caplog.records) == 1
     (name,) = corrupted_names(alice.api)
-    assert "set aside" in {one.kind for one in wrong(alice) if one.session == name}
-    assert not [one for one in wrong(alice) if one.session == "s"]
+    assert "set aside" in {one.kind for one in store_findings(alice) if one.session == name}
+    assert not [one for one in store_findings(alice) if one.session == "s"]
     check_export(alice, name, row)
     alice.api("delete_session", session=name)
-    assert not wrong(alice)
+    assert not store_findings(alice)
 
 
-def test_a_link_opens_the_session_that_took_the_name(alice: User, service: Service) -> None:
-    recorded(alice)
-    visitor = opened(service, alice.api("share_session", session="s"))
-    lost_message(alice, 3)
+def test_share_link_opens_the_session_recorded_again(alice: User, service: Service) -> None:
+    record_session(alice)
+    visitor = open_link(service, alice.api("share_session", session="s"))
+    delete_result(alice, 3)
     WORKING_SET.clear()
     assert visitor.post("timeline", session="s").status_code == 422
     alice.api("sync", session="s", messages=RUN)
@@ -262,18 +262,18 @@ def test_a_link_opens_the_session_that_took_the_name(alice: User, service: Servi
 
 def repair_all(alice: User) -> None:
     with closing(open_store(alice.data)) as store:
-        for one in wrong(alice):
+        for one in store_findings(alice):
             repair(store, one)
 
 
-def wrong(alice: User) -> list[StoreFinding]:
+def store_findings(alice: User) -> list[StoreFinding]:
     with closing(open_store(alice.data)) as store:
         return list(check_owner(store, UUID(alice.root), read_problem))
 
 
-def test_a_lost_message_is_named(alice: User) -> None:
-    recorded(alice)
-    lost_message(alice, 11)
+def test_error_and_export_name_the_missing_message(alice: User) -> None:
+    record_session(alice)
+    delete_result(alice, 11)
     WORKING_SET.clear()
     error = alice.api.refused("explain", 422, "corrupted", session="s", branch=0)
     assert "event" in error["message"] and "export_session" in error["message"]
@@ -286,9 +286,9 @@ def test_a_lost_message_is_named(alice: User) -> None:
     alice.api("import_session", session="copy", data=export)
 
 
-def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
-    recorded(alice)
-    lost_message(alice, 11)
+def test_check_command_finds_and_repairs_damage(alice: User, tmp_path: Any) -> None:
+    record_session(alice)
+    delete_result(alice, 11)
     (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
     told = contextrender("check", "--data", alice.data)
@@ -296,21 +296,21 @@ def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     assert all(kind in told.stdout for kind in ("unreadable", "missing", "dangling"))
     mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
-    assert {one.kind for one in wrong(alice)} <= {"missing", "corrupted"}
+    assert {one.kind for one in store_findings(alice)} <= {"missing", "corrupted"}
 
 
-def test_reading_moves_no_row(alice: User, service: Service) -> None:
-    recorded(alice)
-    visitor = opened(service, alice.api("share_session", session="s"))
+def test_reading_leaves_damaged_rows_in_place(alice: User, service: Service) -> None:
+    record_session(alice)
+    visitor = open_link(service, alice.api("share_session", session="s"))
     (session,) = alice.graph().of("Session")
     row: Row = ("nodes", (UUID(session.id),))
     damage(alice, row, "noise")
-    before = stored(alice, row)
+    before = stored_data(alice, row)
     WORKING_SET.clear()
     for api in (visitor, alice.api):
         for walker in ("timeline", "inspect_session", "export_session", "recall"):
             assert api.post(walker, **example(walker, "s")).status_code in (401, 403, 404, 422)
-    assert stored(alice, row) == before
+    assert stored_data(alice, row) == before
 
 
 JOINED = ("AwaitsAnswer", "AnsweredBy", "NextCall")
@@ -320,67 +320,71 @@ EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 @pytest.mark.parametrize(
     "name", ["Next", *(pytest.param(name, marks=pytest.mark.slow) for name in (*EDGES, *JOINED))]
 )
-def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str) -> None:
-    recorded(alice)
+def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
+    record_session(alice)
     scores = alice.api("explain", session="s", branch=0)
     lost = rows_of(alice)[name]
     for row in lost:
         damage(alice, row, "deleted")
-    found = wrong(alice)
+    found = store_findings(alice)
     assert len(found) == len(lost)
     assert all(
         one.kind == "missing" and one.session == "s" and name in one.message for one in found
     )
     repair_all(alice)
-    assert not wrong(alice)
+    assert not store_findings(alice)
     assert rows_of(alice)[name] == lost
     damage(alice, lost[0], "noise")
-    assert wrong(alice)
+    assert store_findings(alice)
     repair_all(alice)
-    assert not wrong(alice)
+    assert not store_findings(alice)
     WORKING_SET.clear()
     assert alice.api("explain", session="s", branch=0) == scores
-    goes_on(alice.api)
+    check_session_continues(alice.api)
 
 
 @pytest.mark.parametrize("name", ["ShowsComplete", "ShowsExcerpt"])
-def test_lost_edges_of_what_a_call_showed_are_told_and_nothing_goes_on_from_it(
-    alice: User, name: str
-) -> None:
-    recorded(alice)
+def test_check_finds_missing_edges_of_a_prompt(alice: User, name: str) -> None:
+    record_session(alice)
     for row in rows_of(alice)[name]:
         damage(alice, row, "deleted")
-    found = wrong(alice)
+    found = store_findings(alice)
     assert found
     assert all(
         one.kind == "missing" and "edges of what the model call" in one.message for one in found
     )
     WORKING_SET.clear()
-    goes_on(alice.api)
+    check_session_continues(alice.api)
 
 
 LOST = [(CALL_EDGES, "sums count"), ((), "messages of branch")]
 
 
 @pytest.mark.parametrize(("edges", "sentence"), LOST)
-def test_lost_model_calls_are_told(alice: User, edges: tuple[str, ...], sentence: str) -> None:
-    """With their edges, or their nodes alone."""
-    recorded(alice)
+def test_check_finds_missing_model_calls(
+    alice: User, edges: tuple[str, ...], sentence: str
+) -> None:
+    """The calls are missing with their edges, or their nodes alone."""
+    record_session(alice)
     calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
-    told = [one for one in wrong(alice) if one.kind == "missing" and "model call" in one.message]
+    told = [
+        one
+        for one in store_findings(alice)
+        if one.kind == "missing" and "model call" in one.message
+    ]
     assert all(one.session == "s" for one in told)
     assert any(sentence in one.message for one in told)
     assert edges or len(told) == len(calls)
     repair_all(alice)
-    assert {one.kind for one in wrong(alice)} == {"missing"}
-    goes_on(alice.api)
+    assert {one.kind for one in store_findings(alice)} == {"missing"}
+    check_session_continues(alice.api)
 
 
 @pytest.mark.parametrize("how", ["values", "added"])
-def test_what_an_edge_of_reuse_should_say_follows_from_texts(alice: User, how: str) -> None:
-    recorded(alice)
+def test_check_repairs_reuse_edges_from_texts(alice: User, how: str) -> None:
+    record_session(alice)
     scores = alice.api("explain", session="s", branch=0)
     reuse = rows_of(alice)["Reuse"]
     results = {UUID(one.id) for one in alice.graph().of("ToolResult")}
@@ -390,24 +394,24 @@ def test_what_an_edge_of_reuse_should_say_follows_from_texts(alice: User, how: s
         set_data(alice, reuse[0], said)
     else:
         added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"
-        of_row(alice, reuse[0], added, other, said)
-    assert [one.kind for one in wrong(alice)] == ["corrupted"]
+        run_on_row(alice, reuse[0], added, other, said)
+    assert [one.kind for one in store_findings(alice)] == ["corrupted"]
     repair_all(alice)
-    assert not wrong(alice)
+    assert not store_findings(alice)
     WORKING_SET.clear()
     assert alice.api("explain", session="s", branch=0) == scores
 
 
-def test_a_healthy_store_has_nothing_wrong(alice: User) -> None:
-    recorded(alice)
-    assert not wrong(alice)
+def test_check_finds_nothing_in_intact_store(alice: User) -> None:
+    record_session(alice)
+    assert not store_findings(alice)
     alice.api("delete_session", session="s")
     assert not Graph.read(alice.data, alice.root).nodes
 
 
-def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
-    recorded(alice)
+def test_check_finds_changed_text_by_digest(alice: User) -> None:
+    record_session(alice)
     first = alice.graph().of("Message")[0]
     fields = {**first.fields, "text": "something else"}
     set_data(alice, ("nodes", (UUID(first.id),)), rows.pack(rows.encode(fields)))
-    assert "corrupted" in {one.kind for one in wrong(alice)}
+    assert "corrupted" in {one.kind for one in store_findings(alice)}

@@ -1,4 +1,4 @@
-"""A session goes at once, what hung on it in slices: others write in between, nothing is left."""
+"""`delete_session` deletes in slices: other requests run in between, and no row remains."""
 
 import signal
 import threading
@@ -29,9 +29,11 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slices")
-def test_others_write_in_between(alice: User, bob: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_requests_write_between_slices(
+    alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice.api("sync", session="s", messages=RUN)
-    under_way, goes_on = threading.Event(), threading.Event()
+    under_way, resume = threading.Event(), threading.Event()
     write = Store.write
     wiped = 0
 
@@ -41,7 +43,7 @@ def test_others_write_in_between(alice: User, bob: User, monkeypatch: pytest.Mon
         wiped += bool(unit.cut or unit.wipe)
         if wiped == 3:
             under_way.set()
-            assert goes_on.wait(30)
+            assert resume.wait(30)
 
     monkeypatch.setattr(Store, "write", pausing)
     with ThreadPoolExecutor(1) as threads:
@@ -51,7 +53,7 @@ def test_others_write_in_between(alice: User, bob: User, monkeypatch: pytest.Mon
         bob.api("sync", session="b", messages=RUN)
         alice.api("sync", session="another", messages=RUN)
         assert [one["session"] for one in alice.api("list_sessions")["sessions"]] == ["another"]
-        goes_on.set()
+        resume.set()
         assert deleting.result()["nodes"] > 60
     alice.api("delete_session", session="another")
     assert alice.graph().counts == {}
@@ -59,7 +61,7 @@ def test_others_write_in_between(alice: User, bob: User, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("slice", [1, 4, 13])
-def test_interrupted_it_goes_later(
+def test_interrupted_deletion_is_finished_later(
     alice: User, monkeypatch: pytest.MonkeyPatch, slice: int
 ) -> None:
     alice.api("sync", session="s", messages=RUN)
@@ -88,7 +90,7 @@ def test_interrupted_it_goes_later(
 
 
 @pytest.mark.slow
-def test_killed_while_it_deletes_the_rest_goes_later(service: Service) -> None:
+def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
     alice = service.new_user()
     long = agent_run(500, lines=1)
     alice.api("sync", session="s", messages=long)
@@ -107,7 +109,7 @@ def test_killed_while_it_deletes_the_rest_goes_later(service: Service) -> None:
     assert alice.graph().counts == {}
 
 
-def test_only_if_nothing_was_written_meanwhile(alice: User) -> None:
+def test_deletion_is_refused_when_session_has_changed(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN[:3])
     (seen,) = alice.api("list_sessions")["sessions"]
     alice.api("sync", session="s", messages=RUN[:5])

@@ -1,4 +1,4 @@
-"""A success is on disk; a failure is nothing; memory is never ahead of the graph."""
+"""A success is on disk, a failure writes nothing, and memory is never ahead of the store."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ sys.stdin.read()
 
 @contextmanager
 def store_locked(data: Path) -> Iterator[None]:
-    """Another process holds the store's write lock for the block."""
+    """Hold the store's write lock in another process."""
     with subprocess.Popen(
         [sys.executable, "-c", LOCKS_THE_STORE, str(data / "store.db")],
         stdin=subprocess.PIPE,
@@ -49,7 +49,7 @@ NewUser = Callable[[], User]
 
 @pytest.fixture(scope="module")
 def impatient(service: Service) -> Iterator[NewUser]:
-    """Makes users of a server that waits for the store a tenth of a second, not five."""
+    """Create users of a server that waits 0.1 s for the store instead of 5 s."""
     with another(service.data, patient=False) as server, ExitStack() as stack:
 
         def new_user() -> User:
@@ -72,7 +72,7 @@ WRITES: list[tuple[str, Json]] = [
 
 
 @pytest.mark.parametrize(("walker", "fields"), WRITES)
-def test_a_failed_commit_leaves_nothing(impatient: NewUser, walker: str, fields: Json) -> None:
+def test_failed_commit_writes_nothing(impatient: NewUser, walker: str, fields: Json) -> None:
     alice, bob = impatient(), impatient()
     for each in (alice, bob):
         each.api("sync", session="s", messages=RUN[:8])
@@ -94,8 +94,8 @@ def test_a_failed_commit_leaves_nothing(impatient: NewUser, walker: str, fields:
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_cache_aware"])
-def test_an_early_answer_is_the_same_and_is_recorded(service: Service, policy: str) -> None:
-    """Of a policy that ranks by what was traced before, and of one that needs it later."""
+def test_early_answer_is_equal_and_recorded(service: Service, policy: str) -> None:
+    """One policy ranks by the reuse found so far, the other one needs it later."""
     alice, bob = service.new_user(), service.new_user()
     early, usual = Conversation(alice.api, "s"), Conversation(bob.api, "s")
     for count in range(5, 20, 2):
@@ -108,7 +108,7 @@ def test_an_early_answer_is_the_same_and_is_recorded(service: Service, policy: s
     assert alice.graph().counts == bob.graph().counts
 
 
-def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewUser) -> None:
+def test_full_history_is_requested_when_early_answer_was_not_written(impatient: NewUser) -> None:
     alice, bob = impatient(), impatient()
     for each in (alice, bob):
         each.api("sync", session="s", messages=RUN[:8])
@@ -116,7 +116,7 @@ def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewU
     fields = {"session": "s", "budget": 300}
     with store_locked(alice.data):
         told = alice.api("render", messages=RUN[:12], answer_before_commit=True, **fields)
-        # Waits until the one before has given up.
+        # Wait until the previous call has given up.
         alice.api("explain", **fields)
     assert told == bob.api("render", messages=RUN[:12], **fields)
     assert alice.graph() == before

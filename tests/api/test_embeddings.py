@@ -1,4 +1,4 @@
-"""Vectors: kept on the results, made again for another model, done without when none can be had."""
+"""Embeddings are stored with the results, renewed for another model, and optional."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ SCRIPTED = "openai/scripted-embedder"
 
 @pytest.fixture
 def embedding() -> Iterator[ProviderDouble]:
-    """An embedding provider that the service in this process can be told to use."""
+    """Start an embedding provider for the service in this process."""
 
     def answer(body: Json) -> tuple[int, Any]:
         axes = [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]
@@ -39,36 +39,36 @@ def texts_sent(double: ProviderDouble) -> int:
     return sum(len(body["input"]) for body in double.requests)
 
 
-def test_a_reply_says_what_the_call_itself_embedded(api: Api) -> None:
+def test_reply_has_embedding_tokens_of_the_call(api: Api) -> None:
     fields = {"session": "s", "messages": RUN}
 
-    def embedded(budget: int) -> int:
+    def embedding_tokens(budget: int) -> int:
         usage = api.report("render", **fields, budget=budget)["usage"]
         assert usage["model_tokens_in"] == usage["model_tokens_out"] == 0
         return int(usage["embedding_tokens"])
 
-    assert embedded(50_000) == 0
-    assert embedded(900) > 1000
-    assert 0 < embedded(900) < 100, "the latest text"
+    assert embedding_tokens(50_000) == 0
+    assert embedding_tokens(900) > 1000
+    assert 0 < embedding_tokens(900) < 100, "the latest text"
 
 
-def test_a_result_is_embedded_once(
+def test_result_is_embedded_once(
     alice: User, embedding: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", SCRIPTED)
     fields = {"session": "s", "messages": RUN, "budget": 900}
     first = alice.api("render", **fields)
     assert first["warnings"] == []
-    sent = texts_sent(embedding)
-    assert sent == len(POSITIONS) + 2, "the results, the first and the latest text"
+    text_count = texts_sent(embedding)
+    assert text_count == len(POSITIONS) + 2, "the results, the first and the latest text"
     assert alice.api("render", **fields) == first
-    assert texts_sent(embedding) == sent + 1, "the latest text"
+    assert texts_sent(embedding) == text_count + 1, "the latest text"
     WORKING_SET.clear()
     assert alice.api("render", **fields) == first
-    assert texts_sent(embedding) == sent + 3, "the first and the latest text"
+    assert texts_sent(embedding) == text_count + 3, "the first and the latest text"
 
 
-def test_another_model_makes_them_anew_when_they_are_needed(
+def test_another_model_embeds_again_when_needed(
     alice: User, embedding: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields = {"session": "s", "messages": RUN, "budget": 900}
@@ -90,7 +90,7 @@ def test_another_model_makes_them_anew_when_they_are_needed(
     assert models(alice) == ["wordllama"] * len(POSITIONS)
 
 
-def test_without_a_provider_relevance_is_0(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relevance_is_0_when_provider_is_down(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "scripted")
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "openai/nobody-home")
@@ -106,7 +106,7 @@ def test_without_a_provider_relevance_is_0(alice: User, monkeypatch: pytest.Monk
     assert "clerk_3" in found[0]["message"]["content"]
 
 
-def test_the_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "none")
     reply = alice.api("render", session="s", messages=RUN, budget=900)
     assert reply["warnings"] == []

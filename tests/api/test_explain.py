@@ -1,4 +1,6 @@
-"""Why each result was shown or not, the uses behind its reuse score, and pages of all that."""
+"""`explain` and `get_call`: the reason for each result, the uses behind its reuse score, and
+pages.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -26,17 +28,17 @@ FLOW = [
 ]
 RUN = agent_run(14, lines=5)
 PATIENCE = 120.0
-"""Far more than is ever needed: a test that is right never waits so long."""
+"""Seconds, far more than needed: a passing test never waits this long."""
 
 
-def explained(api: Api, messages: list[Json], **fields: object) -> Json:
+def sync_and_explain(api: Api, messages: list[Json], **fields: object) -> Json:
     api("sync", session="s", messages=messages)
     report: Json = api("explain", session="s", **fields)
     return report
 
 
-def test_uses_name_the_operation_and_each_values_count(api: Api) -> None:
-    first, second, third = explained(api, FLOW)["results"]
+def test_uses_have_operation_and_count_of_each_value(api: Api) -> None:
+    first, second, third = sync_and_explain(api, FLOW)["results"]
     assert first["uses"] == [
         {
             "turn": 2,
@@ -54,8 +56,8 @@ def test_uses_name_the_operation_and_each_values_count(api: Api) -> None:
     assert [row["reuse"] for row in (first, second, third)] == [1.0, 1.0, 0.0]
 
 
-def test_the_numbers_are_the_methods(api: Api) -> None:
-    report = explained(api, FLOW, budget=200)
+def test_scores_follow_the_formula(api: Api) -> None:
+    report = sync_and_explain(api, FLOW, budget=200)
     assert [row["age"] for row in report["results"]] == [3, 2, 1]
     assert [row["turn"] for row in report["results"]] == [1, 2, 3]
     for row in report["results"]:
@@ -64,7 +66,7 @@ def test_the_numbers_are_the_methods(api: Api) -> None:
         assert row["score"] <= row["usefulness"]
 
 
-def test_it_agrees_with_the_rendering(api: Api) -> None:
+def test_explain_agrees_with_render(api: Api) -> None:
     for budget in (300, 900, 1500, 50_000):
         shown = api("render", session="s", messages=RUN, budget=budget)
         report = api("explain", session="s", budget=budget)
@@ -81,18 +83,18 @@ def test_it_agrees_with_the_rendering(api: Api) -> None:
 
 
 def test_every_result_has_a_reason(api: Api) -> None:
-    left_out = explained(api, [*RUN, result("nobody", "stray")], budget=900)["results"]
+    left_out = sync_and_explain(api, [*RUN, result("nobody", "stray")], budget=900)["results"]
     reasons = {row["position"]: row["reason"] for row in left_out}
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {"selected", "no room left after others were taken"}
     assert all((row["order"] is None) == (row["display"] == "omitted") for row in left_out)
     everything = api("explain", session="s", budget=50_000)["results"]
     assert {row["reason"] for row in everything[:-1]} == {"the whole history fits"}
-    oversized = explained(api, FLOW, budget=500)["results"][-1]
+    oversized = sync_and_explain(api, FLOW, budget=500)["results"][-1]
     assert oversized["reason"].startswith("larger than the budget, so excerpt of at most")
 
 
-def test_what_is_left_out_says_what_room_there_was(api: Api) -> None:
+def test_omitted_result_has_remaining_tokens(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     for budget in (600, 900, 1_500):
         view = api("explain", session="s", budget=budget)
@@ -112,37 +114,37 @@ def test_what_is_left_out_says_what_room_there_was(api: Api) -> None:
                 )
 
 
-def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
+def test_earlier_turn_is_explained_as_recorded(api: Api) -> None:
     run = agent_run(7, lines=5)
-    spoken = [place for place, message in enumerate(run) if message["role"] == "assistant"]
-    alone: list[Json] = []
-    for turn, place in enumerate(spoken, 1):
+    answers = [place for place, message in enumerate(run) if message["role"] == "assistant"]
+    expected: list[Json] = []
+    for turn, place in enumerate(answers, 1):
         api("sync", session=f"until {turn}", messages=run[:place])
-        alone.append(api("explain", session=f"until {turn}", budget=600))
+        expected.append(api("explain", session=f"until {turn}", budget=600))
     api("sync", session="s", messages=run)
-    for turn, before in enumerate(alone, 1):
+    for turn, before in enumerate(expected, 1):
         assert api("explain", session="s", budget=600, turn=turn) == before | {"session": "s"}
-    assert api("explain", session="s", turn=len(spoken) + 1) == api("explain", session="s")
+    assert api("explain", session="s", turn=len(answers) + 1) == api("explain", session="s")
 
 
-@pytest.mark.parametrize("look", ["explain", "get_call"])
-def test_a_session_goes_on_while_somebody_looks_at_a_call(
-    alice: User, monkeypatch: pytest.MonkeyPatch, look: str
+@pytest.mark.parametrize("walker", ["explain", "get_call"])
+def test_sync_does_not_wait_for_explain(
+    alice: User, monkeypatch: pytest.MonkeyPatch, walker: str
 ) -> None:
-    """The look is kept waiting where it renders."""
-    begun, opened = threading.Event(), threading.Event()
+    """The view is blocked while it renders."""
+    started, opened = threading.Event(), threading.Event()
 
-    def held(*args: Any, **given: Any) -> Any:
-        begun.set()
+    def blocked_render(*args: Any, **given: Any) -> Any:
+        started.set()
         assert opened.wait(PATIENCE)
         return render_call(*args, **given)
 
-    monkeypatch.setattr(branch_replay, "render_call", held)
+    monkeypatch.setattr(branch_replay, "render_call", blocked_render)
     alice.api("sync", session="s", messages=RUN)
     with ThreadPoolExecutor(1) as threads:
-        looking = threads.submit(alice.api, look, session="s")
+        looking = threads.submit(alice.api, walker, session="s")
         try:
-            assert begun.wait(PATIENCE)
+            assert started.wait(PATIENCE)
             longer = [*RUN, user("And now?")]
             assert alice.api("sync", session="s", messages=longer)["offset"] == len(longer)
             assert not looking.done()
@@ -152,7 +154,7 @@ def test_a_session_goes_on_while_somebody_looks_at_a_call(
 
 
 LONG = agent_run(30, lines=6)
-REST = (
+PAGE_FIELDS = (
     "count",
     "complete",
     "substitutes",
@@ -176,7 +178,7 @@ def rows(api: Api, **fields: object) -> list[Json]:
     return told
 
 
-def test_pages_together_are_everything(paged: Api) -> None:
+def test_pages_together_have_all_results(paged: Api) -> None:
     whole = paged("explain", session="s")
     assert whole["count"] == len(whole["results"]) == 30
     for sort in ("", *COLUMNS):
@@ -185,17 +187,19 @@ def test_pages_together_are_everything(paged: Api) -> None:
         pages = [rows(paged, sort=sort, offset=offset, rows=16) for offset in (0, 16)]
         assert [row for page in pages for row in page] == ordered
         page = paged("explain", session="s", sort=sort, rows=16)
-        assert {name: page[name] for name in REST} == {name: whole[name] for name in REST}
+        assert {name: page[name] for name in PAGE_FIELDS} == {
+            name: whole[name] for name in PAGE_FIELDS
+        }
 
 
-def test_they_are_in_the_order_of_their_column(paged: Api) -> None:
+def test_rows_are_sorted_by_column(paged: Api) -> None:
     for sort in [name for name in COLUMNS if name != "order"]:
         for descending in (False, True):
             values = [row[sort] for row in rows(paged, sort=sort, descending=descending)]
             assert values == sorted(values, reverse=descending)
 
 
-def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
+def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
     whole = paged("get_call", session="s")
     lines = whole["messages"]
     seen = [
@@ -211,7 +215,7 @@ def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
     assert paged("get_call", session="s", window=0)["messages"] == []
 
 
-def test_the_newest_calls_that_were_only_recorded_come_first(alice: User) -> None:
+def test_timeline_from_end_returns_newest_calls(alice: User) -> None:
     alice.api("sync", session="s", messages=LONG, settings={"budget": 900})
     newest = alice.api("timeline", session="s", start=-4)["turns"]
     assert newest and newest == alice.api("timeline", session="s")["turns"][-5:][: len(newest)]

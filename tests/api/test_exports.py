@@ -1,4 +1,4 @@
-"""Every session comes back from its export: what its calls showed, missed and cost."""
+"""An imported session equals the exported one in prompts, misses and costs."""
 
 import json
 from typing import Any
@@ -19,15 +19,15 @@ USAGE = {"uncached": 9, "cache_read": 8, "cache_write": 7, "output": 5}
 DELIVERIES = ("rendered", "rendered", "full", "holdout")
 
 
-def moved(alice: User, bob: User, session: str) -> tuple[Json, Json]:
-    """A session's export, and that of the session which it makes for another user."""
+def export_and_import(alice: User, bob: User, session: str) -> tuple[Json, Json]:
+    """Import a session's export for another user; return both exports."""
     data = alice.api("export_session", session=session)
     bob.api("import_session", data=json.loads(json.dumps(data)))
     return data, bob.api("export_session", session=session)
 
 
 def views_of(api: Api, session: str, branches: int) -> list[Any]:
-    """What the past of a session looks like, each call of it."""
+    """Return every view of a session and of each of its calls."""
     found: list[Any] = []
     for branch in range(branches):
         at: Json = {"session": session, "branch": branch}
@@ -42,7 +42,7 @@ def views_of(api: Api, session: str, branches: int) -> list[Any]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
-    """What a client may send of one session: calls, retries, bills, and pasts it rewrote."""
+    """Draw requests of one session: calls, retries, usage reports and rewritten histories."""
     line = draw(transcripts(most_turns=5))
     found: list[tuple[str, Json]] = []
     for _ in range(draw(st.integers(1, 3))):
@@ -72,21 +72,19 @@ def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_every_export_imports_and_exports_again_as_the_same_bytes(
-    service: Service, sent: list[tuple[str, Json]]
-) -> None:
+def test_import_exports_the_same_bytes(service: Service, sent: list[tuple[str, Json]]) -> None:
     alice, bob, carol = (service.new_user() for _ in range(3))
     for name, fields in sent:
         alice.api.post(name, session="s", **fields)
-    (data, copy) = moved(alice, bob, "s")
+    (data, copy) = export_and_import(alice, bob, "s")
     assert json.dumps(copy) == json.dumps(data)
-    assert json.dumps(moved(bob, carol, "s")[1]) == json.dumps(data)
+    assert json.dumps(export_and_import(bob, carol, "s")[1]) == json.dumps(data)
     count = len(data["branches"])
     assert views_of(bob.api, "s", count) == views_of(alice.api, "s", count)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_imported_session_answers_as_the_original_and_computes_no_miss(
+def test_imported_session_has_equal_views_without_computing_misses(
     alice: User, bob: User, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = [*agent_run(24), assistant("That is all.")]
@@ -98,7 +96,7 @@ def test_an_imported_session_answers_as_the_original_and_computes_no_miss(
         raise AssertionError("an import computes nothing")
 
     monkeypatch.setattr(missing_results, "without_visible", refuse)
-    data, copy = moved(alice, bob, "s")
+    data, copy = export_and_import(alice, bob, "s")
     assert copy == data
     assert views_of(bob.api, "s", 2) == views_of(alice.api, "s", 2)
     rows = [who.api("list_sessions")["sessions"] for who in (alice, bob)]
@@ -107,10 +105,10 @@ def test_an_imported_session_answers_as_the_original_and_computes_no_miss(
     assert bool(found) == (policy != "full")
 
 
-def test_a_call_after_an_assistant_message_comes_back(alice: User, bob: User) -> None:
-    """A client may ask for a message after the model's own: to go on with it."""
+def test_call_after_assistant_message_survives_export(alice: User, bob: User) -> None:
+    """A client may ask the model to continue its own message."""
     run = [*agent_run(3), assistant("So the order is")]
     alice.api("render", session="s", messages=run, budget=900)
-    data, copy = moved(alice, bob, "s")
+    data, copy = export_and_import(alice, bob, "s")
     assert [call["position"] for call in data["branches"][0]["calls"]] == [len(run)]
     assert copy == data

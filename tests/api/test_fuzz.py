@@ -1,6 +1,6 @@
-"""Whatever is sent over HTTP gets an answer or a refusal of our shape, never a failure.
+"""Every request over HTTP gets an answer or a well-formed refusal, never a 5xx.
 
-`make fuzz` sets `FUZZ_EXAMPLES`; what failed is kept in `.hypothesis` and tried first.
+`make fuzz` sets `FUZZ_EXAMPLES`. Failed examples are stored in `.hypothesis` and tried first.
 """
 
 import json
@@ -35,8 +35,8 @@ def alice(service: Service) -> User:
     return made
 
 
-def checked(reply: httpx.Response) -> None:
-    """A report, or a refusal that says something."""
+def check_reply(reply: httpx.Response) -> None:
+    """Assert that a reply is a report or a well-formed refusal."""
     assert reply.status_code < 500, reply.text
     if reply.status_code == 200:
         assert set(reply.json()) == {"reports"}
@@ -44,26 +44,26 @@ def checked(reply: httpx.Response) -> None:
         error_of(reply, reply.status_code, reply.json()["error"]["code"])
 
 
-def of(hint: Any) -> st.SearchStrategy[Any]:
-    """Values of a field's type, as far as JSON has it."""
-    known: dict[Any, st.SearchStrategy[Any]] = {
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for JSON values of a field's type."""
+    strategies: dict[Any, st.SearchStrategy[Any]] = {
         int: NUMBERS,
         bool: st.booleans(),
         float: st.floats(allow_nan=False, allow_infinity=False),
         str: st.one_of(st.just("s"), TEXTS),
         type(None): st.none(),
     }
-    if hint in known:
-        return known[hint]
+    if hint in strategies:
+        return strategies[hint]
     arguments = get_args(hint)
     if getattr(hint, "__origin__", None) is list:
-        return st.lists(of(arguments[0]), max_size=3)
+        return st.lists(values_of(arguments[0]), max_size=3)
     if getattr(hint, "__origin__", None) is dict:
         return st.one_of(messages(), EXTRAS)
-    return st.one_of(*(of(one) for one in arguments)) if arguments else JSON
+    return st.one_of(*(values_of(one) for one in arguments)) if arguments else JSON
 
 
-def test_every_endpoint_is_tried(service: Service) -> None:
+def test_fuzz_covers_every_endpoint(service: Service) -> None:
     assert sorted(endpoints(service)) == WALKERS
 
 
@@ -75,25 +75,27 @@ def test_every_endpoint_answers_or_refuses(
 ) -> None:
     hints = get_type_hints(service.walkers[walker])
     names = data.draw(st.sets(st.sampled_from(endpoints(service)[walker]), max_size=3))
-    right = example(walker, "s") | {name: data.draw(of(hints[name])) for name in sorted(names)}
+    right = example(walker, "s") | {
+        name: data.draw(values_of(hints[name])) for name in sorted(names)
+    }
     if walker == "delete_session":
         right["session"] = data.draw(TEXTS)
-    checked(alice.api.post(walker, **right))
-    checked(alice.api.post(walker, body=data.draw(raw(right))))
+    check_reply(alice.api.post(walker, **right))
+    check_reply(alice.api.post(walker, body=data.draw(raw(right))))
 
 
 @fuzz
 @given(data=st.data())
-def test_an_export_with_something_wrong(alice: User, data: st.DataObject) -> None:
+def test_invalid_export_is_refused(alice: User, data: st.DataObject) -> None:
     export = alice.api("export_session", session="s")
     body = {"session": uuid4().hex, "data": data.draw(spoilt(export))}
-    checked(alice.api.post("import_session", body=json.dumps(body)))
+    check_reply(alice.api.post("import_session", body=json.dumps(body)))
 
 
 @fuzz
 @given(st.lists(messages(), min_size=1, max_size=4))
 @instance([{"role": "user", "content": None, "input": HELD, "custom": {"input": HELD}}])
-def test_what_is_stored_is_exported_exactly(alice: User, sent: list[Json]) -> None:
+def test_export_equals_stored_messages(alice: User, sent: list[Json]) -> None:
     session, copy = uuid4().hex, uuid4().hex
     alice.api("sync", session=session, messages=sent)
     export = alice.api("export_session", session=session)
@@ -110,7 +112,7 @@ def test_what_is_stored_is_exported_exactly(alice: User, sent: list[Json]) -> No
 def test_every_route_answers_or_refuses(
     service: Service, alice: User, method: str, path: str, rest: str, body: bytes
 ) -> None:
-    """The console's files, logins, figures, and what is not there; by whom it may."""
+    """Console files, logins, metrics and unknown paths, with and without a token."""
     for headers in ({}, {"authorization": f"Bearer {alice.api.token}"}):
         for name in (path + quote(rest), "/user/login", "/console/index.html", "/healthz"):
             reply = service.http.request(method, name, content=body, headers=headers)

@@ -1,4 +1,4 @@
-"""The graph in the database, which is the truth: what happened, in order, joined to its uses."""
+"""The stored graph: events in order, and edges to results, branches and uses."""
 
 import importlib
 from typing import Any
@@ -24,7 +24,7 @@ FLOW = [
 ]
 
 
-def test_a_session_is_messages_calls_and_complete_results(alice: User) -> None:
+def test_session_is_stored_as_messages_calls_and_results(alice: User) -> None:
     alice.api("render", session="s", messages=FLOW, budget=64)
     graph = alice.graph()
     graph.check()
@@ -58,7 +58,7 @@ def test_order_answers_uses_and_branches_are_edges(alice: User) -> None:
     assert ("ToolCall", 5, 4, ["user_17"]) in uses
 
 
-def test_labels_tell_what_a_node_is_and_never_its_contents(alice: User) -> None:
+def test_node_labels_have_no_contents(alice: User) -> None:
     messages = [
         user(CANARY),
         assistant(CANARY, call("a", "look", CANARY)),
@@ -79,7 +79,7 @@ RUN = agent_run(12)
 USES = 12
 
 
-def test_a_history_read_from_the_graph_takes_its_reuse_from_the_edges(alice: User) -> None:
+def test_loaded_history_reads_reuse_from_edges(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     assert alice.api("inspect_session", session="s")["uses"]
     kind = "(SELECT number FROM kinds WHERE name = 'Reuse')"
@@ -99,7 +99,7 @@ def history(uses: int) -> list[dict[str, Any]]:
     return made
 
 
-def test_what_every_later_step_uses_is_stored_recalled_and_deleted(alice: User) -> None:
+def test_result_with_many_uses_is_stored_recalled_and_deleted(alice: User) -> None:
     for uses in range(USES + 1):
         alice.api("sync", session="slow", messages=history(uses))
     alice.api("sync", session="quick", messages=history(USES))
@@ -107,7 +107,7 @@ def test_what_every_later_step_uses_is_stored_recalled_and_deleted(alice: User) 
     assert slow == quick
     assert slow[0]["reuse"] == USES
 
-    # Nor is it in the way of whoever recalls or deletes it.
+    # Recall and deletion work, too.
     (found,) = alice.api("recall", session="slow", results=[2])["results"]
     assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
     for name in ("slow", "quick"):

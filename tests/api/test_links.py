@@ -1,4 +1,4 @@
-"""A read-only link opens one session's views until it ends or is taken back, and nothing else."""
+"""A share link opens one session's views until it expires or is revoked, and nothing else."""
 
 from typing import Any
 from urllib.parse import unquote
@@ -33,26 +33,26 @@ def secret(link: Json) -> str:
     return str(path.removeprefix("/console/#view="))
 
 
-def opened(service: Service, link: Json) -> Api:
+def open_link(service: Service, link: Json) -> Api:
     return Api(service.http, secret(link))
 
 
 @pytest.fixture
 def visitor(service: Service, owner: User) -> Api:
-    return opened(service, owner.api("share_session", session=NAME))
+    return open_link(service, owner.api("share_session", session=NAME))
 
 
 def refused(visitor: Api, walker: str, **fields: Any) -> None:
     visitor.refused(walker, 403, "read_only_link", **fields)
 
 
-def test_it_opens_every_view_of_its_session(visitor: Api, owner: User) -> None:
+def test_link_opens_every_view_of_its_session(visitor: Api, owner: User) -> None:
     for walker in OPEN:
         fields = example(walker, NAME)
         assert visitor(walker, **fields) == owner.api(walker, **fields)
 
 
-def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -> None:
+def test_link_opens_no_other_endpoint(service: Service, visitor: Api, owner: User) -> None:
     before = owner.graph()
     others = set(endpoints(service)) - OPEN
     assert {"render", "import_session", "export_session", "revoke_links", "list_sessions"} < others
@@ -61,24 +61,24 @@ def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -
     assert owner.graph() == before
 
 
-def test_it_opens_no_other_session_and_tells_of_none(visitor: Api) -> None:
+def test_link_opens_and_reveals_no_other_session(visitor: Api) -> None:
     for walker in OPEN:
         for session in ("another", "nothing"):
             refused(visitor, walker, **example(walker, session))
     refused(visitor, "search", query="ORD-1000")
 
 
-def test_what_looking_would_change_is_not_written(
+def test_link_never_writes(
     service: Service, visitor: Api, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Walkers that write, let through on purpose: their changes are not kept."""
+    """A writing walker is allowed on purpose; its changes are discarded."""
     before = owner.graph()
     monkeypatch.setattr(service.walkers["sync"], "is_shareable", True)
     visitor("sync", session=NAME, messages=[*RUN, user("More.")])
     assert owner.graph() == before
 
 
-def test_it_opens_no_other_route(service: Service, visitor: Api) -> None:
+def test_link_opens_no_other_route(service: Service, visitor: Api) -> None:
     headers = {"authorization": f"Bearer {visitor.token}"}
     for path in ("/console/link", "/console/sign-in"):
         error_of(service.http.post(path, json={}, headers=headers), 401, "unauthorized")
@@ -88,24 +88,24 @@ def test_it_opens_no_other_route(service: Service, visitor: Api) -> None:
     assert service.accounts.caller(visitor.token) is None
 
 
-def test_it_is_taken_back_at_once_and_alone(service: Service, owner: User) -> None:
+def test_revoked_link_is_closed_at_once_and_others_work(service: Service, owner: User) -> None:
     first, second = (owner.api("share_session", session=NAME, label=one) for one in "ab")
     assert owner.api("list_links", session=NAME)["links"] == sorted(
         [first, second], key=lambda one: (-one["created_at"], one["id"])
     )
     left = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
     assert left == [second] == owner.api("list_links", session=NAME)["links"]
-    opened(service, first).refused("timeline", 401, "unauthorized", session=NAME)
-    assert opened(service, second)("timeline", session=NAME)
+    open_link(service, first).refused("timeline", 401, "unauthorized", session=NAME)
+    assert open_link(service, second)("timeline", session=NAME)
     owner.api.refused("revoke_links", 404, "not_found", session=NAME, id=first["id"])
     assert owner.api("revoke_links", session=NAME)["links"] == []
-    opened(service, second).refused("timeline", 401, "unauthorized", session=NAME)
+    open_link(service, second).refused("timeline", 401, "unauthorized", session=NAME)
 
 
-def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_expires(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     link = owner.api("share_session", session=NAME, days=0.5)
     assert link["expires_at"] - link["created_at"] == 43_200
-    visitor = opened(service, link)
+    visitor = open_link(service, link)
     now = [link["expires_at"] - 1]
     monkeypatch.setattr("time.time", lambda: now[0])
     assert visitor("timeline", session=NAME)
@@ -114,7 +114,7 @@ def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch)
     assert owner.api("list_links", session=NAME)["links"] == []
 
 
-def test_it_ends_with_its_session(service: Service, owner: User, visitor: Api) -> None:
+def test_link_ends_with_its_session(service: Service, owner: User, visitor: Api) -> None:
     owner.api("delete_session", session=NAME)
     assert not owner.graph().of("ShareLink")
     visitor.refused("timeline", 401, "unauthorized", session=NAME)
@@ -122,7 +122,9 @@ def test_it_ends_with_its_session(service: Service, owner: User, visitor: Api) -
     visitor.refused("timeline", 401, "unauthorized", session=NAME)
 
 
-def test_it_ends_with_its_owners_tokens(service: Service, owner: User, visitor: Api) -> None:
+def test_link_ends_when_owners_tokens_are_revoked(
+    service: Service, owner: User, visitor: Api
+) -> None:
     caller = service.accounts.caller(owner.api.token)
     assert caller is not None
     service.accounts.revoke(caller)
@@ -131,7 +133,7 @@ def test_it_ends_with_its_owners_tokens(service: Service, owner: User, visitor: 
     assert fresh("list_links", session=NAME)["links"] == []
 
 
-def test_a_secret_that_was_changed_opens_nothing(service: Service, owner: User) -> None:
+def test_forged_link_opens_nothing(service: Service, owner: User) -> None:
     token = secret(owner.api("share_session", session=NAME))
     head, body, mark = token.split(".")
     other = secret(owner.api("share_session", session="another")).split(".")
@@ -139,7 +141,7 @@ def test_a_secret_that_was_changed_opens_nothing(service: Service, owner: User) 
         Api(service.http, changed).refused("timeline", 401, "unauthorized", session=NAME)
 
 
-def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None:
+def test_another_user_cannot_list_or_revoke_links(owner: User, bob: User) -> None:
     link = owner.api("share_session", session=NAME)
     bob.api("sync", session=NAME, messages=RUN[:2])
     assert bob.api("list_links", session=NAME)["links"] == []
@@ -147,7 +149,7 @@ def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None
     assert owner.api("list_links", session=NAME)["links"] == [link]
 
 
-def test_a_link_of_a_stopped_user_is_closed(service: Service, owner: User, visitor: Api) -> None:
+def test_link_of_locked_out_user_is_closed(service: Service, owner: User, visitor: Api) -> None:
     caller = service.accounts.caller(owner.api.token)
     assert caller is not None
     service.accounts.lock_out(caller)

@@ -1,11 +1,11 @@
-"""No content of a message, result, name or setting is ever printed."""
+"""Nothing prints contents of a message, result, name or setting."""
 
 from contextlib import ExitStack
 
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.api.conftest import Service, example, of_a_session
+from tests.api.conftest import Service, example, session_walkers
 from tests.api.test_durability import store_locked
 from tests.server.servers import another
 from tests.support.provider_double import provider
@@ -22,7 +22,7 @@ RUN: list[Json] = [
 
 
 @pytest.mark.slow
-def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service) -> None:
+def test_failures_print_no_contents(service: Service) -> None:
     alice = service.new_user()
     with ExitStack() as stack:
         quoting = stack.enter_context(provider(lambda body: (401, {"error": body})))
@@ -33,7 +33,7 @@ def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service) -> None:
             session = {"session": CANARY}
             reply = api("render", **session, messages=RUN, budget=2000)
             assert len(reply["warnings"]) == 2
-            for walker in [one for one in of_a_session(service) if one != "delete_session"]:
+            for walker in [one for one in session_walkers(service) if one != "delete_session"]:
                 assert api.post(walker, **example(walker, CANARY)).status_code in (200, 404)
             api("recall", **session, query=CANARY)
             export = api("export_session", **session)

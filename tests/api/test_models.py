@@ -1,5 +1,6 @@
-"""What needs a model, over HTTP: summaries, and compactions of a result larger than the budget, are
-nodes, made once and reused. Without one there is an excerpt."""
+"""Policies that need a model, over HTTP: history summaries and result summaries are stored as
+nodes, made once and reused. Without a model there is an excerpt.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def notes(number: int) -> Json:
 
 @pytest.fixture
 def model() -> Iterator[ProviderDouble]:
-    """A model that summarises, set up for the service in this process."""
+    """Start a model that writes summaries for the service in this process."""
 
     def answer(body: dict[str, Any]) -> tuple[int, Any]:
         number = len(double.requests)
@@ -50,15 +51,15 @@ def model() -> Iterator[ProviderDouble]:
 
 
 def summary(reply: Json) -> str:
-    only = replacement(reply)
+    only = only_substitute(reply)
     assert only["kind"] == "summary"
     (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
     assert shown["role"] == "tool"
     return str(only["text"])
 
 
-def replacement(reply: Json) -> Json:
-    """The only one there is, in a prompt that is as it has to be."""
+def only_substitute(reply: Json) -> Json:
+    """Return the only substitute of a valid prompt."""
     assert tokens_inside(reply["messages"]) == reply["tokens_after"] <= reply["budget"]
     assert orphans(reply["messages"]) == []
     (only,) = reply["substitutes"]
@@ -67,7 +68,9 @@ def replacement(reply: Json) -> Json:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, policy: str) -> None:
+def test_summary_is_written_once_and_reused(
+    alice: User, model: ProviderDouble, policy: str
+) -> None:
     fields = {"session": policy, "messages": RUN, "budget": BUDGET, "policy": policy}
     first = alice.api.report("render", **fields)
     assert summary(first).startswith("[Summary made by a model of the ")
@@ -99,7 +102,7 @@ def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, pol
     assert not alice.graph().nodes
 
 
-def test_a_rewritten_past_has_summaries_of_its_own(api: Api, model: ProviderDouble) -> None:
+def test_rewritten_history_has_its_own_summary(api: Api, model: ProviderDouble) -> None:
     fields = {"session": "s", "budget": BUDGET, "policy": "compact"}
     first = api("render", messages=RUN, **fields)
     other = [*RUN[:-1], RUN[-1] | {"content": "order ORD-1008 is lost"}]
@@ -110,7 +113,7 @@ def test_a_rewritten_past_has_summaries_of_its_own(api: Api, model: ProviderDoub
     assert len(model.requests) == 2
 
 
-def test_a_failing_model_does_as_prune_does_and_warns(alice: User, model: ProviderDouble) -> None:
+def test_failing_model_falls_back_to_prune_with_warning(alice: User, model: ProviderDouble) -> None:
     works, model.answer = model.answer, lambda _: failure(401)
     fields = {"session": "s", "messages": RUN, "budget": BUDGET}
     pruned = alice.api("render", **fields, policy="prune")
@@ -126,7 +129,7 @@ def test_a_failing_model_does_as_prune_does_and_warns(alice: User, model: Provid
     assert reply["warnings"] == []
 
 
-def test_without_a_model_they_are_refused_and_nothing_is_written(api: Api) -> None:
+def test_summary_policies_are_refused_without_model(api: Api) -> None:
     for policy in POLICIES:
         fields = {"session": "s", "messages": RUN, "policy": policy}
         error = api.refused("render", 422, "invalid_request", **fields)
@@ -137,7 +140,9 @@ def test_without_a_model_they_are_refused_and_nothing_is_written(api: Api) -> No
     assert {view["policy"] for view in compared}.isdisjoint(POLICIES)
 
 
-def test_the_impatient_find_it_later(service: Service, alice: User, model: ProviderDouble) -> None:
+def test_summary_is_stored_after_client_timeout(
+    service: Service, alice: User, model: ProviderDouble
+) -> None:
     works = model.answer
     asked, left = threading.Event(), threading.Event()
 
@@ -174,14 +179,14 @@ OVERSIZED = [
 
 @pytest.fixture
 def compactor() -> Iterator[ProviderDouble]:
-    """A model that compacts, set up for the service in this process."""
+    """Start a model that writes result summaries for the service in this process."""
     reply = chat_reply({"notes": "Disk full.", "quotes": ["FATAL disk_full on node-88.internal"]})
     with provided(lambda _: (200, reply), model=COMPACTOR) as double:
         yield double
 
 
-def shortened(reply: Json) -> Json:
-    only = replacement(reply)
+def log_substitute(reply: Json) -> Json:
+    only = only_substitute(reply)
     assert only["position"] == 2
     assert 2 not in reply["complete"] + reply["omitted"]
     (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
@@ -189,8 +194,8 @@ def shortened(reply: Json) -> Json:
     return only
 
 
-def test_without_a_model_an_excerpt_stands_in_marked_with_what_to_recall(api: Api) -> None:
-    excerpt = shortened(api("render", session="s", messages=OVERSIZED, budget=3000))
+def test_large_result_is_excerpt_with_recall_hint_without_model(api: Api) -> None:
+    excerpt = log_substitute(api("render", session="s", messages=OVERSIZED, budget=3000))
     assert excerpt["kind"] == "excerpt"
     header, *lines = excerpt["text"].splitlines()
     assert "recall result 2" in header
@@ -203,12 +208,12 @@ def test_without_a_model_an_excerpt_stands_in_marked_with_what_to_recall(api: Ap
     assert recalled["message"] == OVERSIZED[2]
 
 
-def test_a_model_compacts_once_and_the_text_is_a_node(
+def test_result_summary_is_written_once_and_stored_as_node(
     alice: User, compactor: ProviderDouble
 ) -> None:
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
     first = alice.api("render", **fields)
-    compaction = shortened(first)
+    compaction = log_substitute(first)
     assert compaction["kind"] == "compaction"
     assert "recall result 2" in compaction["text"]
     assert compaction["text"].endswith("Disk full.\nFATAL disk_full on node-88.internal")
@@ -222,14 +227,14 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
     WORKING_SET.clear()
     assert alice.api("render", **fields) == first
     later = fields | {"messages": [*OVERSIZED, assistant("Clean up?"), user("Yes.")]}
-    assert shortened(alice.api("render", **later)) == compaction
+    assert log_substitute(alice.api("render", **later)) == compaction
     assert len(compactor.requests) == 1
     assert alice.graph().counts["ResultSummary"] == 1
     alice.api("render", **later | {"budget": 4000})
     assert len(compactor.requests) == 2
 
 
-def test_explain_tells_of_the_compaction_and_makes_none(
+def test_explain_shows_stored_result_summary_and_writes_none(
     alice: User, compactor: ProviderDouble
 ) -> None:
     alice.api("sync", session="s", messages=OVERSIZED)
@@ -243,17 +248,17 @@ def test_explain_tells_of_the_compaction_and_makes_none(
     assert len(compactor.requests) == 1
 
 
-def test_a_failing_compactor_leaves_an_excerpt_and_warns(
+def test_failing_model_falls_back_to_excerpt_with_warning(
     alice: User, compactor: ProviderDouble
 ) -> None:
     works = compactor.answer
     compactor.answer = lambda _: failure(401)
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert shortened(reply)["kind"] == "excerpt"
+    assert log_substitute(reply)["kind"] == "excerpt"
     (warning,) = reply["warnings"]
     assert "result 2" in warning and "disk_full" not in warning
     assert alice.graph().counts["ResultSummary"] == 0
     compactor.answer = works
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert shortened(reply)["kind"] == "compaction"
+    assert log_substitute(reply)["kind"] == "compaction"
     assert reply["warnings"] == []

@@ -1,4 +1,6 @@
-"""Files given to the service: read, diagnosed, imported, and diagnosed again from the store."""
+"""Files sent to `open_file` are read, diagnosed and imported; the stored session gets the same
+diagnosis.
+"""
 
 import json
 from base64 import b64encode
@@ -7,7 +9,7 @@ from pathlib import Path
 from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import User
-from tests.audit.homes import CLAUDE, leave_store
+from tests.audit.homes import CLAUDE, write_store
 from tests.audit.test_honesty import claude_session
 from tests.audit.test_open import leave_opencode
 from tests.support.transcripts import assistant, step, user
@@ -16,13 +18,13 @@ LINES = claude_session("2.1.220")
 LINES[4]["message"]["content"][0]["text"] = "This session is being continued from a previous one."
 
 
-def given(raw: bytes, name: str = "a.jsonl") -> dict[str, str]:
+def file_fields(raw: bytes, name: str = "a.jsonl") -> dict[str, str]:
     return {"name": name, "content": b64encode(raw).decode()}
 
 
-def test_a_file_is_read_imported_and_diagnosed(alice: User) -> None:
+def test_file_is_read_imported_and_diagnosed(alice: User) -> None:
     raw = "".join(json.dumps(line) + "\n" for line in LINES).encode()
-    opened = alice.api("open_file", **given(raw, f"{CLAUDE}/../a.jsonl"))
+    opened = alice.api("open_file", **file_fields(raw, f"{CLAUDE}/../a.jsonl"))
     (session,) = opened["sessions"]
     assert session["source"] == "Claude Code" and session["about"] == "Go."
     assert [loss["values"] for loss in session["losses"]] == [["TOKEN_ALPHA"]]
@@ -33,20 +35,20 @@ def test_a_file_is_read_imported_and_diagnosed(alice: User) -> None:
     assert stored["losses"] == session["losses"]
 
 
-def test_a_store_is_read(alice: User, tmp_path: Path) -> None:
+def test_opencode_store_is_read(alice: User, tmp_path: Path) -> None:
     path = leave_opencode(tmp_path)
     part = json.dumps({"type": "text", "text": "Seen."})
-    leave_store(tmp_path, path.name, f"insert into part values('p', 'msg_1', '{part}')")
-    (session,) = alice.api("open_file", **given(path.read_bytes(), "opencode.db"))["sessions"]
+    write_store(tmp_path, path.name, f"insert into part values('p', 'msg_1', '{part}')")
+    (session,) = alice.api("open_file", **file_fields(path.read_bytes(), "opencode.db"))["sessions"]
     assert session["source"] == "opencode"
 
 
-def test_a_file_without_sessions_says_so(alice: User) -> None:
-    error = alice.api.refused("open_file", 422, "invalid_request", **given(b"hello"))
+def test_file_without_sessions_is_refused(alice: User) -> None:
+    error = alice.api.refused("open_file", 422, "invalid_request", **file_fields(b"hello"))
     assert "there are no sessions in a.jsonl" in error["message"]
 
 
-def test_a_subagents_branch_is_no_compaction(alice: User) -> None:
+def test_subagent_branch_is_not_a_compaction(alice: User) -> None:
     main: list[Json] = [user("Go."), *step("a", "look", "{}", "TOKEN_ALPHA"), assistant("Seen.")]
     alice.api("sync", session="s", messages=main)
     alice.api("sync", session="s", messages=[user("Look too."), assistant("TOKEN_ALPHA")])

@@ -1,9 +1,9 @@
-"""A session is its owner's alone, whatever another user sends."""
+"""No user can read or change another user's session."""
 
 import pytest
 
 from tests.api.client import Api, error_of
-from tests.api.conftest import Service, User, endpoints, example, of_a_session
+from tests.api.conftest import Service, User, endpoints, example, session_walkers
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(6, lines=5)
@@ -15,8 +15,8 @@ def owner(alice: User) -> User:
     return alice
 
 
-def test_another_users_session_is_not_there(service: Service, owner: User, bob: User) -> None:
-    walkers = of_a_session(service)
+def test_another_users_session_is_404(service: Service, owner: User, bob: User) -> None:
+    walkers = session_walkers(service)
     assert len(walkers) > 20
     before = owner.graph()
     for walker in walkers:
@@ -29,13 +29,13 @@ def test_another_users_session_is_not_there(service: Service, owner: User, bob: 
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200
 
 
-def test_the_same_name_is_another_session(owner: User, bob: User) -> None:
+def test_same_name_is_separate_session_per_user(owner: User, bob: User) -> None:
     before = owner.graph()
     mine = [user("Mine."), assistant("Yes.")]
     digest = owner.api("sync", session="s", messages=RUN)["digest"]
-    beyond = {"session": "s", "messages": mine, "offset": len(RUN), "prefix": digest}
+    piece = {"session": "s", "messages": mine, "offset": len(RUN), "prefix": digest}
     for walker in ("sync", "render"):
-        bob.api.refused(walker, 409, "history_diverged", **beyond)
+        bob.api.refused(walker, 409, "history_diverged", **piece)
     assert bob.api("sync", session="s", messages=mine)["recorded"] == 2
     assert bob.api("render", session="s", messages=RUN)["branch"] == 1
     assert bob.api("export_session", session="s")["branches"][0]["messages"] == mine
@@ -46,7 +46,7 @@ def test_the_same_name_is_another_session(owner: User, bob: User) -> None:
     assert [row["session"] for row in bob.api("list_sessions")["sessions"]] == ["t"]
 
 
-def test_pages_hold_only_the_callers_sessions(owner: User, bob: User) -> None:
+def test_list_has_only_own_sessions(owner: User, bob: User) -> None:
     for number in range(3):
         owner.api("sync", session=f"own {number}", messages=RUN[:2])
     cursor = owner.api("list_sessions", limit=1)["next"]
@@ -54,7 +54,7 @@ def test_pages_hold_only_the_callers_sessions(owner: User, bob: User) -> None:
         assert bob.api("list_sessions", **fields) == {"sessions": [], "next": None}
 
 
-def test_ids_of_nodes_open_nothing(owner: User, bob: User) -> None:
+def test_node_ids_open_nothing(owner: User, bob: User) -> None:
     before = owner.graph()
     for identity in [owner.root, *{node.kind: id for id, node in before.nodes.items()}.values()]:
         for api in (owner.api, bob.api):
@@ -67,7 +67,7 @@ def test_ids_of_nodes_open_nothing(owner: User, bob: User) -> None:
     assert owner.graph() == before
 
 
-def test_without_a_good_token_nothing_answers(service: Service, owner: User) -> None:
+def test_every_endpoint_refuses_invalid_token(service: Service, owner: User) -> None:
     stranger = Api(service.http, "e30.e30.")
     for walker in endpoints(service):
         error_of(stranger.post(walker, **example(walker, "s")), 401, "unauthorized")

@@ -1,4 +1,4 @@
-"""While models and embedders are waited for, everybody else goes on, in the same session too."""
+"""While a call waits for a model or an embedder, other calls continue, also of the same session."""
 
 import threading
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ RUN = agent_run(10, lines=5)
 EMBEDDER = "openai/scripted-embedder"
 CALLS = 40
 PATIENCE = 120.0
-"""Far more than is ever needed: a test that is right never waits so long."""
+"""Seconds, far more than needed: a passing test never waits this long."""
 
 
 class Gate:
-    """A labelled double's answers: none before it is opened."""
+    """A provider that answers only after `opened` is set."""
 
     def __init__(self) -> None:
-        self.come = threading.Semaphore(0)
+        self.requests = threading.Semaphore(0)
         self.opened = threading.Event()
         self.texts = 0
 
     def answer(self, body: Json) -> tuple[int, Any]:
-        self.come.release()
+        self.requests.release()
         self.opened.wait(PATIENCE)
         if "input" not in body:
             quotes = ["FATAL disk_full on node-88.internal"]
@@ -43,12 +43,12 @@ class Gate:
 
     def wait_for(self, questions: int) -> None:
         for _ in range(questions):
-            assert self.come.acquire(timeout=PATIENCE)
+            assert self.requests.acquire(timeout=PATIENCE)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """The provider of the service in this process; it is opened at the end in any case."""
+    """Start a blocked provider for the service in this process; open it at the end."""
     made = Gate()
     with provided(made.answer):
         patient = LiteLLMEmbedder(EMBEDDER, timeout=PATIENCE)
@@ -56,13 +56,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         made.opened.set()
         patient.embed(["The first call imports LiteLLM, which takes long."])
         made.opened.clear()
-        made.come, made.texts = threading.Semaphore(0), 0
+        made.requests, made.texts = threading.Semaphore(0), 0
         yield made
         made.opened.set()
 
 
 @pytest.mark.slow
-def test_others_go_on_while_forty_calls_wait(
+def test_other_calls_continue_while_forty_calls_wait(
     alice: User, bob: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
@@ -89,7 +89,7 @@ def test_others_go_on_while_forty_calls_wait(
     assert [alice.api("render", **given) for given in fields] == replies
 
 
-def test_a_session_goes_on_while_a_model_compacts(
+def test_session_continues_while_model_summarizes(
     alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
@@ -110,8 +110,10 @@ def test_a_session_goes_on_while_a_model_compacts(
     assert (again["substitutes"], again["usage"]["model_tokens_in"]) == (reply["substitutes"], 0)
 
 
-def test_two_waits_ask_each_once(alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An embedder's answer and then a model's, in one call."""
+def test_call_asks_embedder_and_model_once(
+    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call waits for the embedder, then for the model."""
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
     gate.opened.set()

@@ -1,4 +1,4 @@
-"""Complete results, by position or by query."""
+"""`recall` returns complete results, by position or by query."""
 
 import re
 
@@ -13,13 +13,13 @@ RUN = agent_run(14, lines=5)
 
 
 @pytest.fixture
-def recorded(alice: User) -> User:
+def owner(alice: User) -> User:
     alice.api("render", session="s", messages=RUN, budget=600)
     return alice
 
 
-def test_by_position_complete_and_with_the_call(recorded: User) -> None:
-    found = recorded.api("recall", session="s", results=[16, 3])["results"]
+def test_recall_by_position_returns_complete_result_with_call(owner: User) -> None:
+    found = owner.api("recall", session="s", results=[16, 3])["results"]
     assert [each["position"] for each in found] == [16, 3]
     assert [each["message"] for each in found] == [RUN[16], RUN[3]]
     assert [each["name"] for each in found] == ["get_order"] * 2
@@ -28,7 +28,7 @@ def test_by_position_complete_and_with_the_call(recorded: User) -> None:
     assert {each["score"] for each in found} == {None}
 
 
-def test_results_of_every_kind_come_back_exactly(api: Api) -> None:
+def test_recall_returns_unusual_results_unchanged(api: Api) -> None:
     api("sync", session="s", messages=UNUSUAL)
     places = [place for place, message in enumerate(UNUSUAL) if message["role"] == "tool"]
     found = api("recall", session="s", results=places)["results"]
@@ -37,8 +37,8 @@ def test_results_of_every_kind_come_back_exactly(api: Api) -> None:
     assert [each["name"] for each in found] == names
 
 
-def test_by_query_the_best_first(recorded: User) -> None:
-    report = recorded.api("recall", session="s", query="who is clerk_6@example.com?", limit=3)
+def test_recall_by_query_sorts_by_score(owner: User) -> None:
+    report = owner.api("recall", session="s", query="who is clerk_6@example.com?", limit=3)
     found = report["results"]
     assert "clerk_6@example.com" in found[0]["message"]["content"]
     scores = [each["score"] for each in found]
@@ -47,8 +47,8 @@ def test_by_query_the_best_first(recorded: User) -> None:
     assert all(each["message"] == RUN[each["position"]] for each in found)
 
 
-def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> None:
-    api = recorded.api
+def test_recall_by_query_searches_current_branch_first(owner: User) -> None:
+    api = owner.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
     asked = {"session": "s", "query": "who is clerk_6@example.com?", "limit": 50}
     found = api("recall", **asked)["results"]
@@ -59,15 +59,15 @@ def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> Non
     assert not {place for branch, place in places if branch == 0} & {3, 5}
 
 
-def test_what_was_before_an_agents_compaction_is_found(recorded: User) -> None:
+def test_recall_finds_results_before_compaction(owner: User) -> None:
     summary = [user("This session continues. Summary: orders were looked at."), assistant("On.")]
-    recorded.api("sync", session="s", messages=summary)
-    found = recorded.api("recall", session="s", query="clerk_6@example.com")["results"]
+    owner.api("sync", session="s", messages=summary)
+    found = owner.api("recall", session="s", query="clerk_6@example.com")["results"]
     assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
 
 
-def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> None:
-    api = recorded.api
+def test_recall_by_position_falls_back_to_other_branches(owner: User) -> None:
+    api = owner.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
     for position, given, branch in ((3, None, 1), (3, 0, 0), (16, 0, 0), (16, None, 0)):
         (found,) = api("recall", session="s", results=[position], branch=given)["results"]
@@ -76,7 +76,7 @@ def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> No
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
 
 
-def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> None:
+def test_restored_text_names_its_result_for_recall(api: Api) -> None:
     run = reading(34, said={29: "function_2_77 again"})
     live = {"budget": "auto", "policy": "contextrender_cache_aware", "agent_defaults": True}
     for stop in range(3, len(run) + 1, 2):
@@ -92,6 +92,6 @@ def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> N
 
 
 @pytest.mark.parametrize("position", [0, 2, 999, -1, 10**30])
-def test_a_position_without_a_result_is_said_so(recorded: User, position: int) -> None:
-    error = recorded.api.refused("recall", 404, "not_found", session="s", results=[3, position])
+def test_recall_of_position_without_result_is_404(owner: User, position: int) -> None:
+    error = owner.api.refused("recall", 404, "not_found", session="s", results=[3, position])
     assert f"message {position} is not a tool result" in error["message"]

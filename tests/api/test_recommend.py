@@ -1,4 +1,6 @@
-"""Advice on stored sessions is that of a file with their messages, and asking stores nothing."""
+"""`recommend` for stored sessions equals `recommend` for a file with the same messages and stores
+nothing.
+"""
 
 from functools import partial
 from typing import Any
@@ -23,7 +25,7 @@ from tests.support.transcripts import agent_run, user
 RUN = agent_run(20, lines=60)
 
 
-def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
+def test_recommendation_equals_that_for_its_messages(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     before = api("export_session", session="s")
     report = api("recommend", session="s")
@@ -38,7 +40,7 @@ def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
     assert api("export_session", session="s") == before
 
 
-def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
+def test_recommendation_uses_only_requested_calls(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     report = api("recommend", session="s", calls=3)
     taken, last = first_calls(RUN, 3)
@@ -47,7 +49,7 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     assert "Do not use it for such runs" in report["summary"]
 
 
-def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
+def test_recommendation_compares_requested_policies_and_budgets(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     policies, budgets = ["prune", "contextrender"], [3000, 96000]
     report = api("recommend", session="s", calls=20, policies=policies, budgets=budgets)
@@ -63,7 +65,7 @@ def read(messages: list[Json]) -> tuple[list[Json], list[float]]:
     return messages, []
 
 
-def until_complete(api: Api, **fields: Any) -> list[Json]:
+def request_until_complete(api: Api, **fields: Any) -> list[Json]:
     replies = [api("recommend_all", **fields)]
     while not replies[-1]["complete"]:
         replies.append(api("recommend_all", **fields))
@@ -71,56 +73,56 @@ def until_complete(api: Api, **fields: Any) -> list[Json]:
     return replies
 
 
-def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
+def test_recommend_all_equals_recommendation_for_a_file(api: Api) -> None:
     nothing = api("recommend_all")
     assert (nothing["complete"], nothing["sessions"], nothing["best"]) == (True, 0, None)
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     api("sync", session="no call yet", messages=[user("Hello?")])
-    *_, told = until_complete(api, calls=CALLS)
+    *_, told = request_until_complete(api, calls=CALLS)
     runs = [
         Run(name, "", "", [dict(each) for each in first_calls(messages, CALLS)[0]])
         for name, messages in reversed(RUNS.items())
     ]
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
-    wanted = recommend(runs, cases, lambda _runs, _cases: scores)
-    assert told["summary"] == wanted.sentence
-    for option, expected in zip(told["options"], wanted.options, strict=True):
-        # Times of recording stand where the file has none: caches do not expire in a test.
+    expected_recommendation = recommend(runs, cases, lambda _runs, _cases: scores)
+    assert told["summary"] == expected_recommendation.sentence
+    for option, expected in zip(told["options"], expected_recommendation.options, strict=True):
+        # The session has timestamps and the file has none; no cache expires within a test.
         assert option["miss_rate"] == expected.miss_rate.value
         assert option["cost"] == pytest.approx(expected.cost.value)
     assert (told["sessions"], told["replayed_sessions"]) == (2, 2)
     assert (told["calls"], told["replayed_calls"]) == (CALLS, CALLS + 6)
 
 
-def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
-    """A clock of the test's own: each look has time for one replay."""
+def test_next_request_continues_after_time_limit() -> None:
+    """A fake clock gives each request time for one replay."""
     cases = session_cases(["prune"], [3000, 6000])
-    weighed = []
+    replayed_counts = []
     for _ in range(4):
-        over = iter([False, True, True, True])
-        look = SessionReplays(cases, CALLS, NoEmbedder(), over.__next__)
+        is_over = iter([False, True, True, True])
+        replays = SessionReplays(cases, CALLS, NoEmbedder(), is_over.__next__)
         for name, messages in RUNS.items():
-            look.add(("a clock of its own", name), name, "", partial(read, messages))
-        weighed.append(len(look.scores))
-        assert look.sessions == 2
-    assert weighed == [0, 1, 1, 2]
-    assert look.verdict is not None
+            replays.add(("a clock of its own", name), name, "", partial(read, messages))
+        replayed_counts.append(len(replays.scores))
+        assert replays.sessions == 2
+    assert replayed_counts == [0, 1, 1, 2]
+    assert replays.verdict is not None
 
 
-def test_a_session_that_went_on_is_replayed_again_where_its_first_calls_are_more(api: Api) -> None:
+def test_grown_session_is_replayed_again(api: Api) -> None:
     run = RUNS["one"]
     api("sync", session="s", messages=first_calls(run, 5)[0])
-    assert until_complete(api, calls=CALLS)[-1]["replayed_calls"] == 5
+    assert request_until_complete(api, calls=CALLS)[-1]["replayed_calls"] == 5
     api("sync", session="s", messages=run)
-    assert until_complete(api, calls=CALLS)[-1]["replayed_calls"] == CALLS
+    assert request_until_complete(api, calls=CALLS)[-1]["replayed_calls"] == CALLS
 
 
-def test_the_newest_sessions_are_weighed_and_nothing_is_stored(api: Api) -> None:
+def test_recommend_all_uses_newest_sessions_and_stores_nothing(api: Api) -> None:
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     before = api("export_session", session="two")
-    *_, told = until_complete(api, sessions=1, calls=CALLS)
+    *_, told = request_until_complete(api, sessions=1, calls=CALLS)
     assert (told["sessions"], told["replayed_calls"]) == (1, 6)
     assert api("export_session", session="two") == before

@@ -1,4 +1,4 @@
-"""What a session records: continuations, retries, rewritten pasts."""
+"""How a session records continuations, retries and rewritten histories."""
 
 import pytest
 from contextrender_bridge.base.wire import Json
@@ -16,13 +16,13 @@ RUN = agent_run(6)
 SPLITS = [1, 2, 5, 6, 11, len(RUN)]
 
 
-def test_what_is_new_is_counted(api: Api) -> None:
+def test_reply_counts_new_messages(api: Api) -> None:
     talk = Conversation(api, "s")
     assert [talk.send("sync", RUN[:end])["recorded"] for end in SPLITS] == [1, 1, 3, 1, 5, 4]
     assert api("sync", session="s", messages=RUN)["recorded"] == 0
 
 
-def test_a_repeated_call_has_the_same_answer_and_changes_nothing(alice: User) -> None:
+def test_repeated_call_returns_same_reply_and_writes_nothing(alice: User) -> None:
     first = alice.api("sync", session="s", messages=RUN[:5])
     piece = {"session": "s", "messages": RUN[5:], "offset": 5, "prefix": first["digest"]}
     reply = alice.api("render", **piece, budget=700)
@@ -35,7 +35,7 @@ def test_a_repeated_call_has_the_same_answer_and_changes_nothing(alice: User) ->
 
 
 @pytest.mark.parametrize(("offset", "prefix"), [(5, "f" * 32), (3, None), (900, None)])
-def test_an_unknown_prefix_is_refused(api: Api, offset: int, prefix: str | None) -> None:
+def test_unknown_prefix_is_refused(api: Api, offset: int, prefix: str | None) -> None:
     digest = api("sync", session="s", messages=RUN[:5])["digest"]
     fields = {"session": "s", "messages": RUN[5:7], "offset": offset, "prefix": prefix or digest}
     for walker in ("sync", "render"):
@@ -43,7 +43,7 @@ def test_an_unknown_prefix_is_refused(api: Api, offset: int, prefix: str | None)
     assert api("sync", session="s", messages=RUN)["recorded"] == len(RUN) - 5
 
 
-def test_a_rewritten_past_is_a_branch_and_the_old_one_stays(api: Api) -> None:
+def test_rewritten_history_is_new_branch(api: Api) -> None:
     old = api("render", session="s", messages=RUN, budget=700)
     rewritten = [*RUN[:6], assistant("I try hub_3 instead."), user("Go on.")]
     new = api("render", session="s", messages=rewritten, budget=700)
@@ -55,7 +55,7 @@ def test_a_rewritten_past_is_a_branch_and_the_old_one_stays(api: Api) -> None:
     assert api("render", session="s", messages=rewritten, budget=700) == new
 
 
-def test_both_lines_go_on_from_their_prefix(api: Api) -> None:
+def test_both_branches_continue_from_their_prefix(api: Api) -> None:
     old, new = Conversation(api, "s"), Conversation(api, "s")
     rewritten = [*RUN[:6], user("Stop."), assistant("Stopped."), user("Go on.")]
     old.send("sync", RUN[:8])
@@ -71,7 +71,7 @@ def test_both_lines_go_on_from_their_prefix(api: Api) -> None:
     ]
 
 
-def test_a_shorter_history_is_rendered_as_of_then(api: Api) -> None:
+def test_shorter_history_is_rendered_as_before(api: Api) -> None:
     talk = Conversation(api, "s")
     before = [talk.send("render", RUN[:end], budget=700) for end in SPLITS]
     for reply, end in zip(before, SPLITS, strict=True):
@@ -85,7 +85,7 @@ def test_a_shorter_history_is_rendered_as_of_then(api: Api) -> None:
 @given(
     messages=transcripts(most_turns=4, longest=60), cuts=st.lists(st.integers(0, 30), max_size=3)
 )
-def test_any_transcript_is_the_same_however_it_arrives(
+def test_history_renders_the_same_in_any_pieces(
     service: Service, messages: list[Json], cuts: list[int]
 ) -> None:
     api = service.new_user().api
@@ -104,7 +104,7 @@ def test_any_transcript_is_the_same_however_it_arrives(
     assert branch["messages"] == messages
 
 
-def test_a_session_name_may_be_any_printable_text(alice: User) -> None:
+def test_session_name_may_be_any_printable_text(alice: User) -> None:
     names = ["x" * 200, "team/42 é", "../..", "'; DROP TABLE anchors;--", "ａ"]
     before = count_rows(alice.data)["quarantine"]  # other users' of the same store
     for name in names:

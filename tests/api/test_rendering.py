@@ -1,4 +1,4 @@
-"""What a model call is shown: within budget, no orphans, by the policy and numbers asked for."""
+"""A rendered prompt is within the budget, has no orphans, and follows the requested policy."""
 
 import pytest
 from contextrender_bridge.base.wire import Json
@@ -14,7 +14,7 @@ POLICIES = sorted(name for name, policy in ALL_POLICIES.items() if not policy.ne
 BUDGETS = [64, 1200]
 
 
-def test_a_history_that_fits_comes_back_unchanged(api: Api) -> None:
+def test_history_within_budget_is_unchanged(api: Api) -> None:
     reply = api("render", session="s", messages=RUN, budget=50_000)
     assert reply["messages"] == RUN
     assert reply["tokens_before"] == reply["tokens_after"] == tokens_inside(RUN)
@@ -23,7 +23,7 @@ def test_a_history_that_fits_comes_back_unchanged(api: Api) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_a_plan_rebuilds_the_same_messages(api: Api, policy: str, budget: int) -> None:
+def test_plan_builds_the_same_messages(api: Api, policy: str, budget: int) -> None:
     fields = {"session": "s", "messages": MIXED, "policy": policy, "budget": budget}
     shown, plan = api("render", **fields), api("render", **fields, output="plan")
     assert plan["messages"] is None
@@ -35,7 +35,7 @@ def test_a_plan_rebuilds_the_same_messages(api: Api, policy: str, budget: int) -
     assert plan | {"plan": None, "messages": shown["messages"]} == shown
 
 
-def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> None:
+def test_call_settings_override_session_settings(api: Api) -> None:
     own: Json = {"budget": 900, "policy": "prune", "parameters": {"weight_reuse": 0.5}}
     api("sync", session="own", messages=RUN[:3], settings=own)
     api("sync", session="own", messages=RUN, settings={"parameters": {"recency_decay": 0.1}})
@@ -57,7 +57,7 @@ def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> N
     assert (to_come["policy"], to_come["budget"]) == ("prune", 900)
 
 
-def test_a_live_agents_next_call_is_explained_as_its_last_one_was_made(api: Api) -> None:
+def test_next_call_is_explained_with_settings_of_last_call(api: Api) -> None:
     made = {"budget": 1200, "policy": "contextrender_cache_aware", "agent_defaults": True}
     api("render", session="own", messages=RUN, **made)
     api("sync", session="own", messages=[*RUN, assistant("Done.")])
@@ -78,7 +78,7 @@ WRONG_KINDS: list[Json] = [{"budget": "900"}, {"budget": 1.5}, {"policy": 1}, {"
 
 
 @pytest.mark.parametrize(("given", "sentence"), BAD_SETTINGS)
-def test_a_bad_setting_is_refused_wherever_given(api: Api, given: Json, sentence: str) -> None:
+def test_invalid_setting_is_refused_by_every_endpoint(api: Api, given: Json, sentence: str) -> None:
     api("sync", session="s", messages=RUN[:3])
     for walker, fields in (
         ("render", {"messages": RUN, **given}),
@@ -94,7 +94,7 @@ def test_a_bad_setting_is_refused_wherever_given(api: Api, given: Json, sentence
 
 
 @pytest.mark.parametrize(("model", "counted_as"), [("azure/gpt-4", "gpt-4"), ("llama", None)])
-def test_tokens_are_those_of_the_first_model(api: Api, model: str, counted_as: str | None) -> None:
+def test_tokens_are_counted_for_first_model(api: Api, model: str, counted_as: str | None) -> None:
     run = [*RUN, assistant("订单已延迟。"), user("なぜ？")]
     api("sync", session="s", messages=run[:2], model=model)
     reply = api("render", session="s", messages=run, model="gpt-4o-mini", budget=700)

@@ -1,4 +1,4 @@
-"""The answers do not depend on what a process happens to remember."""
+"""Replies do not depend on what a process has cached."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +14,16 @@ from tests.support.transcripts import agent_run, assistant, user
 RUN = agent_run(14, lines=5)
 REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
 TIMES = ("created_at", "updated_at", "timestamps", "at")
-OF_THE_PROCESS = ("embedded",)
-"""What a call cost this process, which remembers vectors."""
+PROCESS_FIELDS = ("embedded",)
+"""Reply fields that depend on the embeddings cached in the process."""
 
 ApiAt = Callable[[int], Api]
 Day = tuple[str, list[Any]]
-"""A policy, and what is expected of a day's work under it."""
+"""A policy and the expected replies of `run_day` under it."""
 
 
-def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
-    """Every reply of a session that grows, branches, returns, and is looked at."""
+def run_day(policy: str, api_at: ApiAt) -> list[Any]:
+    """Return every reply of a session that grows, branches, goes back and is read."""
     replies: list[Any] = []
 
     def ask(walker: str, **fields: Any) -> Any:
@@ -50,24 +50,24 @@ def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
     ask("inspect_session")
     ask("inspect_session", branch=1)
     ask("export_session")
-    return [timeless(reply) for reply in replies]
+    return [without_times(reply) for reply in replies]
 
 
-def timeless(value: Any) -> Any:
-    """The value without the times in it, and without what only tells of the process."""
+def without_times(value: Any) -> Any:
+    """Return the value without times and fields that depend on the process."""
     if isinstance(value, dict):
-        left_out = TIMES + OF_THE_PROCESS
-        return {name: timeless(item) for name, item in value.items() if name not in left_out}
-    return [timeless(item) for item in value] if isinstance(value, list) else value
+        left_out = TIMES + PROCESS_FIELDS
+        return {name: without_times(item) for name, item in value.items() if name not in left_out}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="module", params=["contextrender", "contextrender_cache_aware"])
 def day(service: Service, request: pytest.FixtureRequest) -> Day:
     api = service.new_user().api
-    return request.param, a_days_work(request.param, lambda _: api)
+    return request.param, run_day(request.param, lambda _: api)
 
 
-def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -> None:
+def test_replies_are_equal_with_cache_cleared_before_every_call(service: Service, day: Day) -> None:
     api = service.new_user().api
 
     def forgetful(_: int) -> Api:
@@ -75,23 +75,23 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
         return api
 
     policy, replies = day
-    assert a_days_work(policy, forgetful) == replies
+    assert run_day(policy, forgetful) == replies
 
 
 @pytest.mark.slow
-def test_with_another_process_taking_every_other_call(service: Service, day: Day) -> None:
+def test_replies_are_equal_with_two_alternating_processes(service: Service, day: Day) -> None:
     here = service.new_user().api
     policy, replies = day
     with another(service.data) as server, server.api(here.token) as there:
-        assert a_days_work(policy, lambda call: (here, there)[call % 2]) == replies
+        assert run_day(policy, lambda call: (here, there)[call % 2]) == replies
         other = service.new_user()
         with server.api(other.api.token) as there:
-            # The first process catches up with many calls at once.
+            # The first process gets one of 13 calls and reads the other ones from the store.
             takes = [other.api, *[there] * 12]
-            assert a_days_work(policy, lambda call: takes[call % 13]) == replies
+            assert run_day(policy, lambda call: takes[call % 13]) == replies
 
 
-def test_a_session_that_another_process_made_anew_is_not_remembered(service: Service) -> None:
+def test_session_recreated_by_another_process_replaces_cache(service: Service) -> None:
     here = service.new_user().api
     other = [user("Something else."), *RUN[2:]]
     with another(service.data) as server, server.api(here.token) as there:

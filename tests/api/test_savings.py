@@ -1,4 +1,4 @@
-"""What sessions saved and counted: over HTTP, in the terminal, the same wherever it is told."""
+"""Savings and totals of sessions: equal over HTTP, in the terminal and in the metrics."""
 
 import re
 from typing import Any
@@ -19,8 +19,8 @@ def sums(rows: list[dict[str, Any]], name: str) -> Any:
     return sum(row[name] for row in rows)
 
 
-def test_every_one_of_many_sessions_counts(alice: User) -> None:
-    """Small ones after a large one, which they once pushed out of the sum."""
+def test_total_savings_counts_every_session(alice: User) -> None:
+    """Regression: many small sessions once removed a large one from the sum."""
     replies = called(alice.api, "large", agent_run(12), budget=700, model="gpt-5.1")
     for number in range(8):
         messages = [user(f"Task {number}?"), assistant("Done.")]
@@ -36,7 +36,7 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
     )
 
 
-def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> None:
+def test_rows_are_grouped_by_client_model_policy_and_delivery(alice: User) -> None:
     run = agent_run(6)
     called(alice.api, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
     called(alice.api, "two", run, budget=700, model="gpt-5.1", delivery="holdout")
@@ -52,8 +52,8 @@ def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> N
     assert alice.api("total_savings", since="2999-01-01")["rows"] == []
 
 
-def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
-    """Under prices that make a cached prefix cheap, what changes each time costs more."""
+def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
+    """If cached tokens are free, a prompt that changes at each call costs more."""
     called(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
     (row,) = alice.api("total_savings", prices=OWN)["rows"]
     fresh, cached = row["prompt"] - row["cached"], row["cached"]
@@ -65,14 +65,16 @@ def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
     assert free["cost"] > free["full_cost"]
 
 
-def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
+def test_full_history_cost_is_capped_at_model_window(alice: User) -> None:
     run = agent_run(8, lines=400)
     called(alice.api, "run", run, budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
     assert row["full_capped"] <= 8_192 * row["calls"] < row["full"]
 
 
-def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_have_stored_totals(
+    alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
     called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
@@ -115,7 +117,7 @@ def row(**changed: Any) -> dict[str, Any]:
     return known | changed
 
 
-def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() -> None:
+def test_table_sums_rows_and_shows_losses_in_red() -> None:
     free = dict.fromkeys(("cost", "full_cost", "usage_cost", "full_usage_cost"))
     rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
     assert group_rows(rows, ["policy"])["p"]["calls"] == 20
@@ -132,7 +134,7 @@ def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() 
     assert "$" not in own
 
 
-def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
+def test_session_list_has_totals_of_each_session(alice: User) -> None:
     called(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["totals"] for row in alice.api("list_sessions")["sessions"])
@@ -152,7 +154,7 @@ def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     assert alice.api("inspect_session", session="one")["session"]["totals"] == one
 
 
-def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> None:
+def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
     called(alice.api, "small", agent_run(6), budget=700, model="gpt-4o")
     called(alice.api, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
     alice.api("sync", session="recorded", messages=agent_run(3))
@@ -179,14 +181,14 @@ def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> 
 
 RUN = [
     *agent_run(14),
-    # Two operations of one turn that draw on the same result: one use of a turn, two edges.
+    # Two operations of one turn use the same result: one use, two edges.
     assistant("ORD-1003 again.", call("a", "get_order", '{"order_id": "ORD-1003"}')),
     result("a", "order ORD-1003 is where it was"),
 ]
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
+def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     run = [*RUN, assistant("ORD-1003 it is."), *([user("And ORD-1004?")] * waiting)]
     called(alice.api, "s", run, budget=700)
     answers = sum(message["role"] == "assistant" for message in run)

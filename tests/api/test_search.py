@@ -1,4 +1,4 @@
-"""Searching one session, or all of a caller's."""
+"""Search of one session, or of all sessions of a user."""
 
 import importlib
 from typing import Any
@@ -20,19 +20,19 @@ def api(alice: User) -> Api:
     return alice.api
 
 
-def placed(found: list[Json]) -> list[tuple[str, int, str]]:
+def places_of(found: list[Json]) -> list[tuple[str, int, str]]:
     return [(one["session"], one["position"], one["kind"]) for one in found]
 
 
-def all_of(api: Api, **fields: Any) -> list[Json]:
+def all_matches(api: Api, **fields: Any) -> list[Json]:
     pages = api.pages("search", "cursor", **fields)
     return [match for page in pages for match in page["matches"]]
 
 
-def test_contents_are_found_newest_first(api: Api) -> None:
-    found = all_of(api, query="CLERK_1@example")
+def test_search_finds_contents_newest_first(api: Api) -> None:
+    found = all_matches(api, query="CLERK_1@example")
     (at,) = [place for place, one in enumerate(RUN) if "precedes ORD-1002" in one["content"]]
-    assert placed(found) == [("new", at, "result"), ("old", at, "result")]
+    assert places_of(found) == [("new", at, "result"), ("old", at, "result")]
     first = found[0]
     whole = api("read_message", session="new", position=first["position"])
     start = first["start"]
@@ -42,18 +42,18 @@ def test_contents_are_found_newest_first(api: Api) -> None:
     assert (first["name"], first["tokens"]) == ("get_order", whole["tokens"])
 
 
-def test_tools_arguments_and_texts_are_found(api: Api) -> None:
-    calls = all_of(api, session="new", query="get_ORDER")
+def test_search_finds_tools_arguments_and_texts(api: Api) -> None:
+    calls = all_matches(api, session="new", query="get_ORDER")
     assert {one["kind"] for one in calls} == {"call"} and len(calls) == 2
     assert {one["name"] for one in calls} == {"get_order"}
-    kinds = {one["kind"] for one in all_of(api, session="old", query="ORD-1000")}
+    kinds = {one["kind"] for one in all_matches(api, session="old", query="ORD-1000")}
     assert kinds == {"user", "assistant", "call", "result"}
-    named = all_of(api, session="old", query="ORD-1000", tool="get_order")
+    named = all_matches(api, session="old", query="ORD-1000", tool="get_order")
     assert {one["kind"] for one in named} == {"call", "result"}
-    assert not all_of(api, query="ORD-1000", tool="get")
+    assert not all_matches(api, query="ORD-1000", tool="get")
 
 
-def test_errors_are_found_with_and_without_a_text(api: Api) -> None:
+def test_search_finds_errors_with_or_without_query(api: Api) -> None:
     run = [
         user("Go."),
         assistant(None, call("a", "read"), call("b", "read"), call("c", "list")),
@@ -63,42 +63,42 @@ def test_errors_are_found_with_and_without_a_text(api: Api) -> None:
     ]
     api("sync", session="failed", messages=run)
     read, listed = ("failed", 2, "result"), ("failed", 4, "result")
-    assert placed(all_of(api, errors=True)) == [listed, read]
-    assert placed(all_of(api, errors=True, tool="read")) == [read]
-    assert placed(all_of(api, errors=True, query="SUCH file")) == [read]
-    assert [one["failed"] for one in all_of(api, session="failed", query="word")] == [False]
+    assert places_of(all_matches(api, errors=True)) == [listed, read]
+    assert places_of(all_matches(api, errors=True, tool="read")) == [read]
+    assert places_of(all_matches(api, errors=True, query="SUCH file")) == [read]
+    assert [one["failed"] for one in all_matches(api, session="failed", query="word")] == [False]
 
 
-def test_pages_hold_everything_once(api: Api) -> None:
-    whole = all_of(api, query="ord-", limit=100)
+def test_pages_have_every_match_once(api: Api) -> None:
+    whole = all_matches(api, query="ord-", limit=100)
     assert len(whole) > 20
     for limit in (1, 7):
-        assert all_of(api, query="ord-", limit=limit) == whole
+        assert all_matches(api, query="ord-", limit=limit) == whole
 
 
-def test_what_branches_share_comes_once(api: Api) -> None:
+def test_message_shared_by_branches_is_found_once(api: Api) -> None:
     api("sync", session="old", messages=[*RUN[:8], user("Rather look at ORD-1003.")])
-    found = all_of(api, session="old", query="ORD-1003", limit=1)
+    found = all_matches(api, session="old", query="ORD-1003", limit=1)
     assert found[0]["branch"] == 1 and found[0]["position"] == 8
     keys = [(one["branch"], one["position"], one["kind"], one["name"]) for one in found]
     assert len(set(keys)) == len(keys) and {branch for branch, *_ in keys} == {0, 1}
 
 
-def test_with_little_time_it_comes_to_its_end(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = all_of(api, query="ord-", limit=100)
+def test_search_finishes_in_many_short_requests(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = all_matches(api, query="ord-", limit=100)
     monkeypatch.setattr(importlib.import_module("walkers.search"), "WORK_SECONDS", 0.0)
     page = api("search", query="ord-", limit=100)
     assert page["events"] == 1 and page["next"] is not None
-    assert all_of(api, query="ord-", limit=100) == whole
+    assert all_matches(api, query="ord-", limit=100) == whole
 
 
-def test_a_cursor_is_for_its_session(api: Api) -> None:
+def test_cursor_is_valid_only_for_its_session(api: Api) -> None:
     cursor = api("search", session="old", query="ord-", limit=1)["next"]
     api.refused("search", 422, "invalid_request", session="new", query="ord-", cursor=cursor)
     api.refused("search", 404, "not_found", session="nothing", query="ord-")
 
 
-def test_nobody_finds_anothers(api: Api, bob: User) -> None:
+def test_search_finds_nothing_of_another_user(api: Api, bob: User) -> None:
     cursor = api("search", query="ord-", limit=1)["next"]
     for fields in ({}, {"cursor": cursor}):
         assert bob.api("search", query="ord-", **fields)["matches"] == []

@@ -1,19 +1,19 @@
-"""A session's cost is one sum: the provider's bill, or an estimate that is named as one."""
+"""The cost of a session is the provider's usage, or else an estimate that is marked as one."""
 
 import pytest
 
 from tests.api.conftest import User
 from tests.support.transcripts import assistant, user
 
-SAID = [user("Go."), assistant("Done."), user("And now?"), assistant("That is all.")]
+MESSAGES = [user("Go."), assistant("Done."), user("And now?"), assistant("That is all.")]
 
 
 @pytest.mark.parametrize("billed", [False, True])
-def test_the_providers_bill_comes_first(alice: User, billed: bool) -> None:
-    first = alice.api("render", session="s", messages=SAID[:1], model="gpt-5.1", output="plan")
+def test_cost_uses_provider_usage_before_estimate(alice: User, billed: bool) -> None:
+    first = alice.api("render", session="s", messages=MESSAGES[:1], model="gpt-5.1", output="plan")
     usage = {"messages": 1, "uncached": 1_000_000, "model": "gpt-5.1"}
     told = {"usage": usage} if billed else {}
-    new = {"messages": SAID[1:2], "offset": 1, "prefix": first["digest"]}
+    new = {"messages": MESSAGES[1:2], "offset": 1, "prefix": first["digest"]}
     alice.api("sync", session="s", **new, **told)
     (view,) = alice.api("list_sessions")["sessions"]
     counted = view["totals"]

@@ -1,4 +1,4 @@
-"""Sessions as a whole: looked at, listed, exported, imported, deleted."""
+"""Inspection, listing, export, import and deletion of sessions."""
 
 import copy
 from typing import Any
@@ -18,16 +18,16 @@ AGAIN = [*REWRITTEN[:8], user("No.")]
 CANARY = "CANARY_5512"
 
 
-def branchy(api: Api, session: str) -> None:
-    """A session of three branches, the second one written last, and everything kept of it."""
+def record_branches(api: Api, session: str) -> None:
+    """Record a session of three branches; the second branch is written last."""
     api("sync", session=session, messages=RUN, settings={"budget": 700, "policy": "recency"})
     api("render", session=session, messages=REWRITTEN)
     api("render", session=session, messages=AGAIN, policy="contextrender_cache_aware")
     api("sync", session=session, messages=[*REWRITTEN, assistant("Done.")])
 
 
-def test_inspection_has_the_shape_and_no_contents(api: Api) -> None:
-    branchy(api, "s")
+def test_inspection_has_shape_and_no_contents(api: Api) -> None:
+    record_branches(api, "s")
     report = api("inspect_session", session="s")
     assert report["head"] == 1
     assert report["settings"] == {"budget": 700, "policy": "recency"}
@@ -44,7 +44,7 @@ def test_inspection_has_the_shape_and_no_contents(api: Api) -> None:
     assert CANARY not in api.post("inspect_session", session="secret").text
 
 
-def test_listing_is_newest_first_in_pages(api: Api) -> None:
+def test_list_is_newest_first_in_pages(api: Api) -> None:
     assert api("list_sessions") == {"sessions": [], "next": None}
     names = [f"run {number}" for number in range(12)]
     for name in names:
@@ -57,7 +57,7 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
     changed = pages[0][8]
     assert (changed["session"], changed["messages"], changed["results"]) == ("run 3", 4, 1)
     assert changed["updated_at"] > changed["created_at"]
-    # While sessions come and go.
+    # Sessions are created and deleted between two pages.
     first = api("list_sessions", limit=2)
     assert [row["session"] for row in first["sessions"]] == ["run 11", "run 10"]
     for name in ("run 11", "run 10", "run 9"):
@@ -69,7 +69,7 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
 
 
 def without_times(export: Json) -> Json:
-    """An export without when calls were made, and what each shared with the one before it."""
+    """Return the export without call times and shared prefix tokens."""
     branches = [
         branch
         | {"calls": [call | {"at": 0, "tokens": call["tokens"][:4]} for call in branch["calls"]]}
@@ -78,8 +78,8 @@ def without_times(export: Json) -> Json:
     return export | {"branches": branches}
 
 
-def test_an_import_renders_and_exports_as_the_original(api: Api) -> None:
-    branchy(api, "first")
+def test_import_renders_and_exports_as_the_original(api: Api) -> None:
+    record_branches(api, "first")
     api("sync", session="unusual", messages=UNUSUAL, model="gpt-4")
     for name, lines in (("first", (RUN, REWRITTEN, AGAIN)), ("unusual", (UNUSUAL,))):
         exported = api("export_session", session=name)
@@ -97,7 +97,7 @@ def test_an_import_renders_and_exports_as_the_original(api: Api) -> None:
             WORKING_SET.clear()
 
 
-def test_an_import_has_the_exports_name_unless_told_otherwise(alice: User, bob: User) -> None:
+def test_import_uses_name_from_export(alice: User, bob: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     data = alice.api("export_session", session="s")
     alice.api.refused("import_session", 409, "conflict", data=data)
@@ -117,18 +117,18 @@ BAD_EXPORTS: list[tuple[str, Any]] = [
     *(("session", KeyError), ("session", "")),
     *(("settings", []), ("settings.speed", 1), ("settings.budget", 1), ("settings.model", 1)),
 ]
-"""Paths of keys, and what is there: KeyError where the key is gone."""
+"""Path of keys and its invalid value; KeyError removes the key."""
 
 
 @pytest.fixture(scope="module")
 def export(service: Service) -> Json:
     api = service.new_user().api
-    branchy(api, "s")
+    record_branches(api, "s")
     exported: Json = api("export_session", session="s")
     return exported
 
 
-def test_bad_data_is_refused_and_nothing_written(bob: User, export: Json) -> None:
+def test_invalid_export_is_refused_and_nothing_written(bob: User, export: Json) -> None:
     for path, value in BAD_EXPORTS:
         data = copy.deepcopy(export)
         *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
@@ -144,12 +144,12 @@ def test_bad_data_is_refused_and_nothing_written(bob: User, export: Json) -> Non
     assert not bob.graph().nodes
 
 
-def test_deleting_leaves_no_row_behind(alice: User, bob: User) -> None:
-    branchy(bob.api, "s")
-    branchy(alice.api, "kept")
+def test_deletion_removes_every_row(alice: User, bob: User) -> None:
+    record_branches(bob.api, "s")
+    record_branches(alice.api, "kept")
     before = count_rows(alice.data)
     kept = [alice.api("export_session", session="kept"), bob.graph()]
-    branchy(alice.api, "s")
+    record_branches(alice.api, "s")
     digest = alice.api("sync", session="s", messages=RUN)["digest"]
     nodes = len(alice.graph().nodes)
     told = alice.api("delete_session", session="s")
@@ -161,7 +161,7 @@ def test_deleting_leaves_no_row_behind(alice: User, bob: User) -> None:
     assert alice.api.refused("render", 409, "history_diverged", **gone)["recorded"] == 0
 
 
-def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
+def test_deleted_name_can_be_used_again(api: Api) -> None:
     fields = {"session": "s", "messages": RUN, "budget": 600}
     first = api("render", **fields)
     api("delete_session", session="s")
@@ -174,7 +174,7 @@ USAGE = {"uncached": 100, "cache_read": 20, "cache_write": 30, "cache_write_1h":
 
 @pytest.fixture
 def billed(alice: User) -> Json:
-    """Of a session whose calls were billed, before their answers and after, with a branch."""
+    """Return the export of a session with usage on its first five calls."""
     called(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
     for at in answers[:5]:
@@ -183,20 +183,20 @@ def billed(alice: User) -> Json:
     return told
 
 
-def imported(who: User, data: Json) -> Json:
-    who.api("import_session", data=data)
-    told: Json = who.api("export_session", session="s")
+def import_session(account: User, data: Json) -> Json:
+    account.api("import_session", data=data)
+    told: Json = account.api("export_session", session="s")
     return told
 
 
-def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, billed: Json) -> None:
+def test_export_and_import_keep_calls_and_totals(alice: User, bob: User, billed: Json) -> None:
     calls = billed["branches"][0]["calls"]
     assert [call.get("usage") for call in calls] == [[*USAGE.values()]] * 5 + [None] * 7
-    assert imported(bob, billed) == billed
+    assert import_session(bob, billed) == billed
     for walker in ("timeline", "misses", "savings"):
         assert bob.api(walker, session="s") == alice.api(walker, session="s")
     assert bob.api("explain", session="s", turn=9) == alice.api("explain", session="s", turn=9)
-    rows = [who.api("total_savings")["rows"] for who in (alice, bob)]
+    rows = [account.api("total_savings")["rows"] for account in (alice, bob)]
     assert (
         rows[0] == rows[1]
         and rows[0][0]["calls_with_usage"] == 5
@@ -204,14 +204,14 @@ def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, bil
     )
 
 
-def test_branches_have_the_calls_of_their_own(alice: User, bob: User) -> None:
+def test_export_has_calls_of_each_branch(alice: User, bob: User) -> None:
     called(alice.api, "s", LONGER, budget=700)
     called(alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
     exported = alice.api("export_session", session="s")
     own = [[call for call in one["calls"] if not call.get("again")] for one in exported["branches"]]
     assert list(map(len, own)) == [12, 1]
-    assert imported(bob, exported) == exported
-    counted = [who.api("list_sessions")["sessions"][0]["totals"] for who in (alice, bob)]
+    assert import_session(bob, exported) == exported
+    counted = [account.api("list_sessions")["sessions"][0]["totals"] for account in (alice, bob)]
     assert counted[0] == counted[1]
 
 
@@ -231,7 +231,7 @@ WRONG_FIELDS: list[Json] = [
 ]
 
 
-def test_what_no_export_says_is_refused(bob: User, billed: Json) -> None:
+def test_export_with_invalid_call_is_refused(bob: User, billed: Json) -> None:
     (branch,) = billed["branches"]
     first = branch["calls"][0]
     for calls in [*WRONG, *([first | fields] for fields in WRONG_FIELDS), [first, first]]:

@@ -1,4 +1,4 @@
-"""A session under other settings: its totals, its timeline and its misses agree."""
+"""A session compared under other settings: totals, timeline and misses agree."""
 
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, called
@@ -6,11 +6,11 @@ from tests.support.transcripts import agent_run, called
 RUN = agent_run(30)
 
 
-def missed(view: list[dict[str, object]]) -> int:
+def miss_count(view: list[dict[str, object]]) -> int:
     return sum(not miss["names_only"] for miss in view)
 
 
-def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
+def test_totals_timeline_and_misses_agree(api: Api) -> None:
     called(api, "s", RUN, budget=700)
     compared = api.complete("compare_policies", session="s", budgets=[500, 700])
     own = compared["options"][compared["current_option"]]
@@ -24,11 +24,11 @@ def test_totals_timeline_and_misses_of_a_setting_agree(api: Api) -> None:
         assert option["steps"] == len(steps) > 0
         assert option["steps_with_misses"] == sum(bool(turn["misses"]) for turn in steps)
         assert option["misses"] == sum(len(turn["misses"]) for turn in steps)
-        assert option["misses"] == missed(api.rows("misses", "misses", session="s", **recorded))
+        assert option["misses"] == miss_count(api.rows("misses", "misses", session="s", **recorded))
     assert any(option["misses"] for option in compared["options"])
 
 
-def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
+def test_default_comparison_includes_recommended_settings(api: Api) -> None:
     called(api, "s", RUN, budget=700)
     view = api.complete("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
@@ -36,7 +36,7 @@ def test_without_names_the_settings_that_matter_are_compared(api: Api) -> None:
     assert view["summary"] and view["current_option"] == 0
 
 
-def test_a_setting_that_does_not_exist_is_refused(api: Api) -> None:
+def test_unknown_setting_is_refused(api: Api) -> None:
     called(api, "s", RUN[:4])
     for walker in ("timeline", "misses"):
         api.refused(walker, 422, "invalid_request", session="s", policy="nothing")

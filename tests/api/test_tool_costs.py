@@ -1,4 +1,4 @@
-"""Tools and their costs as the service reports them, and in the terminal."""
+"""Tool costs over HTTP and in the terminal."""
 
 import pytest
 from contextrender_bridge.client import ContextRender
@@ -8,7 +8,7 @@ from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 
-def test_the_terminal_shows_what_tools_cost(
+def test_terminal_shows_tool_costs(
     credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_URL", credentials.url)

@@ -1,1 +1,3 @@
-"""`contextrender audit`; its readers meet the agents' own output in adapters/wrap."""
+"""Tests of `contextrender audit`. The tests of its readers with the agents' own files are in
+adapters/wrap.
+"""

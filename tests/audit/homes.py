@@ -1,4 +1,4 @@
-"""Homes as agents leave them, and `contextrender audit` over them."""
+"""Home folders as agents write_files them, and `contextrender audit` on them."""
 
 import json
 import os
@@ -24,7 +24,7 @@ STORE = (
 )
 
 
-def leave(home: Path, files: Mapping[str, Any]) -> Path:
+def write_files(home: Path, files: Mapping[str, Any]) -> Path:
     """Write files below a home: lists are JSON Lines."""
     for name, content in files.items():
         path = home / name
@@ -38,7 +38,7 @@ def leave(home: Path, files: Mapping[str, Any]) -> Path:
     return home
 
 
-def leave_store(home: Path, name: str, *statements: str) -> Path:
+def write_store(home: Path, name: str, *statements: str) -> Path:
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as store:
@@ -48,7 +48,7 @@ def leave_store(home: Path, name: str, *statements: str) -> Path:
     return path
 
 
-def audited(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
+def audit_home(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
     """Read the home of this user as `contextrender audit` does."""
     for name in [name for name in os.environ if name.startswith(OWN)]:
         patch.delenv(name)

@@ -1,4 +1,6 @@
-"""Each model call counts once, every form of a session is read or named, every rate is priced."""
+"""Each model call counts once, every session format is read or named, and every rate has its
+price.
+"""
 
 import json
 from itertools import permutations
@@ -15,15 +17,15 @@ from tests.audit.homes import (
     OPENCODE,
     STORE,
     at,
-    audited,
+    audit_home,
     claude,
     count,
     dollars,
-    leave,
-    leave_store,
     meta,
     opencode_row,
     sums,
+    write_files,
+    write_store,
 )
 from tests.support.command import printed
 
@@ -36,14 +38,14 @@ FORK = [
 
 
 @pytest.mark.parametrize("names", [*permutations(["rollout-a", "rollout-b"])])
-def test_a_codex_forks_copy_counts_once(
+def test_copied_history_of_codex_fork_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
 ) -> None:
     files = {f"{CODEX}/{names[0]}.jsonl": PARENT, f"{CODEX}/{names[1]}.jsonl": FORK}
-    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (2, 3000)
+    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (2, 3000)
 
 
-def test_forks_of_forks_and_of_a_parent_that_is_gone(
+def test_nested_forks_and_forks_of_missing_parent_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = [
@@ -60,22 +62,20 @@ def test_forks_of_forks_and_of_a_parent_that_is_gone(
         f"{CODEX}/rollout-{number}.jsonl": lines
         for number, lines in enumerate([again, *lost, FORK, PARENT])
     }
-    # 1000, 2000, 500; of the lost parent 70 once, and of its forks 100 each.
-    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (6, 3770)
+    # 1000 + 2000 + 500; 70 once from the missing parent, and 100 from each of its forks.
+    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (6, 3770)
 
 
-def test_a_forks_own_call_with_its_parents_figures_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fork_call_with_equal_usage_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         f"{CODEX}/rollout-a.jsonl": [*PARENT, count(3, 3000, 2000)],
         f"{CODEX}/rollout-b.jsonl": FORK,
         f"{CODEX}/rollout-c.jsonl": [*meta("other"), count(0, 1000, 1000)],
     }
-    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (4, 6000)
+    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (4, 6000)
 
 
-def test_a_codex_session_in_two_forms_counts_once(
+def test_plain_and_compressed_codex_session_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def packed(lines: list[Json]) -> bytes:
@@ -89,13 +89,13 @@ def test_a_codex_session_in_two_forms_counts_once(
         f"{CODEX}/rollout-c.jsonl.zst": packed([*meta("c"), count(0, 9, 9)])[:-9],
         f"{CODEX}/rollout-d.jsonl.zst": b"no archive",
     }
-    found = audited(leave(tmp_path, files), monkeypatch)
+    found = audit_home(write_files(tmp_path, files), monkeypatch)
     assert sums(found) == (3, 2500)
     assert [name for name in ("c", "d") if f"rollout-{name}" in found.sentences[0]] == ["c", "d"]
 
 
 @pytest.mark.parametrize("rows", [*permutations(range(3))])
-def test_an_opencode_forks_copy_counts_once(
+def test_copied_history_of_opencode_fork_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...]
 ) -> None:
     told = [
@@ -103,11 +103,11 @@ def test_an_opencode_forks_copy_counts_once(
         opencode_row("msg_2", "ses_a", 1000, 1000),
         opencode_row("msg_3", "ses_a", 2000, 2000),
     ]
-    leave_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(told[row] for row in rows))
-    assert sums(audited(tmp_path, monkeypatch)) == (2, 3000)
+    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(told[row] for row in rows))
+    assert sums(audit_home(tmp_path, monkeypatch)) == (2, 3000)
 
 
-def test_every_form_of_opencodes_sessions_is_read_or_named(
+def test_each_opencode_format_is_read_or_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = {
@@ -116,14 +116,14 @@ def test_every_form_of_opencodes_sessions_is_read_or_named(
         "tokens": {"input": 1000, "output": 0, "cache": {"read": 0, "write": 0}},
         "time": {"created": 1000},
     }
-    leave_store(
+    write_store(
         tmp_path,
         f"{OPENCODE}/opencode.db",
         "create table session_v2(id text)",
         "create table session_message(id text, session_id text, seq int, type text, data text)",
         f"insert into session_message values('m', 'ses_a', 1, 'assistant', '{json.dumps(new)}')",
     )
-    leave_store(tmp_path, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
+    write_store(tmp_path, f"{OPENCODE}/opencode-next.db", "create table thread(id text)")
     earlier = {
         "role": "assistant",
         "modelID": "claude-opus-4-6",
@@ -131,28 +131,28 @@ def test_every_form_of_opencodes_sessions_is_read_or_named(
         "tokens": {"input": 30, "output": 0},
     }
     storage = f"{OPENCODE}/storage/message/ses_b"
-    leave(tmp_path, {f"{storage}/msg_1.json": json.dumps(earlier)})
-    found = audited(tmp_path, monkeypatch)
+    write_files(tmp_path, {f"{storage}/msg_1.json": json.dumps(earlier)})
+    found = audit_home(tmp_path, monkeypatch)
     assert sums(found) == (2, 1030)
     assert "opencode-next.db (a format of opencode's" in found.sentences[0]
 
 
-def test_a_session_in_opencodes_files_and_store_counts_once(
+def test_opencode_session_in_files_and_store_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = opencode_row("msg_1", "ses_a", 1000, 1000)
-    leave_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
+    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
     told = row[row.index("{") : row.rindex("}") + 1]
-    leave(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": told})
-    found = audited(tmp_path, monkeypatch)
+    write_files(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": told})
+    found = audit_home(tmp_path, monkeypatch)
     assert sums(found) == (1, 1000) and len(found.runs) == 1
 
 
-def test_links_lead_to_sessions_and_loops_end(
+def test_symlinks_are_followed_without_loops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave(tmp_path, {"disk/demo/a.jsonl": [claude("m1", "r1")]})
-    leave(tmp_path, {"disk/b.jsonl": [*meta("b"), count(0, 7, 7)]})
+    write_files(tmp_path, {"disk/demo/a.jsonl": [claude("m1", "r1")]})
+    write_files(tmp_path, {"disk/b.jsonl": [*meta("b"), count(0, 7, 7)]})
     for link, target in {
         CLAUDE: "disk/demo",
         ".claude/projects/twice": "disk/demo",
@@ -162,38 +162,40 @@ def test_links_lead_to_sessions_and_loops_end(
     }.items():
         (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / link).symlink_to(tmp_path / target)
-    leave_store(
+    write_store(
         tmp_path, "disk/stores/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
     )
-    assert sums(audited(tmp_path, monkeypatch)) == (3, 1037)
+    assert sums(audit_home(tmp_path, monkeypatch)) == (3, 1037)
 
 
-def test_answers_with_one_id_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_with_equal_id_are_separate_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = {"type": "user", "message": {"role": "user", "content": "And now?"}}
     read = {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result"}]}}
     files = {
         f"{CLAUDE}/requests.jsonl": [claude("m", "r1"), claude("m", "r2", text="two")],
-        # Rows of one answer, between them the result of its first call.
+        # Two rows of one answer, with the result of its first call between them.
         f"{CLAUDE}/rows.jsonl": [claude("n", "r3"), read, claude("n", "r3", text="two")],
         f"{CLAUDE}/words.jsonl": [claude("o"), words, claude("o", text="two")],
         f"{CLAUDE}/prompts.jsonl": [claude("p"), read, claude("p", tokens=2_000, text="two")],
         f"{CLAUDE}/no-request.jsonl": [claude("q"), read, claude("q", text="two")],
     }
-    found = audited(leave(tmp_path, files), monkeypatch)
+    found = audit_home(write_files(tmp_path, files), monkeypatch)
     assert sums(found) == (8, 9_000)
     texts = {run.task: [message["content"] for message in run.messages] for run in found.runs}
     assert texts["requests"] == ["ok", "two"] and texts["rows"][0] == "ok\ntwo"
 
 
 @pytest.mark.parametrize("names", [*permutations(["a", "b"])])
-def test_a_fork_with_zeroed_usage_leaves_the_bill(
+def test_fork_with_zero_usage_keeps_the_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
 ) -> None:
     files = {
         f"{CLAUDE}/{names[0]}.jsonl": [claude("m", "r1")],
         f"{CLAUDE}/{names[1]}.jsonl": [claude("m", "r1", tokens=0), claude("n", "r2")],
     }
-    assert sums(audited(leave(tmp_path, files), monkeypatch)) == (2, 2_000)
+    assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (2, 2_000)
 
 
 def rollout(model: str, tokens: int, tier: str = "") -> dict[str, list[Json]]:
@@ -231,10 +233,10 @@ HOUR: Json = {
         (rollout("gpt-5.4", 100_000, "flex"), 0.125),
     ],
 )
-def test_every_rate_has_its_price(
+def test_each_rate_has_its_price(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], cost: float
 ) -> None:
-    assert dollars(audited(leave(tmp_path, files), monkeypatch)) == pytest.approx(cost)
+    assert dollars(audit_home(write_files(tmp_path, files), monkeypatch)) == pytest.approx(cost)
 
 
 @pytest.mark.parametrize(
@@ -248,22 +250,22 @@ def test_every_rate_has_its_price(
         (rollout("gpt-5.1", 9, "scale"), "gpt-5.1 (scale) is priced as gpt-5.1."),
     ],
 )
-def test_a_rate_without_a_price_is_named(
+def test_rate_without_price_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, list[Json]], named: str
 ) -> None:
-    audited(leave(tmp_path, files), monkeypatch)
+    audit_home(write_files(tmp_path, files), monkeypatch)
     assert named in " ".join(printed("audit", "--workers", "1").split())
 
 
-def test_a_damaged_byte_loses_no_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_bytes_lose_no_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = [json.dumps(claude(f"m{number}", f"r{number}")).encode() for number in range(6)]
     good[1] = good[1].replace(b'"ok"', b'"o\xff\x01"')
     good[2] = b"\0\0\0" + good[2]
     good[3] = b'{"type": "assis' + good[3]
     good[4] += good[5]
     lines = b"\xef\xbb\xbf" + b"\r\n".join(good[:5]) + b'\n{"type": "assistant", "mess'
-    leave(tmp_path, {f"{CLAUDE}/a.jsonl": lines})
-    leave_store(
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": lines})
+    write_store(
         tmp_path,
         f"{OPENCODE}/opencode.db",
         *STORE,
@@ -271,7 +273,7 @@ def test_a_damaged_byte_loses_no_bill(tmp_path: Path, monkeypatch: pytest.Monkey
         "update message set data = cast(replace(data, '\"role\"', '\"x\": \"' || x'ff' || '\", "
         '"role"\') as text)',
     )
-    found = audited(tmp_path, monkeypatch)
+    found = audit_home(tmp_path, monkeypatch)
     assert sums(found) == (7, 6_030)
     assert found.counts["damaged lines"] == 2
 
@@ -291,23 +293,21 @@ def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.Mo
     fork = [*first, event("9", "2", "user", 7), event("8", "9", "assistant", 8, 1000)]
     sessions = ".pi/agent/sessions/--demo--"
     files = {f"{sessions}/a.jsonl": [*main, *back], f"{sessions}/b.jsonl": fork}
-    # OpenClaw kept the same events in files, also of sessions that were reset.
+    # OpenClaw writes the same events to files, also for sessions that were reset.
     files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
         event("7", "", "assistant", 9, 5)
     ]
-    found = audited(leave(tmp_path, files), monkeypatch)
+    found = audit_home(write_files(tmp_path, files), monkeypatch)
     assert sums(found) == (5, 1605)
     texts = [[message["content"] for message in run.messages] for run in found.runs]
     assert ["1", "2", "5", "6"] in texts and ["1", "2", "3", "4"] in texts
 
 
-def test_what_cannot_be_read_is_named_alone_and_beside_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leave_store(tmp_path, f"{OPENCODE}/opencode.db", "create table thread(id text)")
-    leave(tmp_path, {".hermes/profiles/work/state.db": "no database" * 99})
-    audited(tmp_path, monkeypatch)
+def test_unreadable_stores_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_store(tmp_path, f"{OPENCODE}/opencode.db", "create table thread(id text)")
+    write_files(tmp_path, {".hermes/profiles/work/state.db": "no database" * 99})
+    audit_home(tmp_path, monkeypatch)
     alone = printed("audit", status=1)
     assert "there are no runs" in alone and "opencode.db" in alone and "work/state.db" in alone
-    leave(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
     assert "opencode.db" in printed("audit", "--json", "--workers", "1")

@@ -1,4 +1,4 @@
-"""The command as a user runs it, over the run that is shipped for the demo."""
+"""`contextrender audit` on the run that is shipped for the demo, and on Claude Code sessions."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.support.command import printed
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 
 
-def test_a_recorded_run_is_replayed(tmp_path: Path) -> None:
+def test_recorded_run_is_replayed(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     few = ("--workers", "1", "--limit", "9")
     told = json.loads(printed("audit", SHIPPED, "--html", page, "--json", *few))
@@ -39,7 +39,7 @@ def test_a_recorded_run_is_replayed(tmp_path: Path) -> None:
     assert "<script" not in text and "What to use" in text
 
 
-def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_runs_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
     for name in [name for name in os.environ if name.startswith(own)]:
         monkeypatch.delenv(name)
@@ -54,30 +54,31 @@ Leave = Callable[..., Path]
 
 
 @pytest.fixture
-def claude_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
-    """Writes the lines of Claude Code's only session; where a page may be written."""
+def write_claude_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
+    """Return a function that writes the only session of Claude Code and returns a path for the
+    report."""
 
-    def leave(*lines: Json) -> Path:
+    def write_lines(*lines: Json) -> Path:
         write(tmp_path / "projects" / "p" / "s.jsonl", *lines)
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
         return tmp_path / "audit.html"
 
-    return leave
+    return write_lines
 
 
 def text(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
-    """The first of two values is in the summary; the agent reads the second again."""
+def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
+    """The summary has the first of two values; the agent reads the second one again."""
 
     def call(id: str) -> list[Json]:
         asked = use(id) | {"input": {"path": "a"}}
         read = result(id) | {"content": "TOKEN_ALPHA TOKEN_BETA"}
         return [said(f"{id}1", f"m{id}", asked, 1), heard(f"{id}2", [read])]
 
-    page = claude_left(
+    page = write_claude_session(
         heard("1", "Go."),
         *call("2"),
         said("4", "m4", text("Seen."), 1),
@@ -102,8 +103,8 @@ def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
     assert "For 50% of them the agent's summary and the files put back held every" in report
 
 
-def test_what_pauses_cost(claude_left: Leave) -> None:
-    """A cache is written anew after ten minutes, at a resume and after a compaction."""
+def test_report_has_costs_of_pauses(write_claude_session: Leave) -> None:
+    """The cache is rewritten after ten minutes, at a resume and after a compaction."""
 
     def answer(number: int, minute: int, read: int, written: int) -> Json:
         made = said(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
@@ -112,10 +113,10 @@ def test_what_pauses_cost(claude_left: Leave) -> None:
         made["message"] |= {"model": "claude-sonnet-4-5", "usage": usage}
         return made | {"timestamp": f"2026-10-01T10:{minute}:00Z"}
 
-    page = claude_left(
+    page = write_claude_session(
         answer(1, 10, 0, 8_000),
         answer(2, 11, 8_000, 2_000),
-        answer(3, 21, 1_000, 11_000),  # of these 9,000 were in the cache before
+        answer(3, 21, 1_000, 11_000),  # 9,000 of these were cached before
         {"type": "progress", "data": {"hookName": "SessionStart:resume"}},
         answer(4, 22, 2_000, 10_500),  # 10,000
         BOUNDARY,

@@ -1,4 +1,4 @@
-"""What `audit` cannot see or should not claim: hidden summaries, young runs, mixed providers."""
+"""Limits of `audit`: encrypted summaries, short runs and runs with several providers."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from contextrender_bridge.evaluation import compactions
 from contextrender_bridge.evaluation.compactions import measure_runs
 from contextrender_bridge.evaluation.runs import Run
 
-from tests.audit.homes import CLAUDE, CODEX, at, audited, claude, leave, meta
+from tests.audit.homes import CLAUDE, CODEX, at, audit_home, claude, meta, write_files
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 BOUNDARY: Json = {"type": "system", "subtype": "compact_boundary"}
 
 
-def said(text: str) -> str:
+def single_line(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -52,23 +52,23 @@ WORDS = codex_message(
 )
 
 
-def test_codexs_encrypted_summary_is_not_measured(
+def test_encrypted_codex_summary_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = compacted("", TASK, item("compaction", encrypted_content="xyz"))
-    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
-    audited(tmp_path, monkeypatch)
-    told = said(printed("audit", "--workers", "1"))
+    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
+    audit_home(tmp_path, monkeypatch)
+    told = single_line(printed("audit", "--workers", "1"))
     assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in told
     assert "held every value used" not in told
 
 
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
-def test_codexs_summary_in_words_is_measured(
+def test_plain_codex_summary_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Json
 ) -> None:
-    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
-    audited(tmp_path, monkeypatch)
+    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
+    audit_home(tmp_path, monkeypatch)
     found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (found["hidden_summaries"], found["steps"], found["summary_had_all"]) == (0, 1, 1)
 
@@ -115,7 +115,7 @@ PUT_BACK: Json = {
         ("", [], 1, 1),
     ],
 )
-def test_files_that_claude_code_puts_back_count(
+def test_files_restored_by_claude_code_count(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     version: str,
@@ -123,15 +123,15 @@ def test_files_that_claude_code_puts_back_count(
     share: float,
     estimated: int,
 ) -> None:
-    leave(tmp_path, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
-    audited(tmp_path, monkeypatch)
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
+    audit_home(tmp_path, monkeypatch)
     found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (found["summary_had_all"], found["estimated"]) == (share, estimated)
-    told = said(printed("audit", "--workers", "1"))
+    told = single_line(printed("audit", "--workers", "1"))
     assert ("did not record which files" in told) == bool(estimated)
 
 
-def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compactions, "MAX_MEASURED", 3)
     runs = []
     for number in range(6):
@@ -145,7 +145,7 @@ def test_of_many_compactions_a_random_sample_is_measured(monkeypatch: pytest.Mon
         ]
     score = measure_runs(runs, 1)
     assert (score.count, score.measured, score.steps["all"]) == (6, 3, 3)
-    assert 0 < (score.share("summary") or 0) < 1  # neither the first three nor the last
+    assert 0 < (score.share("summary") or 0) < 1  # not only the first or the last three
     assert measure_runs(runs, 1).steps == score.steps
 
 
@@ -155,13 +155,13 @@ def long_run(prompt: int) -> RecordedRun:
     return RecordedRun("a", "s", "a", "m", messages, usage=[Usage("m", 9), Usage("m", prompt)])
 
 
-def test_a_run_that_was_sent_shortened_is_told_from_a_whole_one() -> None:
+def test_run_with_rendered_prompts_is_recognised() -> None:
     assert is_sent_shortened(long_run(5_000))
     assert not is_sent_shortened(long_run(9_000))
     assert not is_sent_shortened(RecordedRun("a", "s", "a", "m", [user("Go."), assistant("Done.")]))
 
 
-def test_young_runs_of_two_providers_are_judged_apart(
+def test_short_runs_of_two_providers_get_separate_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [
@@ -174,7 +174,7 @@ def test_young_runs_of_two_providers_are_judged_apart(
     ]
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    told = said(printed("audit", path, "--workers", "1"))
+    told = single_line(printed("audit", path, "--workers", "1"))
     for name in ("Anthropic", "OpenAI"):
         assert f"{name}: The longest history of these runs is" in told
     assert told.count("pays from about 50,000. Do not use it for such runs.") == 2

@@ -1,4 +1,4 @@
-"""`contextrender open`: what people have, and why it went wrong."""
+"""`contextrender open` reads any session file and diagnoses it."""
 
 import json
 import shutil
@@ -16,11 +16,11 @@ from tests.audit.homes import (
     CODEX,
     OPENCODE,
     STORE,
-    audited,
+    audit_home,
     claude,
-    leave,
-    leave_store,
     opencode_row,
+    write_files,
+    write_store,
 )
 from tests.audit.test_honesty import AFTER, BEFORE, PUT_BACK, claude_session, compacted
 from tests.audit.test_stores import HERMES, event, openclaw
@@ -34,12 +34,12 @@ WHOLE = [
 ]
 
 
-def opened(*paths: Path) -> list[Json]:
+def open_sessions(*paths: Path) -> list[Json]:
     found: list[Json] = json.loads(printed("open", *paths, "--json"))["sessions"]
     return found
 
 
-def parts(*after: Json, summary: str = "Nothing.") -> list[Run]:
+def compacted_run(*after: Json, summary: str = "Nothing.") -> list[Run]:
     model = "claude-sonnet-4-5"
     return [
         Run("s#1", "", model, WHOLE),
@@ -47,13 +47,13 @@ def parts(*after: Json, summary: str = "Nothing.") -> list[Run]:
     ]
 
 
-def test_a_value_that_was_read_again() -> None:
+def test_diagnosis_names_value_that_was_read_again() -> None:
     again = [
         assistant("I look further."),
         *step("b", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
         assistant("It is TOKEN_ALPHA."),
     ]
-    found = diagnose(parts(*again))
+    found = diagnose(compacted_run(*again))
     (loss,) = found.losses
     assert (loss.turn, loss.read_turn, loss.dropped_turn, loss.repeated_turn) == (4, 1, 2, 4)
     assert loss.tokens > 0 and loss.dollars == pytest.approx(loss.tokens * 3e-6)
@@ -62,14 +62,14 @@ def test_a_value_that_was_read_again() -> None:
     assert found.turns == 5
 
 
-def test_a_value_that_was_used_without_being_read_again() -> None:
-    found = diagnose(parts(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
+def test_diagnosis_names_value_used_after_loss() -> None:
+    found = diagnose(compacted_run(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
     assert found.sentence.startswith(
         "Turn 3 used TOKEN_ALPHA, TOKEN_BETA, which its prompt no longer had."
     )
 
 
-def test_several_losses_are_summed_up() -> None:
+def test_diagnosis_sums_several_losses() -> None:
     before = [
         user("Go."),
         *step("a", "look", "1", "TOKEN_ALPHA"),
@@ -86,24 +86,26 @@ def test_several_losses_are_summed_up() -> None:
     assert "In all, a value was missing 2 times; 1 results were read again" in found.sentence
 
 
-def test_where_nothing_went_wrong_it_says_so() -> None:
+def test_diagnosis_without_losses() -> None:
     assert "the agent never compacted" in diagnose([Run("s", "", "", WHOLE)]).sentence
-    kept = diagnose(parts(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters."))
+    kept = diagnose(compacted_run(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters."))
     assert kept.sentence.startswith("Nothing was lost: after 1 compactions")
 
 
 def leave_claude(home: Path) -> Path:
-    return leave(home, {f"{CLAUDE}/a.jsonl": claude_session("2.1.220")}) / f"{CLAUDE}/a.jsonl"
+    return write_files(home, {f"{CLAUDE}/a.jsonl": claude_session("2.1.220")}) / f"{CLAUDE}/a.jsonl"
 
 
 def leave_codex(home: Path) -> Path:
     lines = [*BEFORE, compacted("Nothing."), *AFTER]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    return leave(home, {"rollout-a.jsonl.zst": zstandard.compress(text)}) / "rollout-a.jsonl.zst"
+    return (
+        write_files(home, {"rollout-a.jsonl.zst": zstandard.compress(text)}) / "rollout-a.jsonl.zst"
+    )
 
 
 def leave_opencode(home: Path) -> Path:
-    return leave_store(home, "copy.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30))
+    return write_store(home, "copy.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30))
 
 
 def leave_openclaw(home: Path) -> Path:
@@ -114,19 +116,21 @@ def leave_openclaw(home: Path) -> Path:
 def leave_hermes(home: Path) -> Path:
     row = "insert into messages values (1, 's', 'assistant', 'Seen.', null, null, 1, 1, 0)"
     statements = [*filter(str.strip, HERMES.split(";")), row]
-    return leave_store(home, "state.db", *statements)
+    return write_store(home, "state.db", *statements)
 
 
 def leave_pi(home: Path) -> Path:
     head = {"type": "session", "id": "s", "version": 3}
     lines = [head, event("1", "user", "Look."), event("2", "assistant", "Seen.")]
-    return leave(home, {"any.jsonl": lines}) / "any.jsonl"
+    return write_files(home, {"any.jsonl": lines}) / "any.jsonl"
 
 
 def leave_log(home: Path) -> Path:
     request = {"model": "m", "messages": [{"role": "user", "content": "Look."}]}
     answer = {"choices": [{"message": {"role": "assistant", "content": "Seen."}}]}
-    return leave(home, {"log.jsonl": [{"request": request, "response": answer}]}) / "log.jsonl"
+    return (
+        write_files(home, {"log.jsonl": [{"request": request, "response": answer}]}) / "log.jsonl"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,26 +145,26 @@ def leave_log(home: Path) -> Path:
         (leave_log, "file"),
     ],
 )
-def test_what_people_have_is_opened_wherever_it_is(
+def test_each_agents_file_is_opened_in_any_folder(
     tmp_path: Path, make: Callable[[Path], Path], source: str
 ) -> None:
     path = make(tmp_path / "home")
-    (found,) = opened(path)
+    (found,) = open_sessions(path)
     assert found["source"] == source
     copy = tmp_path / "copies" / "deep" / path.name
     copy.parent.mkdir(parents=True)
     shutil.copy(path, copy)
-    assert opened(tmp_path / "copies") == [found]
+    assert open_sessions(tmp_path / "copies") == [found]
     if make in (leave_claude, leave_codex):
         assert "TOKEN_ALPHA, which its prompt no longer had" in printed("open", path)
 
 
-def test_what_claude_code_puts_back_was_not_gone(tmp_path: Path) -> None:
-    leave(tmp_path, {"a.jsonl": claude_session("2.1.220", PUT_BACK)})
+def test_file_restored_by_claude_code_is_no_loss(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.jsonl": claude_session("2.1.220", PUT_BACK)})
     assert "Nothing was lost" in printed("open", tmp_path / "a.jsonl")
 
 
-def test_an_export_is_opened(tmp_path: Path) -> None:
+def test_export_is_opened(tmp_path: Path) -> None:
     export = {
         "format": "contextrender.session/2",
         "session": "s",
@@ -172,21 +176,21 @@ def test_an_export_is_opened(tmp_path: Path) -> None:
     }
     path = tmp_path / "s.json"
     path.write_text(json.dumps(export))
-    (found,) = opened(path)
+    (found,) = open_sessions(path)
     assert found["source"] == "ContextRender" and found["model"] == "gpt-5.1"
     assert [loss["turn"] for loss in found["losses"]] == [3]
 
 
-def test_without_files_this_machines_newest_sessions_are_shown(
+def test_newest_sessions_are_opened_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    audited(tmp_path, monkeypatch)
+    audit_home(tmp_path, monkeypatch)
     assert "there are no sessions in" in printed("open", status=1)
-    leave(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
-    leave(tmp_path, {f"{CODEX}/rollout-a.jsonl": BEFORE})
-    leave_store(
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": [claude("m", "r")]})
+    write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": BEFORE})
+    write_store(
         tmp_path, f"{OPENCODE}/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
     )
-    assert len(opened()) == 3
+    assert len(open_sessions()) == 3
     shown = printed("open", "--limit", "1")
     assert shown.count(" · ") >= 1 and "Codex" in shown

@@ -1,4 +1,4 @@
-"""Traps of session formats, and files of other programs."""
+"""Special cases of session formats and files of other programs."""
 
 import gzip
 import json
@@ -49,7 +49,7 @@ def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) 
     return found.settle()
 
 
-def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_path: Path) -> None:
+def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) -> None:
     write(
         tmp_path / "projects" / "p" / "s.jsonl",
         heard("1", "Look."),
@@ -71,7 +71,7 @@ def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_pat
     assert found.counts["damaged lines"] == found.counts["unknown lines"] == 1
 
 
-def test_claudes_forks_are_billed_once_and_compactions_begin_anew(tmp_path: Path) -> None:
+def test_claude_forks_count_once_and_compactions_start_new_run(tmp_path: Path) -> None:
     first = [heard("1", "Look."), said("2", "m1", use("a"), 1), heard("3", [result("a")])]
     boundary = {
         "type": "system",
@@ -90,7 +90,7 @@ def test_claudes_forks_are_billed_once_and_compactions_begin_anew(tmp_path: Path
     assert [m["role"] for m in found.runs[1].messages] == ["tool", "user", "assistant"]
 
 
-def test_codexs_copied_history_is_not_billed_and_cached_tokens_are_part_of_input(
+def test_codex_copied_history_is_free_and_input_includes_cached(
     tmp_path: Path,
 ) -> None:
     def count(total: int) -> Json:
@@ -116,7 +116,7 @@ def test_codexs_copied_history_is_not_billed_and_cached_tokens_are_part_of_input
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
 
 
-def test_text_and_calls_of_one_answer_of_codexs_are_one_call(tmp_path: Path) -> None:
+def test_codex_text_and_calls_of_one_answer_are_one_call(tmp_path: Path) -> None:
     text = [{"type": "output_text", "text": "I look."}]
     calls = [
         {"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"} for id in "ab"
@@ -182,7 +182,7 @@ SPANS = {"resourceSpans": [{"scopeSpans": [{"spans": CALLS}]}]}
     "value",
     [CHAT, {"model": "m", "messages": CHAT}, {"system": "Be.", "messages": BLOCKS}, BLOCKS, SPANS],
 )
-def test_files_of_every_kind(tmp_path: Path, value: object) -> None:
+def test_each_file_format_is_read(tmp_path: Path, value: object) -> None:
     found = read(write(tmp_path / "file.json", value), read_files)
     (run,) = found.runs
     roles = [message["role"] for message in run.messages if message["role"] != "system"]
@@ -192,7 +192,7 @@ def test_files_of_every_kind(tmp_path: Path, value: object) -> None:
         assert run.usage == [Usage("gpt-x", 5), Usage("gpt-x", 5, 4, output=2)]
 
 
-def test_spans_of_two_traces_are_two_runs_whose_calls_are_billed_once(tmp_path: Path) -> None:
+def test_spans_of_two_traces_are_two_runs(tmp_path: Path) -> None:
     def line(trace: str, span: str) -> Json:
         told = {"gen_ai.usage.input_tokens": 5, "gen_ai.input.messages": json.dumps(PARTS)}
         return {"context": {"trace_id": trace, "span_id": span}, "attributes": told}
@@ -202,7 +202,7 @@ def test_spans_of_two_traces_are_two_runs_whose_calls_are_billed_once(tmp_path: 
     assert [len(run.usage) for run in found.runs] == [2, 1]
 
 
-def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
+def test_log_lines_with_responses_have_usage(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 10}
     response = {"model": "gpt-5.1", "choices": [{"message": CHAT[-1]}], "usage": usage}
     request = {"model": "gpt-5.1", "messages": CHAT[:-1]}
@@ -220,7 +220,7 @@ def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["messages", "input"])
-def test_a_logs_requests_are_one_run_however_they_are_mixed(tmp_path: Path, field: str) -> None:
+def test_interleaved_requests_are_grouped_into_runs(tmp_path: Path, field: str) -> None:
     def line(task: str, rounds: int) -> Json:
         items: list[Json] = [{"role": "user", "content": task}]
         for number in range(rounds):

@@ -1,6 +1,7 @@
-"""What the stores of Hermes and OpenClaw have beyond one plain session: compactions, damage.
+"""Stores of Hermes and OpenClaw with compactions and damage.
 
-Tests in `adapters/` read stores that the programs have written; these are made with their tables.
+Tests in `adapters/` read stores that the programs have written; these are made with their
+tables.
 """
 
 import json
@@ -38,7 +39,7 @@ CALL = [call("a", "look")]
 
 
 def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
-    """Reads a store with these rows: role, content, calls, call's id, active, compacted."""
+    """Read a store with these rows: role, content, calls, call's id, active, compacted."""
     with closing(sqlite3.connect(home / "state.db")) as store:
         store.executescript(HERMES)
         for number, (role, content, calls, id, active, compacted) in enumerate(rows, 1):
@@ -54,7 +55,7 @@ def roles(found: AuditInput) -> list[list[str]]:
     return [[message["role"] for message in run.messages] for run in found.runs]
 
 
-def test_what_hermes_put_away_is_a_history_of_its_own_and_billed_once(tmp_path: Path) -> None:
+def test_hermes_compacted_messages_are_separate_run_and_count_once(tmp_path: Path) -> None:
     found = hermes(
         tmp_path,
         ("user", "Look.", None, None, 0, 1),
@@ -90,7 +91,7 @@ def event(id: str, role: str, content: object, **fields: object) -> Json:
 
 
 def openclaw(home: Path, *events: object) -> AuditInput:
-    """Reads a store with these events; every other one is packed, as large ones are."""
+    """Read a store with these events; every other one is compressed, as large ones are."""
     path = home / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as store:
@@ -106,7 +107,7 @@ def openclaw(home: Path, *events: object) -> AuditInput:
     return found.settle()
 
 
-def test_openclaws_compaction_begins_anew_with_what_it_kept(tmp_path: Path) -> None:
+def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -> None:
     used = {"input": 3, "output": 2, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 11}
     calls = [{"type": "toolCall", "id": "a", "name": "look", "arguments": {"at": 1}}]
     answer = event("4", "assistant", [{"type": "text", "text": "Done."}], model="m", usage=used)
@@ -134,7 +135,7 @@ def test_openclaws_compaction_begins_anew_with_what_it_kept(tmp_path: Path) -> N
     ("read", "file"),
     [(read_hermes, "state.db"), (read_openclaw, "agents/main/agent/openclaw-agent.sqlite")],
 )
-def test_a_store_that_is_none_is_counted(
+def test_invalid_store_is_counted(
     tmp_path: Path, read: Callable[[Path, AuditInput], None], file: str
 ) -> None:
     found = AuditInput()

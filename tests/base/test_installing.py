@@ -1,4 +1,4 @@
-"""What a reader is told to install: by the installer that made the environment, for its Python."""
+"""Install commands in messages match the environment's installer and Python version."""
 
 import sys
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Making = Callable[[str], None]
 
 @pytest.fixture
 def made_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
-    """Lets the environment be one that an installer of tools has made."""
+    """Return a function that makes the environment look like one of a tool installer."""
 
     def make(record: str) -> None:
         (tmp_path / record).write_text("")
@@ -27,7 +27,7 @@ def made_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
 
 
 @pytest.mark.parametrize(("pip", "command"), [(object(), "pip"), (None, "uv pip")])
-def test_what_is_there_is_added_to(
+def test_install_command_adds_to_environment(
     pip: object, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: pip)
@@ -38,14 +38,16 @@ def test_what_is_there_is_added_to(
 @pytest.mark.parametrize(
     ("record", "command"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")]
 )
-def test_installers_of_tools_are_told_all(made_by: Making, record: str, command: str) -> None:
+def test_tool_installer_command_lists_all_extras(
+    made_by: Making, record: str, command: str
+) -> None:
     made_by(record)
     assert how_to_install("mcp").startswith(f"`{command} install --force '")
     assert how_to_install("mcp").endswith("[server,proxy,mcp]'`")
     assert how_to_install("models").endswith("[server,proxy,mcp,models]'`")
 
 
-def test_an_older_python_is_named(made_by: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.MonkeyPatch) -> None:
     made_by("uv-receipt.toml")
     monkeypatch.setattr(sys, "version_info", OLD)
     monkeypatch.setattr("platform.python_version", lambda: "3.11.2")
@@ -55,9 +57,7 @@ def test_an_older_python_is_named(made_by: Making, monkeypatch: pytest.MonkeyPat
     assert "--python" not in how_to_install("proxy")
 
 
-def test_what_needs_the_server_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_server_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
     with told, embedded(tmp_path / "data"):

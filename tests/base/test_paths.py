@@ -1,4 +1,4 @@
-"""The data folder and its files: written durably, for their owner alone, with secrets that do."""
+"""The data folder and its files are written durably, are private and have valid secrets."""
 
 import os
 import stat
@@ -16,10 +16,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_file_is_on_disk_before_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Recorded at the system calls themselves."""
+def test_file_is_synced_before_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system calls are recorded."""
     steps: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -39,9 +37,7 @@ def test_a_file_is_on_disk_before_it_has_its_name(
 
 
 @pytest.mark.parametrize("damaged", ["", "short", "\n" * 31, "é" * 15])
-def test_a_secret_that_no_setting_may_have_is_refused_from_a_file_too(
-    damaged: str, tmp_path: Path
-) -> None:
+def test_invalid_secret_in_file_is_refused(damaged: str, tmp_path: Path) -> None:
     secret = secret_in(tmp_path / "jwt_secret")
     assert len(secret) >= 32 and secret_in(tmp_path / "jwt_secret") == secret
     (tmp_path / "jwt_secret").write_text(damaged)
@@ -51,7 +47,7 @@ def test_a_secret_that_no_setting_may_have_is_refused_from_a_file_too(
     assert "delete the file" in said and "Traceback" not in said
 
 
-def test_a_data_folder_that_others_can_open_is_closed(tmp_path: Path) -> None:
+def test_open_data_folder_is_made_private(tmp_path: Path) -> None:
     for name, file in (("empty", ""), ("used", "jwt_secret")):
         folder = tmp_path / name
         folder.mkdir()
@@ -62,7 +58,7 @@ def test_a_data_folder_that_others_can_open_is_closed(tmp_path: Path) -> None:
         assert mode(folder) == 0o700
 
 
-def test_a_folder_of_other_things_that_others_can_open_is_refused(tmp_path: Path) -> None:
+def test_open_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir()
     folder.chmod(0o750)

@@ -1,4 +1,4 @@
-"""Prices: one's own, the list's, and of versions that the list does not have."""
+"""Prices: configured ones, the list's, and those of versions that the list does not have."""
 
 from pathlib import Path
 
@@ -36,12 +36,12 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", None),
     ],
 )
-def test_an_unknown_version_is_known_as_its_familys_newest(model: str, known: str | None) -> None:
+def test_unknown_version_uses_newest_of_its_family(model: str, known: str | None) -> None:
     assert name_in_table(model) == known
     assert (window_of(model) is None) == (known is None)
 
 
-def test_a_price_says_where_it_is_from() -> None:
+def test_price_has_its_source() -> None:
     prices = Prices.of(["mine:input=1,output=2"])
     assert prices.source_of("mine") == "your own"
     assert prices.source_of("claude-opus-4-1").startswith("LiteLLM")
@@ -50,7 +50,7 @@ def test_a_price_says_where_it_is_from() -> None:
     assert prices.price_source_of("claude-opus-4-1") == ""
 
 
-def test_a_command_shows_and_sets_a_models_price() -> None:
+def test_price_command_shows_and_sets_prices() -> None:
     new = ("price", "claude-opus-4-99")
     assert "claude-opus-4-6" in printed(*new)
     assert "your own" in printed(*new, "--set", "input=4,output=20")
@@ -66,13 +66,13 @@ def test_a_command_shows_and_sets_a_models_price() -> None:
     printed("price", "nobody-s", status=1)
 
 
-def test_without_a_model_the_lists_date_is_told() -> None:
+def test_price_command_shows_list_date() -> None:
     told = printed("price")
     assert "models have a price in LiteLLM" in told
     assert all(len(line) <= 80 for line in told.splitlines() if "config.toml" not in line)
 
 
-def test_what_the_environment_sets_is_not_set_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_price_set_by_environment_cannot_be_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "x:input=1,output=2")
     settings.forget_settings()
     assert "CONTEXTRENDER_PRICES" in printed("price", "x", "--unset", status=1)

@@ -1,4 +1,4 @@
-"""What is set: where each value is from, what is refused, and that the documents list it all."""
+"""Settings: the source of each value, refused values, and a complete list in the documents."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
     return write
 
 
-def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
+def test_environment_overrides_file_overrides_default(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = configure('threads = 8\nmodel = "in/file"\npin_cpu = false\n')
@@ -62,13 +62,13 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
         ("threads = ", "cannot be read"),
     ],
 )
-def test_what_the_file_may_not_say(configure: Configure, text: str, sentence: str) -> None:
+def test_invalid_settings_file_is_refused(configure: Configure, text: str, sentence: str) -> None:
     configure(text)
     with pytest.raises(CommandError, match=sentence):
         list_settings()
 
 
-def test_a_file_that_is_named_must_be_there(
+def test_configured_settings_file_must_exist(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "nowhere.toml"))
@@ -76,7 +76,7 @@ def test_a_file_that_is_named_must_be_there(
         list_settings()
 
 
-def test_the_command_shows_what_is_in_force_without_secrets(
+def test_config_command_shows_settings_without_secrets(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = configure("session_cache_mb = 99")
@@ -93,7 +93,7 @@ def test_the_command_shows_what_is_in_force_without_secrets(
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_documents_list_every_setting(name: str) -> None:
+def test_documents_list_every_setting(name: str) -> None:
     row, page = ROWS[name], "docs/settings.md"
     listed = ", ".join(f"`{variable}`" for variable in variables(name))
     lines = (ROOT / page).read_text().replace("\n  ", " ").splitlines()
@@ -108,7 +108,7 @@ def test_the_documents_list_every_setting(name: str) -> None:
         assert found[0].endswith(f": {row.metadata['description']}")
 
 
-def test_nothing_else_reads_the_environment() -> None:
+def test_only_settings_read_the_environment() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "engine", "evaluation", "graph", "py_bridge", "walkers", "nodes"],
         cwd=ROOT,
@@ -122,7 +122,7 @@ def test_nothing_else_reads_the_environment() -> None:
     package = "py_bridge/contextrender_bridge"
     assert readers == {
         f"{package}/base/settings.py",
-        # Two read the variables of other programs, which are no settings of ours.
+        # Two read the variables of other programs, which are not settings of ContextRender.
         f"{package}/proxy/surroundings.py",
         f"{package}/plugins/hosts/base.py",
         # Two pass the environment to a process that they start.
@@ -131,7 +131,7 @@ def test_nothing_else_reads_the_environment() -> None:
     }
 
 
-def test_the_policies_are_the_engines() -> None:
+def test_settings_list_the_engines_policies() -> None:
     assert set(POLICIES) == set(setting_kinds.POLICIES)
     with pytest.raises(InvalidRequest):
         check_budget(setting_kinds.SMALLEST_BUDGET - 1)
@@ -149,12 +149,12 @@ def test_the_policies_are_the_engines() -> None:
         (["proxy", "--budget", "9" * 5000], "--budget must be auto, or a whole number of tokens"),
     ],
 )
-def test_wrong_options_stop_a_start(options: list[str], sentence: str) -> None:
+def test_invalid_option_stops_start(options: list[str], sentence: str) -> None:
     assert sentence in printed(*options, status=1)
 
 
 @pytest.mark.slow
-def test_an_unknown_embedder_stops_a_start() -> None:
+def test_unknown_embedder_stops_start() -> None:
     check_model("CONTEXTRENDER_EMBED_MODEL", "text-embedding-3-small")
     with pytest.raises(CommandError, match="CONTEXTRENDER_EMBED_MODEL 'nope' is no model"):
         check_model("CONTEXTRENDER_EMBED_MODEL", "nope")

@@ -1,4 +1,4 @@
-"""Usage in every form that providers and gateways send."""
+"""Provider usage in every format that providers and gateways send."""
 # ruff: noqa: E501
 
 import gzip
@@ -49,7 +49,7 @@ FORMS: list[tuple[str, Any]] = [
     (JSON, {"usage": {"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200, "completion_tokens": 10}}),
     (SSE, sse({"choices": [], "timings": {"cache_n": 600, "prompt_n": 100, "predicted_n": 10}})),
     (JSON, {"choices": [{"message": {"content": "ok", "usage": {"promptTokens": 700, "completionTokens": 10}}}]}),
-    # Texts and streams that are not as they should be.
+    # Malformed texts and streams.
     (JSON, b'{"choices": []}\n{"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
     (SSE, b'event: x\ndata: {"usage":\ndata: {"prompt_tokens": 700, "completion_tokens": 10}}\n\n'),
     (SSE, b'data: {"choices": []}\ndata: {"usage": {"prompt_tokens": 700, "completion_tokens": 10}}\n'),
@@ -63,7 +63,7 @@ FORMS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "reply"), FORMS)
-def test_a_form(kind: str, reply: Any) -> None:
+def test_usage_format_is_read(kind: str, reply: Any) -> None:
     usage = read_usage(kind, reply if isinstance(reply, bytes) else json.dumps(reply).encode())
     assert usage is not None
     assert (usage.prompt, usage.output) == (700, 10)
@@ -90,7 +90,7 @@ def test_a_form(kind: str, reply: Any) -> None:
         ({"prompt_cache_hit_tokens": 500, "prompt_cache_miss_tokens": 200}, (200, 500, 0, 0)),
     ],
 )  # fmt: skip
-def test_what_the_cache_had(told: Any, counts: Any) -> None:
+def test_cached_tokens_are_read(told: Any, counts: Any) -> None:
     usage = read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode())
     assert usage is not None
     assert (usage.uncached, usage.cache_read, usage.cache_write, usage.cache_write_1h) == counts
@@ -110,11 +110,11 @@ def test_what_the_cache_had(told: Any, counts: Any) -> None:
         None,
     ],
 )
-def test_what_cannot_be_read_is_unknown(told: Any) -> None:
+def test_invalid_usage_is_none(told: Any) -> None:
     assert read_usage(JSON, json.dumps({"model": "m", "usage": told}).encode()) is None
 
 
-def test_counts() -> None:
+def test_counts_are_parsed() -> None:
     read = {"1,300": 1300, "700.0": 700, " 7 ": 7, "7.5": None, "1e3": None, "-1": None, "": None}
     assert {text: count_of(text) for text in read} == read
     assert count_of(float("nan")) is None and count_of(float("inf")) is None
@@ -123,7 +123,7 @@ def test_counts() -> None:
 TEXT = b'{"usage": {"prompt_tokens": 700}}' * 50
 
 
-def test_codings_are_read() -> None:
+def test_content_encodings_are_decoded() -> None:
     deflate = zlib.compressobj(wbits=-15)
     raw = deflate.compress(TEXT) + deflate.flush()
     half = len(TEXT) // 2
@@ -138,7 +138,7 @@ def test_codings_are_read() -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd"])
-def test_optional_codings_are_read(coding: str) -> None:
+def test_optional_content_encodings_are_decoded(coding: str) -> None:
     module = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
     make = module.compress if coding == "br" else module.ZstdCompressor().compress
     assert decode_body(coding, make(TEXT), 2**20) == TEXT

@@ -1,4 +1,4 @@
-"""A request enters and changes no more files than its limit allows."""
+"""A request enters and changes at most the limited number of files."""
 
 import subprocess
 import sys

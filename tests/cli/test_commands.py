@@ -1,4 +1,4 @@
-"""The commands themselves: mistakes, help, completion, what is left on the machine."""
+"""Commands: typing mistakes, help, completion and uninstall."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ __all__ = ["machine"]
 @pytest.mark.parametrize(
     ("word", "meant"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
 )
-def test_a_mistyped_command_is_answered_by_the_one_meant(word: str, meant: str) -> None:
+def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
     done = contextrender(word)
     assert done.returncode == 2
     assert done.stderr == (
@@ -24,7 +24,7 @@ def test_a_mistyped_command_is_answered_by_the_one_meant(word: str, meant: str) 
     )
 
 
-def test_a_word_that_is_like_no_command() -> None:
+def test_unknown_command_names_help() -> None:
     assert "`contextrender --help` lists them." in contextrender("xyzzy").stderr
 
 
@@ -42,18 +42,18 @@ def test_help_is_a_command() -> None:
         (("opencode", "--observe", "run"), "wrap --observe opencode"),
     ],
 )
-def test_wraps_own_option_behind_the_agent(words: tuple[str, ...], option: str) -> None:
+def test_wrap_option_after_agent_is_explained(words: tuple[str, ...], option: str) -> None:
     done = contextrender("wrap", *words)
     assert done.returncode == 2 and f"`contextrender {option}`" in done.stderr
 
 
-def test_an_agents_own_words_are_left_alone() -> None:
+def test_agent_options_after_double_dash_are_kept() -> None:
     done = contextrender("wrap", "claude", "-p", "--", "--budget")
     assert "is an option of wrap" not in done.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_read_by_the_shell(shell: str, tmp_path: Path) -> None:
+def test_completion_script_is_valid(shell: str, tmp_path: Path) -> None:
     script = tmp_path / "completion"
     script.write_text(printed("completion", shell))
     if (program := shutil.which(shell)) is not None:
@@ -72,9 +72,7 @@ def test_bash_completes_commands_and_agents(tmp_path: Path) -> None:
     assert done.stdout == "serve sessions search\ncodex\n"
 
 
-def test_uninstall_lists_what_is_left_and_removes_it(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = machine / "data"
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(data))
     assert "Nothing is left" in printed("uninstall", "--dry-run")

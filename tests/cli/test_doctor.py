@@ -1,4 +1,4 @@
-"""`contextrender doctor`: what it finds on machines that are set up well, badly and not at all."""
+"""`contextrender doctor` on machines with complete, wrong and missing setups."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def findings(status: int) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's home with nothing in it, and no program of theirs."""
+    """Create an empty home folder without programs."""
     for name in list(os.environ):
         if name.startswith(("CONTEXTRENDER_", "CTXGRAPH_", "OPENAI_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
@@ -30,7 +30,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_new_machine(machine: Path) -> None:
+def test_doctor_on_new_machine(machine: Path) -> None:
     found = findings(0)
     assert found["tokenizer"]["state"] == found["embedder"]["state"] == "ok"
     assert "serve" in found["service"]["advice"]
@@ -38,7 +38,7 @@ def test_a_new_machine(machine: Path) -> None:
     assert not (machine / ".local").exists()
 
 
-def test_an_agent_and_its_provider(machine: Path) -> None:
+def test_doctor_names_agent_and_provider(machine: Path) -> None:
     (machine / "bin").mkdir()
     (machine / "bin" / "claude").write_text("#!/bin/sh\n")
     (machine / "bin" / "claude").chmod(0o755)
@@ -50,13 +50,15 @@ def test_an_agent_and_its_provider(machine: Path) -> None:
     assert found["advice"] == "contextrender wrap claude"
 
 
-def test_a_data_folder_that_is_a_file(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_data_folder_that_is_a_file(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (machine / "data").write_text("")
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(machine / "data"))
     assert "is a file" in findings(1)["data"]["message"]
 
 
-def test_a_part_that_is_missing_is_named_with_what_brings_it(
+def test_doctor_names_missing_part_and_its_extra(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def there(name: str) -> str:
@@ -70,15 +72,15 @@ def test_a_part_that_is_missing_is_named_with_what_brings_it(
     assert "[mcp]" in found["advice"]
 
 
-def test_for_people(machine: Path) -> None:
+def test_doctor_prints_text(machine: Path) -> None:
     assert printed("doctor").startswith("ok    python")
 
 
-def test_bare_it_prints_help() -> None:
+def test_command_without_arguments_prints_help() -> None:
     assert "  wrap " in printed()
 
 
-def test_it_goes_on_after_settings_that_are_wrong(
+def test_doctor_continues_after_invalid_settings(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_URL", "foo")
@@ -99,7 +101,7 @@ def test_it_goes_on_after_settings_that_are_wrong(
     assert "idle_timeout" in shown.stdout
 
 
-def test_a_variable_that_is_no_setting_is_told_by_every_command(
+def test_every_command_warns_of_unknown_variable(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")

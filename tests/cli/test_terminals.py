@@ -17,7 +17,7 @@ ODD = "Häuser 家 🏠 ‮gnp"
 
 
 def run(*words: str, encoding: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """What a command writes to a terminal of that encoding."""
+    """Run a command on a terminal with this encoding and return its output."""
     out, err = (TextIOWrapper(BytesIO(), encoding=encoding, write_through=True) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         for name, value in {"COLUMNS": "80", **variables}.items():
@@ -58,23 +58,25 @@ def session(credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> str:
         ("wrap", "--help"),
     ],
 )
-def test_no_terminal_ends_a_command(session: str, words: tuple[str, ...], encoding: str) -> None:
+def test_commands_work_with_any_terminal_encoding(
+    session: str, words: tuple[str, ...], encoding: str
+) -> None:
     done = run(*words, encoding=encoding)
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
     done.stdout.decode(encoding)
 
 
-def test_an_error_with_odd_letters(session: str) -> None:
+def test_error_with_non_ascii_letters(session: str) -> None:
     done = run("show", ODD, encoding="ascii")
     assert done.returncode == 1 and b"Traceback" not in done.stderr
 
 
-def test_json_loses_no_letter(session: str) -> None:
+def test_json_escapes_non_ascii_letters(session: str) -> None:
     assert b"H\\u00e4user" in run("export", "oddly", encoding="latin-1").stdout
 
 
-def test_a_day_is_named_as_utc(session: str) -> None:
+def test_days_are_marked_as_utc(session: str) -> None:
     zone = "Etc/GMT-14" if datetime.now(UTC).hour >= 10 else "Etc/GMT+12"
     done = run("savings", encoding="utf-8", TZ=zone)
     assert b"day (UTC)" in done.stdout
@@ -82,7 +84,7 @@ def test_a_day_is_named_as_utc(session: str) -> None:
         assert b"UTC" in run(command, "--help", encoding="utf-8").stdout
 
 
-def test_a_file_that_is_there_is_not_replaced(session: str, tmp_path: Path) -> None:
+def test_export_does_not_replace_file(session: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine")
     done = run("export", "oddly", str(tmp_path / "a.json"), encoding="utf-8")
     assert done.returncode == 1 and b"already exists" in done.stderr

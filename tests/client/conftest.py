@@ -1,4 +1,4 @@
-"""A real service, and histories for it."""
+"""A real service and histories for it."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The Python client against a real server."""
+"""The Python client with a real server."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.client.conftest import history
 
 
 @pytest.fixture
-def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
@@ -59,7 +59,7 @@ def test_only_new_messages_are_sent(
     assert second["messages"] == messages
 
 
-def test_a_server_that_lost_the_session_gets_all_of_it(
+def test_full_history_is_sent_when_server_lost_session(
     client: ContextRender, bodies: list[Json], session: str, credentials: Credentials
 ) -> None:
     client.render(session, history(1))
@@ -70,7 +70,7 @@ def test_a_server_that_lost_the_session_gets_all_of_it(
     assert reply["messages"] == history(2)
 
 
-def test_sync_records_and_render_goes_on_from_there(
+def test_render_continues_after_sync(
     client: ContextRender, bodies: list[Json], session: str
 ) -> None:
     assert client.sync(session, history(1), settings={"budget": 900})["recorded"] == 3
@@ -79,7 +79,7 @@ def test_sync_records_and_render_goes_on_from_there(
     assert bodies[-1]["offset"] == 3
 
 
-def test_the_other_endpoints(client: ContextRender, session: str) -> None:
+def test_other_endpoints(client: ContextRender, session: str) -> None:
     copy = f"{session} copy"
     client.render(session, history(), model="gpt-4o")
     explained = client.explain(session, turn=2, policy="prune", budget=500)
@@ -102,7 +102,7 @@ def test_the_other_endpoints(client: ContextRender, session: str) -> None:
         client.inspect_session(session)
 
 
-def test_each_refusal_has_its_error(client: ContextRender, credentials: Credentials) -> None:
+def test_each_refusal_raises_its_error(client: ContextRender, credentials: Credentials) -> None:
     with pytest.raises(InvalidRequest, match="role must be") as refused:
         client.render("bad", [{"role": "nobody"}])
     assert (refused.value.code, refused.value.status) == ("invalid_request", 422)
@@ -118,7 +118,7 @@ def test_each_refusal_has_its_error(client: ContextRender, credentials: Credenti
 
 
 @pytest.mark.parametrize("source", ["CONTEXTRENDER_TOKEN", "given to the client"])
-def test_a_bad_token_is_named_with_the_command_that_makes_one(
+def test_invalid_token_error_names_source_and_command(
     source: str,
     credentials: Credentials,
     monkeypatch: pytest.MonkeyPatch,
@@ -146,20 +146,18 @@ def test_a_bad_token_is_named_with_the_command_that_makes_one(
 @pytest.mark.parametrize(
     ("status", "body"), [(200, b"<html>"), (200, b'{"reports": []}'), (503, b"{}")]
 )
-def test_an_answer_of_something_else_is_an_error(
-    client: ContextRender, status: int, body: bytes
-) -> None:
+def test_invalid_reply_raises_server_error(client: ContextRender, status: int, body: bytes) -> None:
     client._http._transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
     with pytest.raises(ServerError):
         client.list_sessions()
 
 
 def test_address_and_token_come_from_arguments_environment_or_file(
-    unset: Path, monkeypatch: pytest.MonkeyPatch, credentials: Credentials
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch, credentials: Credentials
 ) -> None:
     with ContextRender() as client, pytest.raises(NoCredentials):
         client.list_sessions()
-    credentials.save(unset)
+    credentials.save(data_folder)
     with ContextRender() as client:
         assert client.url == credentials.url
         client.list_sessions()
@@ -175,8 +173,8 @@ def test_address_and_token_come_from_arguments_environment_or_file(
     assert "theirs" not in repr(Credentials("u", "theirs"))
 
 
-def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
-    unset: Path, credentials: Credentials, caplog: pytest.LogCaptureFixture
+def test_fit_returns_full_history_when_service_is_down(
+    data_folder: Path, credentials: Credentials, caplog: pytest.LogCaptureFixture
 ) -> None:
     messages = [{"role": "user", "content": "hunter2"}]
     with ContextRender() as client:
@@ -186,16 +184,16 @@ def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
         assert len(caplog.records) == 1
         assert "contextrender serve" in caplog.text
 
-        # It finds a service that starts later, and one that has gone on elsewhere.
-        Credentials("http://127.0.0.1:9", credentials.token).save(unset)
+        # The client finds a service that starts later, and one that has moved.
+        Credentials("http://127.0.0.1:9", credentials.token).save(data_folder)
         assert client.fit("s", messages).failure == "unreachable"
         assert "No answer from http://127.0.0.1:9" in caplog.text
-        credentials.save(unset)
+        credentials.save(data_folder)
         assert client.fit("s", messages).failure == ""
         assert client.url == credentials.url
 
 
-def test_the_budget_of_the_environment_counts(
+def test_fit_uses_budget_from_environment(
     monkeypatch: pytest.MonkeyPatch, credentials: Credentials, session: str
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "1500")
@@ -214,13 +212,15 @@ def test_the_budget_of_the_environment_counts(
     assert given.reply["budget"] == 2000
 
 
-def test_the_local_token_goes_to_no_other_machine(unset: Path, credentials: Credentials) -> None:
-    credentials.save(unset)
+def test_local_token_is_not_sent_to_other_machines(
+    data_folder: Path, credentials: Credentials
+) -> None:
+    credentials.save(data_folder)
     with pytest.raises(NoCredentials, match="not for"):
         ContextRender("https://elsewhere.example")
 
 
-def test_a_proxy_does_not_see_local_traffic(
+def test_local_requests_bypass_network_proxy(
     monkeypatch: pytest.MonkeyPatch, credentials: Credentials
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -228,7 +228,7 @@ def test_a_proxy_does_not_see_local_traffic(
         client.list_sessions()
 
 
-def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -> None:
+def test_fit_keeps_pinned_calls(client: ContextRender, session: str) -> None:
     messages = history(12)
     plain = client.fit(session, messages, budget=1_500, fail_open=False)
     kept = client.fit(session, messages, budget=1_500, pinned_calls=["c0"], fail_open=False)
@@ -240,9 +240,7 @@ def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -
         client.fit(session, messages, pinned_tools="get_*")
 
 
-def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
-    client: ContextRender, session: str
-) -> None:
+def test_fit_keeps_results_of_bypassed_tools(client: ContextRender, session: str) -> None:
     messages = history(12)
     left = client.fit(session, messages, budget=1_500, fail_open=False)
     assert left.changed
@@ -254,7 +252,7 @@ def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
         client.fit(session, messages, bypass_tools="get_*")
 
 
-def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, session: str) -> None:
+def test_excerpt_line_names_recall_only_if_available(client: ContextRender, session: str) -> None:
     log = "\n".join(f"line {number} FATAL disk_full_{number}" for number in range(1500))
     messages = [*history(1)[:2], {**history(1)[2], "content": log}]
     recall = [{"type": "function", "function": {"name": "mcp__contextrender__recall"}}]
@@ -271,7 +269,7 @@ def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, se
     assert line(seen) == line(named)
 
 
-def test_the_line_of_parts_that_came_back_does_too() -> None:
+def test_restored_text_line_names_recall_only_if_available() -> None:
     body = {"messages": history(1)}
     transcript = DIALECTS["chat"].read(body)
     told = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"

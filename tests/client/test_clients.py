@@ -1,4 +1,4 @@
-"""Both clients against a real service: what they send, retry, refresh, and let through."""
+"""Both clients with a real service: requests, retries and fail open."""
 
 import asyncio
 import json
@@ -29,15 +29,15 @@ def run(credentials: Credentials, talk: Talk, **options: Any) -> Any:
     return asyncio.run(main())
 
 
-def of_either(kind: str, credentials: Credentials, method: str, *given: Any, **named: Any) -> Any:
+def run_client(kind: str, credentials: Credentials, method: str, *given: Any, **named: Any) -> Any:
     if kind == "async":
         return run(credentials, lambda client: getattr(client, method)(*given, **named))
     with ContextRender(credentials.url, credentials.token) as client:
         return getattr(client, method)(*given, **named)
 
 
-class Watched(httpx.AsyncBaseTransport):
-    """Keeps the bodies; answers as `first` says before it lets anything through."""
+class RecordingTransport(httpx.AsyncBaseTransport):
+    """A transport that records requests and answers the first ones with `first`."""
 
     def __init__(self, first: list[httpx.Response | Exception] | None = None) -> None:
         self.bodies: list[Json] = []
@@ -59,49 +59,49 @@ class Watched(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def test_a_header_names_the_session_to_balancers(credentials: Credentials) -> None:
-    watched = Watched()
+def test_header_has_session_name(credentials: Credentials) -> None:
+    transport = RecordingTransport()
 
     async def talk(client: AsyncContextRender) -> Any:
         await client.render("ein Gespräch", history(1))
         await client.list_sessions()
 
-    run(credentials, talk, transport=watched)
-    assert watched.sessions == ["ein%20Gespr%C3%A4ch", None]
+    run(credentials, talk, transport=transport)
+    assert transport.sessions == ["ein%20Gespr%C3%A4ch", None]
 
 
 BUSY = {"error": {"code": "busy", "message": "Try again."}}
 
 
-def test_failures_to_connect_are_tried_again(credentials: Credentials, session: str) -> None:
+def test_failed_connections_are_retried(credentials: Credentials, session: str) -> None:
     broken: list[httpx.Response | Exception] = [
         httpx.ConnectError("no"),
         httpx.Response(503, json=BUSY),
     ]
-    watched = Watched(broken)
-    reply = run(credentials, lambda client: client.render(session, history(1)), transport=watched)
+    transport = RecordingTransport(broken)
+    reply = run(credentials, lambda client: client.render(session, history(1)), transport=transport)
     assert reply["offset"] == 3
-    assert len(watched.bodies) == 3
+    assert len(transport.bodies) == 3
 
 
-def test_tries_are_bounded(credentials: Credentials) -> None:
-    watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
+def test_retries_are_bounded(credentials: Credentials) -> None:
+    transport = RecordingTransport([httpx.Response(503, json=BUSY) for _ in range(9)])
     with pytest.raises(ServerError):
-        run(credentials, lambda client: client.list_sessions(), transport=watched, retries=1)
-    assert len(watched.bodies) == 2
-    watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
+        run(credentials, lambda client: client.list_sessions(), transport=transport, retries=1)
+    assert len(transport.bodies) == 2
+    transport = RecordingTransport([httpx.Response(503, json=BUSY) for _ in range(9)])
     with pytest.raises(ServerError):
-        run(credentials, lambda client: client.import_session({}), transport=watched)
-    assert len(watched.bodies) == 1
+        run(credentials, lambda client: client.import_session({}), transport=transport)
+    assert len(transport.bodies) == 1
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-def test_fit_keeps_the_callers_own_messages(
+def test_fit_returns_the_callers_message_objects(
     credentials: Credentials, session: str, kind: str
 ) -> None:
     messages = history(12)
     asked = {"budget": 900, "policy": "contextrender"}
-    made = of_either(kind, credentials, "fit", session, messages, **asked)
+    made = run_client(kind, credentials, "fit", session, messages, **asked)
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)
@@ -110,16 +110,16 @@ def test_fit_keeps_the_callers_own_messages(
 
 
 @pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])
-def test_fit_says_what_cannot_be(
+def test_fit_raises_for_invalid_settings(
     client: ContextRender, session: str, wrong: dict[str, Any]
 ) -> None:
-    """It would never shorten anything: that is no failure to go on in spite of."""
+    """With an invalid setting no call could be rendered, so `fit` must not fail open."""
     with pytest.raises(InvalidRequest):
         client.fit(session, history(3), **wrong)
     assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
 
 
-def test_fit_renders_for_a_live_agent_unless_told(client: ContextRender, session: str) -> None:
+def test_fit_uses_agent_defaults_without_settings(client: ContextRender, session: str) -> None:
     made = client.fit(session, history(3))
     assert made.reply is not None
     assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_cache_aware", 24_000)
@@ -129,7 +129,7 @@ def test_fit_renders_for_a_live_agent_unless_told(client: ContextRender, session
     assert client.render(session, history(3))["policy"] == "contextrender"
 
 
-def test_fit_takes_whole_bodies(client: ContextRender, session: str) -> None:
+def test_fit_accepts_request_bodies(client: ContextRender, session: str) -> None:
     body = {"model": "m", "instructions": "Help.", "input": "hello"}
     made = client.fit(session, body, dialect="responses")
     assert made.body == body
@@ -138,11 +138,13 @@ def test_fit_takes_whole_bodies(client: ContextRender, session: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-def test_fit_lets_the_original_through(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_fit_returns_original_when_service_is_down(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     messages = [{"role": "user", "content": "hunter2"}]
     nowhere = Credentials("http://127.0.0.1:9", "t")
     with caplog.at_level(logging.WARNING, "contextrender"):
-        made = of_either(kind, nowhere, "fit", "s", messages)
+        made = run_client(kind, nowhere, "fit", "s", messages)
     assert made.messages == messages
     assert (made.failure, made.changed) == ("unreachable", False)
     assert "hunter2" not in caplog.text
@@ -157,7 +159,7 @@ from contextrender_bridge import embedded, embedded_async
 messages = [{"role": "user", "content": "hello"}]
 with embedded(sys.argv[1]) as credentials, credentials.client() as client:
     large = [{"role": "user", "content": "hello " * 200_000}]
-    client.fit("large", large, deadline=0.000_1)  # given up: nobody waits for the answer
+    client.fit("large", large, deadline=0.000_1)  # the deadline passes before the answer
     print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
 
 async def main():
@@ -169,7 +171,7 @@ print(asyncio.run(main())["session"]["messages"])
 
 
 @pytest.mark.slow
-def test_the_service_in_this_process(tmp_path: Path) -> None:
+def test_embedded_service(tmp_path: Path) -> None:
     command = [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.stdout.split() == ["1", "1"], ran.stderr
@@ -178,10 +180,10 @@ def test_the_service_in_this_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-def test_a_deadline_that_passes_is_late(kind: str) -> None:
-    """A listener that accepts and says nothing."""
+def test_passed_deadline_is_late(kind: str) -> None:
+    """The server accepts the connection and never answers."""
     messages = [{"role": "user", "content": "hello"}]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = Credentials(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
-        made = of_either(kind, mute, "fit", "s", messages, deadline=0.2)
+        made = run_client(kind, mute, "fit", "s", messages, deadline=0.2)
     assert (made.failure, made.messages) == ("late", messages)

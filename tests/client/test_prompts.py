@@ -1,4 +1,4 @@
-"""The prompt that the service shows of a call is the prompt that the client sent."""
+"""The prompt that the service shows for a call equals the prompt that the client sent."""
 
 import json
 from collections.abc import Callable
@@ -36,10 +36,8 @@ def plain(message: Json) -> Json:
 
 
 @pytest.mark.parametrize("dialect", BODIES)
-def test_the_prompt_shown_is_the_prompt_sent(
-    client: ContextRender, session: str, dialect: str
-) -> None:
-    """Chat messages byte for byte; of Anthropic's the same messages, each with the same words."""
+def test_shown_prompt_equals_sent_prompt(client: ContextRender, session: str, dialect: str) -> None:
+    """Chat messages are byte-identical; Anthropic messages have equal words."""
     places = [place for place, message in enumerate(RUN) if message["role"] == "assistant"]
     bodies = [BODIES[dialect](RUN[:place]) for place in places]
     sent = [

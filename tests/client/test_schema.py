@@ -1,4 +1,4 @@
-"""The bridge's types against the app's own: the walkers' fields and the views they report."""
+"""The client's types equal the app's: the endpoints' fields and replies."""
 
 import inspect
 import re
@@ -12,11 +12,11 @@ from contextrender_bridge.server.runtime import load_app
 
 from clients.typescript.make_replies import METHODS, reply_files
 
-# Of the clients alone: they find the offset by themselves, and serve several users.
-OWN = {"self", "token", "line"}
-FOUND = {"offset", "prefix"}
-# A page of a long explanation, for those who show one: a client gets all of it.
-PAGED = {"rows", "offset", "sort", "descending"}
+# Parameters of the clients only, and fields that they compute themselves.
+CLIENT_PARAMETERS = {"self", "token", "line"}
+COMPUTED_FIELDS = {"offset", "prefix"}
+# Paging fields, which the clients do not use.
+PAGING_FIELDS = {"rows", "offset", "sort", "descending"}
 
 
 @pytest.fixture(scope="module")
@@ -28,29 +28,29 @@ def fields_of(walker: Any) -> set[str]:
     return {field.name for field in fields(walker) if field.init} - {"reports"}
 
 
-def test_the_replies_types_are_those_that_are_served(walkers: dict[str, Any]) -> None:
+def test_reply_types_equal_served_replies(walkers: dict[str, Any]) -> None:
     for path, text in reply_files(walkers).items():
         assert path.read_text() == text, "run clients/typescript/make_replies.py"
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
-def test_requests_have_the_fields_that_are_served(
+def test_client_parameters_equal_endpoint_fields(
     walkers: dict[str, Any], client: Any, method: str
 ) -> None:
-    given = set(inspect.signature(getattr(client, method)).parameters) - OWN
-    assert given == fields_of(walkers[method]) - FOUND - PAGED
+    given = set(inspect.signature(getattr(client, method)).parameters) - CLIENT_PARAMETERS
+    assert given == fields_of(walkers[method]) - COMPUTED_FIELDS - PAGING_FIELDS
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
-def test_methods_give_what_is_reported(walkers: dict[str, Any], client: Any, method: str) -> None:
+def test_return_types_equal_reports(walkers: dict[str, Any], client: Any, method: str) -> None:
     given = plain(get_type_hints(getattr(client, method))["return"])
     reports = plain(get_type_hints(walkers[method])["reports"])
     assert reports == f"list[{given}]"
 
 
-def test_the_page_of_the_api_names_the_fields_that_are_served(walkers: dict[str, Any]) -> None:
+def test_api_document_lists_endpoint_fields(walkers: dict[str, Any]) -> None:
     page = (app_dir() / "docs" / "api.md").read_text().replace("\n  ", " ")
     rows = re.findall(r"^- ((?:`\w+`(?:, )?)+) .*?: (.*)$", page.split("## ")[1], re.MULTILINE)
     told = {
@@ -62,7 +62,7 @@ def test_the_page_of_the_api_names_the_fields_that_are_served(walkers: dict[str,
 
 
 def plain(hint: Any) -> str:
-    """A type as text, whatever module it came from."""
+    """Return a type as text, without its module."""
     text = hint.__name__ if isinstance(hint, type) and "[" not in str(hint) else str(hint)
     text = re.sub(r"contextrender_bridge\.client\.replies\.|views\.\w+\.|typing\.", "", text)
     text = re.sub(r"^ClassVar\[(.*)\]$", r"\1", text)

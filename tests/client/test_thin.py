@@ -1,4 +1,4 @@
-"""The client alone: what it imports, and commands that need no more than it."""
+"""The client without extras: its imports, and the commands that need nothing else."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ import contextrender_bridge
 import pytest
 
 PACKAGE = Path(contextrender_bridge.__file__).parent
-SERVERS = {
+SERVER_PARTS = {
     "adapters",
     "engine",
     "evaluation",
@@ -20,7 +20,7 @@ SERVERS = {
     "sessions",
     "store",
 }
-OF_EXTRAS = (
+EXTRA_PACKAGES = (
     "aiohttp bcrypt byllm engine evaluation jac_scale jaclang jwt litellm mcp numpy pydantic "
     "pydantic_core starlette tiktoken uvicorn wordllama yaml zstandard"
 )
@@ -28,13 +28,13 @@ WITHOUT_EXTRAS = f"""
 import importlib.util, sys
 real = importlib.util.find_spec
 def without(name, package=None):
-    return None if name.partition(".")[0] in {OF_EXTRAS.split()!r} else real(name, package)
+    return None if name.partition(".")[0] in {EXTRA_PACKAGES.split()!r} else real(name, package)
 importlib.util.find_spec = without
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {OF_EXTRAS.split()!r}:
+        if name.partition(".")[0] in {EXTRA_PACKAGES.split()!r}:
             raise ModuleNotFoundError(name)
-for name in [name for name in sys.modules if name.partition(".")[0] in {OF_EXTRAS.split()!r}]:
+for name in [name for name in sys.modules if name.partition(".")[0] in {EXTRA_PACKAGES.split()!r}]:
     del sys.modules[name]
 sys.meta_path.insert(0, Missing())
 from contextrender_bridge.cli import main
@@ -42,8 +42,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def alone(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """The command, of which the client alone is installed, with nothing in its home."""
+def run_without_extras(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command as if installed without extras, with an empty home folder."""
     environment = {"CONTEXTRENDER_DATA": str(folder), "HOME": str(folder)}
     run = [sys.executable, "-c", WITHOUT_EXTRAS, *words]
     return subprocess.run(run, env=environment, capture_output=True, text=True)
@@ -52,21 +52,21 @@ def alone(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "words", ["sessions", "show mine", "explain mine", "graph mine", "recall mine --query x"]
 )
-def test_looking_needs_the_client_alone(tmp_path: Path, words: str) -> None:
-    """Each gets as far as asking for a service that is not there."""
-    done = alone(tmp_path, *words.split())
+def test_views_need_only_the_client(tmp_path: Path, words: str) -> None:
+    """Each command runs until it finds no service."""
+    done = run_without_extras(tmp_path, *words.split())
     assert done.returncode == 1
     assert "start `contextrender serve`" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_the_doctor_needs_the_client_alone(tmp_path: Path) -> None:
-    done = alone(tmp_path, "doctor", "--json")
+def test_doctor_needs_only_the_client(tmp_path: Path) -> None:
+    done = run_without_extras(tmp_path, "doctor", "--json")
     assert json.loads(done.stdout)["ok"], done.stderr
 
 
-def test_its_sources_are_python_3_10() -> None:
+def test_client_sources_are_python_3_10() -> None:
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.relative_to(PACKAGE).parts[0] in SERVERS | {"app"}:
+        if path.relative_to(PACKAGE).parts[0] in SERVER_PARTS | {"app"}:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
         for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""What was read of a history is not read again, and what was changed in it is noticed."""
+"""The client reads each message of a history once and notices later changes."""
 
 import copy
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def offsets(client: ContextRender) -> list[int]:
 
 
 def holders(value: Any) -> Iterator[Any]:
-    """Every dict and list with something in it."""
+    """Yield every non-empty dict and list."""
     if isinstance(value, (dict, list)) and value:
         yield value
         for each in value.values() if isinstance(value, dict) else value:
@@ -34,7 +34,7 @@ def holders(value: Any) -> Iterator[Any]:
 
 @given(data=st.data())
 @modest
-def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None:
+def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
     dialect = data.draw(st.sampled_from(sorted(MAKERS)))
     items = data.draw(bodies(dialect))[MAKERS[dialect][1]]
     cut = data.draw(st.integers(0, len(items)))
@@ -63,7 +63,7 @@ def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None
     assert unchanged.begins(items) is (items == as_it_was)
 
 
-def test_of_a_long_history_what_is_old_is_looked_at_by_turns(
+def test_old_messages_of_a_long_history_are_checked_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK", 8)
@@ -83,7 +83,7 @@ def test_of_a_long_history_what_is_old_is_looked_at_by_turns(
 
 
 @pytest.mark.parametrize("method", ["fit", "render"])
-def test_a_history_changed_in_place_is_sent_again(
+def test_history_changed_in_place_is_sent_again(
     client: ContextRender, offsets: list[int], session: str, method: str
 ) -> None:
     messages = history(3)

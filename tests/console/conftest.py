@@ -1,4 +1,4 @@
-"""A server with sessions of every kind, and pages of it in a browser."""
+"""A server with various sessions, and console pages in a browser."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from tests.support.transcripts import called
 PASSWORD = "correct horse battery"
 ORDERS = "orders-2026-q1"
 PATIENCE_MS = 120_000
-"""Machines that run tests are busy ones."""
+"""Milliseconds; machines that run tests are busy."""
 LARGE = "claims-backlog"
 HOSTILE = "<img src=x onerror=hacked=1> & co"
 BUDGET = 6000
@@ -32,7 +32,7 @@ FLAGS = [
 
 
 class Service(Api):
-    """The running server and its local user's sessions."""
+    """The running server and the endpoints of its local user."""
 
     def __init__(self, server: Server, http: httpx.Client) -> None:
         super().__init__(http, load_credentials(server.data).token)
@@ -41,7 +41,7 @@ class Service(Api):
         self.runs: dict[str, list[Json]] = {}
 
     def of(self, token: str) -> Api:
-        """The endpoints as somebody else calls them."""
+        """Return the endpoints for another user's token."""
         return Api(self.http, token)
 
     def record(self, session: str, messages: list[Json], **settings: Any) -> None:
@@ -49,12 +49,12 @@ class Service(Api):
         self("sync", session=session, messages=messages, settings=settings)
 
     def render(self, session: str, messages: list[Json], **settings: Any) -> None:
-        """As an agent would: a rendering before every model call."""
+        """Record a session as an agent does: render before each model call."""
         self.runs[session] = messages
         called(self, session, messages, **settings)
 
     def misses(self, session: str) -> Iterator[Json]:
-        """What a session's calls lacked, from as many pages as are asked for."""
+        """Yield the misses of a session, page by page."""
         for page in self.pages("misses", session=session):
             yield from page["misses"]
 
@@ -73,7 +73,7 @@ def complete(api: Api, walker: str, **fields: Any) -> Any:
 def service(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """A run rendered as an agent does; before it, for the slow tests, many others recorded."""
+    """Start a server with one rendered session; for slow tests record many others before it."""
     data = tmp_path_factory.mktemp("console") / "data"
     with served(data) as server, server.client() as http:
         service = Service(server, http)
@@ -95,7 +95,7 @@ def other(service: Service) -> str:
 
 @contextmanager
 def running_browser() -> Iterator[Any]:
-    """Debian's Chromium, driven by Playwright; skips the test where one of them is missing."""
+    """Start Chromium with Playwright; skip the test if one of them is missing."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
     if path is None:
@@ -116,7 +116,7 @@ def browser() -> Iterator[Any]:
 
 
 class Console:
-    """A page of the console. What goes wrong in it fails the test."""
+    """A page of the console. Errors in the page fail the test."""
 
     def __init__(self, page: Any, service: Service) -> None:
         self.page = page
@@ -135,13 +135,13 @@ class Console:
         dialog.dismiss()
 
     def enter(self) -> "Console":
-        """Opens the link that the server prints."""
+        """Open the link that the server prints."""
         self.page.goto(f"{self.service.server.url}/console/#token={self.service.token}")
         self.page.get_by_role("heading", name="Sessions").wait_for()
         return self
 
     def open(self, session: str, view: str = "timeline", item: int | None = None) -> "Console":
-        """Goes to a view, without loading the page again."""
+        """Go to a view without loading the page again."""
         where = f"#/session/{quote(session, safe='')}/{view}"
         where += "" if item is None else f"/{item}"
         self.page.evaluate("where => { location.hash = where }", where)
@@ -156,7 +156,7 @@ class Console:
 
 @pytest.fixture
 def visit(browser: Any, service: Service) -> Iterator[Callable[..., Console]]:
-    """Makes pages, each in a profile of its own."""
+    """Return a function that opens a page in a new browser profile."""
     opened: list[tuple[Any, Console]] = []
 
     def make(**options: Any) -> Console:

@@ -1,4 +1,4 @@
-"""What a test sees of a page."""
+"""Helpers for what a page shows."""
 
 import re
 from collections.abc import Callable
@@ -13,8 +13,9 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def drawn(console: Console, selector: str, colours: int) -> bool:
-    """Whether a canvas comes to show more colours than these: a blank one has a single one."""
+def is_drawn(console: Console, selector: str, colours: int) -> bool:
+    """Wait until a canvas has more than this many colours (a blank one has one). Return whether it
+    does."""
     canvas = console.page.locator(selector)
     for _ in range(50):
         count: int = canvas.evaluate(

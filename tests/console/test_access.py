@@ -1,4 +1,4 @@
-"""Accessibility, narrow screens, both colour schemes, and the pictures in the documentation."""
+"""Accessibility, narrow screens, both colour schemes, and the screenshots in the documentation."""
 
 import base64
 import os
@@ -27,14 +27,14 @@ VIEWS = {
     "overall": ("overall", "tbody tr"),
     "store": (f"store/session%3A{ORDERS}", "[aria-label=Edges]"),
 }
-"""What an address shows once it has arrived."""
-KEPT = {
+"""Address of each view, and the selector that is visible once it has loaded."""
+DOCUMENTED_PICTURES = {
     *("sessions-light", "timeline-light", "call-light", "graph-light", "result-light"),
     *("savings-light", "timeline-dark", "graph-dark"),
 }
 
 
-def arrive(console: Console, view: str) -> None:
+def open_view(console: Console, view: str) -> None:
     where, waited = VIEWS[view]
     console.page.evaluate("where => { location.hash = where }", f"#/{where}")
     expect(console.page.locator(waited).first).to_be_visible()
@@ -42,7 +42,7 @@ def arrive(console: Console, view: str) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1000)])
-def test_axe_finds_nothing_serious(visit: Visit, scheme: str, width: int) -> None:
+def test_axe_finds_no_violations(visit: Visit, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     console = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     found = []
@@ -51,7 +51,7 @@ def test_axe_finds_nothing_serious(visit: Visit, scheme: str, width: int) -> Non
     found += [("login", one) for one in violations(axe, console)]
     console.enter()
     for view in VIEWS:
-        arrive(console, view)
+        open_view(console, view)
         found += [(view, one) for one in violations(axe, console)]
     assert not found
 
@@ -67,21 +67,21 @@ def violations(axe: Any, console: Console) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_drawn_in_both_schemes(visit: Visit, scheme: str) -> None:
-    """With CONTEXTRENDER_PICTURES set, the pictures become those of the documentation."""
+    """If CONTEXTRENDER_PICTURES is set, write the documentation's screenshots."""
     console = visit(color_scheme=scheme, viewport={"width": 1200, "height": 750}).enter()
     assert console.page.evaluate("document.documentElement.dataset.theme") == scheme
     for view in VIEWS:
-        arrive(console, view)
+        open_view(console, view)
         picture = console.page.screenshot()
         assert len(picture) > 15_000
-        if os.environ.get("CONTEXTRENDER_PICTURES") and f"{view}-{scheme}" in KEPT:
+        if os.environ.get("CONTEXTRENDER_PICTURES") and f"{view}-{scheme}" in DOCUMENTED_PICTURES:
             DOCS.mkdir(parents=True, exist_ok=True)
             small = as_webp(visit().page, picture)
             (DOCS / f"console-{view}-{scheme}.webp").write_bytes(small)
 
 
 def as_webp(page: Any, png: bytes) -> bytes:
-    """The picture in a third of its size; Chromium does it."""
+    """Convert a picture to WebP, a third of its size, in Chromium."""
     url: str = page.evaluate(
         """async png => {
             const bytes = Uint8Array.from(atob(png), c => c.charCodeAt(0));
@@ -97,16 +97,16 @@ def as_webp(page: Any, png: bytes) -> bytes:
     return base64.b64decode(url.partition(",")[2])
 
 
-def test_narrow_screens_need_no_sideways_scrolling(visit: Visit) -> None:
+def test_narrow_screens_need_no_horizontal_scrolling(visit: Visit) -> None:
     console = visit(viewport={"width": 360, "height": 740}).enter()
     for view in VIEWS:
-        arrive(console, view)
+        open_view(console, view)
         wide = console.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 360, view
 
 
 def presses(console: Console, until: str) -> int:
-    """How often Tab is pressed until that has the focus."""
+    """Return how often Tab is pressed until the selector has the focus."""
     for count in range(1, 60):
         console.page.keyboard.press("Tab")
         if console.page.evaluate("until => document.activeElement?.matches(until)", until):
@@ -115,7 +115,7 @@ def presses(console: Console, until: str) -> int:
 
 
 @pytest.mark.parametrize(("view", "wanted"), [("timeline", ".grid"), ("graph", ".picture canvas")])
-def test_the_picture_is_within_five_tabs(console: Console, view: str, wanted: str) -> None:
+def test_main_picture_is_within_five_tabs(console: Console, view: str, wanted: str) -> None:
     page = console.page
     page.goto(f"{console.service.server.url}/console/#/session/{ORDERS}/{view}")
     page.locator(wanted).wait_for()
@@ -126,9 +126,9 @@ def test_the_picture_is_within_five_tabs(console: Console, view: str, wanted: st
     assert presses(console, wanted) <= 5
 
 
-def test_a_copy_button_says_that_it_copied(visit: Visit) -> None:
+def test_copy_button_confirms(visit: Visit) -> None:
     console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
-    arrive(console, "store")
+    open_view(console, "store")
     button = console.page.get_by_role("button", name="Copy id")
     button.click()
     expect(button.locator("xpath=following-sibling::*[@role='status'][1]")).to_have_text("Copied")

@@ -1,4 +1,4 @@
-"""The built page in the package is that of the sources, small, and of this machine alone."""
+"""The built console in the package matches its sources, is small and names no other host."""
 
 import hashlib
 import io
@@ -11,10 +11,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = REPOSITORY / "console"
 BUILT = REPOSITORY / "py_bridge" / "contextrender_bridge" / "console"
 MOST_BYTES = 120_000
-"""Compressed, everything that a browser loads."""
+"""Compressed size of everything that a browser loads."""
 
 
-def test_it_was_built_from_these_sources() -> None:
+def test_console_is_built_from_these_sources() -> None:
     single = ["index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.js"]
     folders = [path for folder in ("public", "src") for path in (SOURCES / folder).rglob("*")]
     files = [path.relative_to(SOURCES).as_posix() for path in folders if path.is_file()]
@@ -25,28 +25,28 @@ def test_it_was_built_from_these_sources() -> None:
     assert digest.hexdigest() == built, "run `npm ci && npm run build` in console/"
 
 
-def test_it_is_small() -> None:
+def test_console_is_small() -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.add(BUILT, "console")
     assert len(packed.getvalue()) <= MOST_BYTES
 
 
-def test_it_names_no_other_host() -> None:
+def test_console_names_no_other_host() -> None:
     for path in BUILT.rglob("*"):
         if path.suffix in (".html", ".js", ".css", ".svg"):
             hosts = set(re.findall(r"https?://([\w.-]+)", path.read_text(encoding="utf-8")))
             assert hosts <= {"www.w3.org"}, path.name
 
 
-def test_versions_are_pinned_and_the_lock_names_no_registry() -> None:
+def test_versions_are_pinned_and_lock_names_no_registry() -> None:
     package = json.loads((SOURCES / "package.json").read_text())
     pinned = {**package["dependencies"], **package["devDependencies"]}
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned.values())
     assert "resolved" not in (SOURCES / "package-lock.json").read_text()
 
 
-def test_markup_is_never_made_from_text() -> None:
+def test_console_never_inserts_markup() -> None:
     for path in (SOURCES / "src").rglob("*.ts*"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(

@@ -1,4 +1,4 @@
-"""Sessions that stretch the page: long names, damage, much text, and targets that a finger hits."""
+"""Sessions that stretch the page: long names, damage, long texts; and sizes of click targets."""
 
 import json
 import random
@@ -32,7 +32,7 @@ BAD_LABELS = """() => [...document.querySelectorAll(".chart svg")].flatMap(svg =
         a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom));
     return [...clipped, ...covered].map(([words]) => words);
 })"""
-"""Labels of charts that end outside their picture, or that another covers."""
+"""Script that returns chart labels that are clipped or overlap."""
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +53,13 @@ def extreme(service: Service) -> Iterator[str]:
     service("delete_session", session=EXTREME)
 
 
-def test_a_recorded_session_is_found_by_its_model(extreme: str, service: Service) -> None:
+def test_session_is_found_by_model(extreme: str, service: Service) -> None:
     (found,) = service("list_sessions", query="RARE-model")["sessions"]
     assert found["session"] == extreme and found["totals"]["models"] == ["rare-model-9"]
 
 
 @pytest.mark.parametrize("width", [1440, 1000])
-def test_a_long_tool_name_moves_no_column_off_the_table(
-    extreme: str, visit: Visit, width: int
-) -> None:
+def test_long_tool_name_keeps_columns_visible(extreme: str, visit: Visit, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}).enter().page
     page.locator("table.sessions tbody tr").first.wait_for()
     page.wait_for_timeout(500)
@@ -74,7 +72,7 @@ def test_a_long_tool_name_moves_no_column_off_the_table(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_damaged_session_is_marked_in_the_list(extreme: str, visit: Visit) -> None:
+def test_damaged_session_is_marked_in_list(extreme: str, visit: Visit) -> None:
     console = visit()
 
     def damaged(route: Any) -> None:
@@ -92,8 +90,8 @@ def test_a_damaged_session_is_marked_in_the_list(extreme: str, visit: Visit) -> 
     expect(marks).to_have_attribute("title", "lost event 1 of branch 0")
 
 
-def test_a_binary_result_is_shown_at_once(extreme: str, console: Console) -> None:
-    """Opening it takes little more than opening a small one, in the page's processor time."""
+def test_binary_result_opens_quickly(extreme: str, console: Console) -> None:
+    """Opening it takes at most eight times the processor time of a small result."""
     session = console.page.context.new_cdp_session(console.page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -113,7 +111,7 @@ def test_a_binary_result_is_shown_at_once(extreme: str, console: Console) -> Non
     assert binary < 8 * small, (binary, small)
 
 
-def test_every_label_of_a_chart_is_read(console: Console, service: Service) -> None:
+def test_chart_labels_are_readable(console: Console, service: Service) -> None:
     service.render("priced", make_run(40, 3), model="gpt-4o", policy="contextrender_cache_aware")
     for view, charts in (("savings", 2), ("timeline", 1)):
         console.open("priced", view)
@@ -124,14 +122,14 @@ def test_every_label_of_a_chart_is_read(console: Console, service: Service) -> N
     service("delete_session", session="priced")
 
 
-def test_names_of_tools_have_room_on_a_phone(visit: Visit) -> None:
+def test_tool_names_fit_on_a_phone(visit: Visit) -> None:
     console = visit(viewport={"width": 390, "height": 844}).enter().open(ORDERS, "tools")
     name = console.page.locator(".tools tbody th a", has_text="track_shipment")
     assert name.evaluate("one => one.getBoundingClientRect().height") < 30
 
 
 @pytest.mark.parametrize("view", ["", "misses", "tools", "timeline", "call/9", "result", "savings"])
-def test_targets_are_at_least_24_pixels(console: Console, view: str) -> None:
+def test_click_targets_are_at_least_24_pixels(console: Console, view: str) -> None:
     if view:
         console.page.evaluate(f"location.hash = '#/session/{ORDERS}/{view}'")
         console.page.locator("#view > *").first.wait_for()

@@ -1,4 +1,4 @@
-"""The reuse graph: levels of detail, groups, one result's lineage."""
+"""The reuse graph: levels of detail, groups and the lineage of one result."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Console, Service
-from tests.console.looking import choice, drawn, expect
+from tests.console.looking import choice, expect, is_drawn
 from tests.console.transcripts import make_run
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def nodes(console: Console) -> int:
     return int(console.page.locator(READY).get_attribute("data-drawn") or 0)
 
 
-def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
+def test_graph_traces_a_value(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=ORDERS)
     uses = [edge["result"] for edge in graph["edges"]]
     most = max(range(len(graph["results"]["positions"])), key=uses.count)
@@ -30,7 +30,7 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     assert trace["first_result"] == most and trace["holders"][0] == most
     console.open(ORDERS, "graph")
     console.page.locator(READY).wait_for()
-    assert drawn(console, CANVAS, 8)
+    assert is_drawn(console, CANVAS, 8)
     position = graph["results"]["positions"][most]
     console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
     console.page.locator("aside .chip", has_text=value).first.click()
@@ -39,24 +39,24 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     expect(panel.locator("ol li")).to_have_count(len(trace["uses"]))
 
 
-def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -> None:
+def test_large_graph_has_expandable_groups(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=LARGE)
     brought = {call: number for number, call in enumerate(graph["calls"]) if call >= 0}
     ends = {brought[e["operation"]] for e in graph["edges"] if e["operation"] in brought}
-    # The results that were drawn on, or whose calls drew on some.
+    # The results that are used, or whose calls use other results.
     kept = ends | {edge["result"] for edge in graph["edges"]}
     console.open(LARGE, "graph")
     console.page.locator(READY).wait_for()
     summary = console.page.locator(".graph .summary")
     expect(summary).to_contain_text(f"{len(kept):,} results")
-    # As many uses as the session's own figure has: the operations of one turn are one use.
+    # The number of uses equals the session's; the operations of one turn are one use.
     uses = console.page.locator(".session > .figures .figure", has_text="Uses").locator("dd")
     expect(uses).to_have_text(re.compile(r"^\d"))
     expect(summary).to_contain_text(f"{uses.inner_text()} uses")
     fitted = nodes(console)
     assert 20 < fitted < len(kept) / 2
     expect(summary).to_contain_text(f"drawn as {fitted} nodes")
-    assert drawn(console, CANVAS, 8)
+    assert is_drawn(console, CANVAS, 8)
     console.page.get_by_role("button", name="Zoom in").click()
     expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
     finer = nodes(console)
@@ -90,7 +90,7 @@ def test_groups_are_by_tool_and_file(console: Console, service: Service) -> None
     service("delete_session", session="coding")
 
 
-def test_one_results_lineage_is_shown_alone(console: Console, service: Service) -> None:
+def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=LARGE)
     brought = {call: number for number, call in enumerate(graph["calls"])}
     edges = [(edge["result"], brought.get(edge["operation"])) for edge in graph["edges"]]
@@ -104,8 +104,8 @@ def test_one_results_lineage_is_shown_alone(console: Console, service: Service) 
     expect(page.locator(".graph .summary")).to_contain_text(re.compile(rf"^{count:,} results"))
     assert f"focus=r{middle}" in page.url
     expect(page.get_by_role("heading", name="Used", exact=True)).to_be_visible()
-    drawn = next(start for start, end in edges if end == middle)
-    position = graph["results"]["positions"][drawn]
+    is_drawn = next(start for start, end in edges if end == middle)
+    position = graph["results"]["positions"][is_drawn]
     page.get_by_role("button", name=re.compile(f"^#{position} ")).first.click()
     expect(page.locator("aside h2")).to_contain_text(f"#{position} ")
     page.get_by_role("button", name="Whole graph").click()
@@ -113,7 +113,7 @@ def test_one_results_lineage_is_shown_alone(console: Console, service: Service) 
 
 
 def reached(edges: list[Any], start: int) -> set[int]:
-    """A result, and the results that follow from it."""
+    """Return a result and all results reachable from it."""
     found = {start}
     while more := {end for begin, end in edges if begin in found} - found - {None}:
         found |= more

@@ -1,4 +1,4 @@
-"""Walkers behind the console, as the page calls them; the graph store, for its owner alone."""
+"""The endpoints behind the console, and the graph store, which only its owner can read."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_following_edges_reaches_the_whole_session(service: Service) -> None:
     assert kinds["Session"] == kinds["Branch"] == 1
 
 
-def test_a_node_tells_its_fields_the_long_ones_shortened(service: Service) -> None:
+def test_node_has_its_fields_with_long_ones_shortened(service: Service) -> None:
     root = look(service)
     assert root["kind"] == "Root" and root["id"] == root["owner"]
     assert {edge["kind"] for edge in root["edges"]} == {"Owns"}
@@ -66,7 +66,7 @@ def event_before_a_result(service: Service) -> Any:
     return node
 
 
-def test_anothers_node_is_not_there(service: Service, other: str) -> None:
+def test_another_users_node_is_404(service: Service, other: str) -> None:
     system = "00000000-0000-0000-0000-000000000000"
     for id in (look(service, session=ORDERS)["id"], look(service)["id"], system):
         service.of(other).refused("get_node", 404, "not_found", id=id)
@@ -75,7 +75,7 @@ def test_anothers_node_is_not_there(service: Service, other: str) -> None:
         service.refused("get_node", 422, "invalid_request", **wrong)
 
 
-def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
+def test_edges_are_followed_by_click(console: Console) -> None:
     page = console.page
     page.get_by_role("link", name="Graph store").click()
     page.get_by_role("region", name="Edges").get_by_role("link", name=ORDERS).click()
@@ -98,8 +98,8 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     expect(page.locator("main h2")).to_contain_text("Session " + ORDERS)
 
 
-def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
-    """`/graph/data`: the caller's root, then whatever node is named, a page at a time."""
+def test_graph_data_has_format_of_jac_viewer(service: Service, other: str) -> None:
+    """`/graph/data` returns the caller's root or a requested node, in pages."""
     reply = service.http.get("/graph")
     assert reply.status_code == 308 and reply.headers["location"] == "/console/#/store"
 
@@ -132,7 +132,7 @@ def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
 pytestmark = pytest.mark.slow
 
 
-def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None:
+def test_trace_finds_results_and_uses_of_a_value(service: Service) -> None:
     run = service.runs[ORDERS]
     graph = service("reuse_graph", session=ORDERS)
     for edge in graph["edges"][::9]:
@@ -175,7 +175,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert len({one["full"] for one in view["options"]}) == 1
 
 
-def test_a_miss_and_explain_give_the_same_reason(service: Service) -> None:
+def test_miss_and_explain_have_the_same_reason(service: Service) -> None:
     miss = next(service.misses(LARGE))
     told = service("explain", session=LARGE, turn=miss["turn"])
     (row,) = [row for row in told["results"] if row["position"] == miss["position"]]

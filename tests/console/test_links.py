@@ -1,4 +1,4 @@
-"""`contextrender console`: links that open where they say, for every tab of a browser."""
+"""`contextrender console` prints links that open a view and sign in every tab of a browser."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def link(service: Service, *arguments: str) -> str:
     return run(service, "console", "--print", *arguments).strip()
 
 
-def test_a_link_opens_the_call_it_names(visit: Visit, service: Service) -> None:
+def test_link_opens_its_call(visit: Visit, service: Service) -> None:
     console = visit()
     console.page.goto(link(service, ORDERS, "--turn", "30"))
     expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
@@ -38,14 +38,14 @@ def test_every_tab_of_the_browser_is_signed_in(visit: Visit, service: Service) -
     second.goto(f"{service.server.url}/console/#/session/{ORDERS}/result/3")
     expect(second.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
     second.goto("about:blank")
-    second.goto(used)  # once only, and this browser is in
+    second.goto(used)  # the link works once, but this browser is signed in
     expect(second.get_by_role("link", name=ORDERS)).to_be_visible()
     second.get_by_role("button", name="Sign out").click()
     expect(first.page.get_by_role("heading", name="Sign in")).to_be_visible()
     first.problems.clear()
 
 
-def test_a_used_link_says_so_elsewhere(visit: Visit, service: Service) -> None:
+def test_used_link_is_refused_in_another_browser(visit: Visit, service: Service) -> None:
     used = link(service)
     first, second = visit(), visit()
     first.page.goto(used)
@@ -55,21 +55,21 @@ def test_a_used_link_says_so_elsewhere(visit: Visit, service: Service) -> None:
     second.problems.clear()
 
 
-def test_a_deep_link_survives_the_sign_in(visit: Visit, service: Service) -> None:
+def test_sign_in_keeps_the_requested_view(visit: Visit, service: Service) -> None:
     console = visit()
     console.page.goto(f"{service.server.url}/console/#/session/{ORDERS}/result/3")
     expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert console.page.url.endswith(f"#/session/{ORDERS}/result/3")
 
 
-def test_what_is_not_there_is_a_sentence_and_a_status(service: Service) -> None:
+def test_unknown_session_or_turn_is_an_error(service: Service) -> None:
     assert "no session 'nowhere'" in run(service, "console", "nowhere", "--print", status=1)
     assert "no turn 999" in run(service, "console", ORDERS, "--turn", "999", "--print", status=1)
     assert "need a SESSION" in run(service, "console", "--turn", "3", status=2)
 
 
-def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) -> None:
-    """A script stands in for the browser; without a terminal the link is printed instead."""
+def test_terminal_opens_link_in_browser(service: Service, tmp_path: Path) -> None:
+    """The browser is a script; without a terminal the link is printed."""
     told = tmp_path / "told"
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {told}\n')
@@ -91,9 +91,7 @@ def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) ->
     assert f"to=%2Fsession%2F{ORDERS}" in told.read_text()
 
 
-def test_a_session_is_shared_for_reading_until_it_is_taken_back(
-    visit: Visit, service: Service
-) -> None:
+def test_shared_session_is_readable_until_revoked(visit: Visit, service: Service) -> None:
     owner = visit().enter().open(ORDERS)
     owner.page.get_by_role("button", name="Share").click()
     owner.page.get_by_label("For").fill("a colleague")
@@ -117,7 +115,7 @@ def test_a_session_is_shared_for_reading_until_it_is_taken_back(
     guest.problems.clear()
 
 
-def test_who_is_signed_in_stays_so_beside_a_link(visit: Visit, service: Service) -> None:
+def test_share_link_keeps_user_signed_in(visit: Visit, service: Service) -> None:
     shared = run(service, "share", LARGE, "--days", "1").strip()
     owner = visit().enter()
     guest = owner.page.context.new_page()
@@ -129,7 +127,7 @@ def test_who_is_signed_in_stays_so_beside_a_link(visit: Visit, service: Service)
     expect(guest.get_by_role("button", name="Share")).to_be_visible()
 
 
-def test_links_are_made_listed_and_taken_back_in_the_terminal(service: Service) -> None:
+def test_terminal_creates_lists_and_revokes_links(service: Service) -> None:
     session = "nightly-03"
     url = run(service, "share", session, "--label", "review").split()[0]
     assert url.startswith(f"{service.server.url}/console/#view=")

@@ -1,4 +1,4 @@
-"""Who gets in, whose sessions are seen, and that contents stay data."""
+"""Sign-in to the console, its users' sessions, and contents that never run as code."""
 
 import re
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from tests.console.looking import Visit, expect
 pytestmark = pytest.mark.slow
 
 
-def test_the_printed_link_leaves_no_token_in_the_address(console: Console) -> None:
+def test_printed_link_leaves_no_token_in_browser(console: Console) -> None:
     page = console.page
     assert "token" not in page.url
     held = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
@@ -22,7 +22,7 @@ def test_the_printed_link_leaves_no_token_in_the_address(console: Console) -> No
 
 
 def sign_in(console: Console, password: str) -> Console:
-    """As the other user."""
+    """Sign in as the other user."""
     console.page.goto(f"{console.service.server.url}/console/")
     console.page.get_by_label("Name").fill("other")
     console.page.get_by_label("Password").fill(password)
@@ -30,7 +30,7 @@ def sign_in(console: Console, password: str) -> Console:
     return console
 
 
-def test_a_user_signs_in_and_out(visit: Visit, other: str) -> None:
+def test_user_signs_in_and_out(visit: Visit, other: str) -> None:
     console = sign_in(visit(), PASSWORD)
     expect(console.page.get_by_role("link", name="not yours")).to_be_visible()
     expect(console.page.get_by_role("link", name=ORDERS)).to_have_count(0)
@@ -40,13 +40,13 @@ def test_a_user_signs_in_and_out(visit: Visit, other: str) -> None:
     assert console.page.context.cookies() == []
 
 
-def test_a_wrong_password_is_refused(visit: Visit, other: str) -> None:
+def test_wrong_password_is_refused(visit: Visit, other: str) -> None:
     console = sign_in(visit(), "wrong password")
     expect(console.page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
     console.problems.clear()
 
 
-def test_a_token_that_is_refused_leads_to_the_login(visit: Visit, service: Service) -> None:
+def test_invalid_token_opens_login(visit: Visit, service: Service) -> None:
     console = visit()
     console.page.goto(f"{service.server.url}/console/#token=forged")
     expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -55,7 +55,7 @@ def test_a_token_that_is_refused_leads_to_the_login(visit: Visit, service: Servi
 
 
 @pytest.mark.parametrize("view", ["timeline", "call/40", "graph", "result/5", "savings"])
-def test_what_an_agent_wrote_never_runs(console: Console, view: str) -> None:
+def test_contents_never_run_as_code(console: Console, view: str) -> None:
     page = console.page
     page.evaluate(
         "where => { location.hash = where }", f"#/session/{quote(HOSTILE, safe='')}/{view}"
@@ -73,8 +73,8 @@ def test_what_an_agent_wrote_never_runs(console: Console, view: str) -> None:
     assert page.locator("main script, main img, main a[href^=javascript]").count() == 0
 
 
-def test_script_put_into_the_page_would_not_run(console: Console) -> None:
-    """The policy holds even where the page would not."""
+def test_injected_script_is_blocked(console: Console) -> None:
+    """The content security policy blocks it."""
     console.page.evaluate(
         """() => {
             const script = document.createElement("script");
@@ -91,7 +91,7 @@ def test_script_put_into_the_page_would_not_run(console: Console) -> None:
     console.problems.clear()
 
 
-def test_the_page_is_served_under_a_strict_policy(service: Service) -> None:
+def test_console_has_strict_content_security_policy(service: Service) -> None:
     with httpx.Client(base_url=service.server.url) as client:
         page = client.get("/console/")
         assert page.status_code == 200

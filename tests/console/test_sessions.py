@@ -1,4 +1,4 @@
-"""The list of sessions, and searching what they hold."""
+"""The session list and full-text search."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def row(console: Console, session: str) -> Any:
     return rows(console).filter(has=console.page.get_by_role("link", name=session, exact=True))
 
 
-def test_it_shows_every_figure_of_a_session(console: Console, service: Service) -> None:
+def test_list_shows_totals_of_a_session(console: Console, service: Service) -> None:
     (listed,) = service("list_sessions", query=ORDERS)["sessions"]
     totals = listed["totals"]
     cells = row(console, ORDERS).locator("td")
@@ -45,8 +45,8 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     expect(cells.nth(7)).to_have_text(re.compile("just now|min ago"))
 
 
-def test_a_count_says_what_it_counts_to_the_keyboard_too(console: Console) -> None:
-    """The same words at the head of the list and in a session."""
+def test_counts_are_explained_on_keyboard_focus(console: Console) -> None:
+    """The text is equal in the list and in a session."""
     head = console.page.get_by_role("columnheader", name="Results", exact=True)
     said = "element => getComputedStyle(element, '::after').content"
     head.focus()
@@ -61,14 +61,14 @@ def test_a_count_says_what_it_counts_to_the_keyboard_too(console: Console) -> No
     assert figure.get_attribute("tabindex") == "0"
 
 
-def test_it_fits_a_phone(visit: Callable[..., Console]) -> None:
+def test_list_fits_a_phone(visit: Callable[..., Console]) -> None:
     page = visit(viewport={"width": 390, "height": 844}).enter().page
     page.locator("table.sessions tbody tr").first.wait_for()
     for wide in ("document.documentElement", "document.querySelector('.scroll')"):
         assert page.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth")
 
 
-def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None:
+def test_list_is_sorted_by_server(console: Console, service: Service) -> None:
     by_size = [one["session"] for one in service("list_sessions", sort="tokens")["sessions"]]
     assert by_size[0] == LARGE
     console.page.get_by_role("button", name="Size").click()
@@ -82,7 +82,7 @@ def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None
     expect(console.page.get_by_text("No session has activity since 2999-01-01")).to_be_visible()
 
 
-def test_it_is_searched_on_the_server(console: Console) -> None:
+def test_list_is_searched_by_server(console: Console) -> None:
     console.page.get_by_label(SEARCH).fill("BACKLOG")
     expect(rows(console)).to_have_count(1)
     expect(row(console, LARGE)).to_be_visible()
@@ -96,14 +96,14 @@ def test_it_is_searched_on_the_server(console: Console) -> None:
     expect(console.page.get_by_text("No session has “no such thing”")).to_be_visible()
 
 
-def test_it_is_live(console: Console, service: Service) -> None:
+def test_list_updates_live(console: Console, service: Service) -> None:
     service.record("just-started", make_run(2))
     expect(row(console, "just-started")).to_be_visible(timeout=8000)
     service("delete_session", session="just-started")
     expect(row(console, "just-started")).to_have_count(0, timeout=8000)
 
 
-def test_a_session_is_deleted_when_that_is_confirmed(console: Console, service: Service) -> None:
+def test_session_is_deleted_after_confirmation(console: Console, service: Service) -> None:
     service.record("doomed", make_run(2))
     console.page.reload()
     doomed = row(console, "doomed")
@@ -150,10 +150,10 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
         service("delete_session", session=session)
 
 
-def test_an_agents_file_opens_on_why_it_went_wrong(
+def test_agents_file_opens_with_diagnosis(
     console: Console, service: Service, tmp_path: Path
 ) -> None:
-    """A transcript that nothing was served for: its first page is the answer to that question."""
+    """The file is opened without a recorded session; its first page is the diagnosis."""
     page = console.page
     file = tmp_path / "run.jsonl"
     run = [user("Go."), *step("a", "look", "{}", "TOKEN_ALPHA_7"), assistant("TOKEN_ALPHA_7")]
@@ -170,14 +170,14 @@ def test_an_agents_file_opens_on_why_it_went_wrong(
     service("delete_session", session=found["session"])
 
 
-def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:
+def test_empty_list_explains_first_session(console: Console) -> None:
     empty = json.dumps({"reports": [{"sessions": [], "next": None}]})
     console.page.route("**/walker/list_sessions", lambda route: route.fulfill(body=empty))
     console.page.reload()
     expect(console.page.get_by_role("heading", name="No sessions yet")).to_be_visible()
 
 
-def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console) -> None:
+def test_unreachable_service_is_shown_and_retried(console: Console) -> None:
     console.page.route("**/walker/**", lambda route: route.abort())
     console.page.reload()
     expect(console.page.get_by_role("alert")).to_contain_text("does not respond")
@@ -187,7 +187,7 @@ def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console
     console.problems.clear()
 
 
-def test_savings_come_back_with_the_service(console: Console) -> None:
+def test_savings_view_recovers_with_service(console: Console) -> None:
     console.page.route("**/walker/savings", lambda route: route.abort())
     console.open(ORDERS, "savings")
     expect(console.page.get_by_role("alert")).to_contain_text("does not respond")
@@ -201,7 +201,7 @@ def found(console: Console) -> Any:
     return console.page.locator("ol.found > li")
 
 
-def test_a_text_is_found_in_a_session_and_leads_to_its_place(console: Console) -> None:
+def test_search_result_leads_to_its_message(console: Console) -> None:
     console.open(ORDERS).page.get_by_role("link", name="Search", exact=True).last.click()
     console.page.get_by_label("Text to find").fill("ord_")
     console.page.get_by_role("button", name="Search", exact=True).click()

@@ -1,4 +1,4 @@
-"""`contextrender sessions`, `show`, `explain` and `graph`; and what the page tells as they do."""
+"""The terminal views of sessions, and their agreement with the console."""
 
 import importlib
 import json
@@ -40,7 +40,7 @@ def test_sessions_are_listed_and_searched(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_contents_are_searched_in_one_session_and_in_all(service: Service) -> None:
+def test_search_in_one_session_or_all(service: Service) -> None:
     (one,) = json.loads(
         run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1", "--json")
     )["matches"]
@@ -57,7 +57,7 @@ def test_contents_are_searched_in_one_session_and_in_all(service: Service) -> No
     assert "--errors" in run(service, "search", status=2)
 
 
-def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> None:
+def test_show_prints_a_line_for_each_result(service: Service) -> None:
     turns = service.timeline(ORDERS)
     lines = run(service, "show", ORDERS).splitlines()[2:]
     assert len(lines) == turns[-1]["results"]
@@ -66,7 +66,7 @@ def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> Non
     assert shown == numbers_in(turns[-1]["complete"])
 
 
-def test_one_call_is_shown_message_by_message(service: Service) -> None:
+def test_show_prints_one_call(service: Service) -> None:
     told = service("get_call", session=ORDERS, turn=30)
     shown = run(service, "show", ORDERS, "--turn", "30")
     assert f"{told['explain']['tokens_after']} of 6000 tokens" in shown
@@ -76,7 +76,7 @@ def test_one_call_is_shown_message_by_message(service: Service) -> None:
     assert all(call["name"] in shown.split("answer, message")[1] for call in answer["calls"])
 
 
-def test_a_call_is_explained(service: Service) -> None:
+def test_explain_prints_scores_and_uses(service: Service) -> None:
     told = service("explain", session=ORDERS, turn=30, budget=2000)
     shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", "--uses")
     first = min((row for row in told["results"] if row["order"]), key=lambda row: row["order"])
@@ -85,7 +85,7 @@ def test_a_call_is_explained(service: Service) -> None:
     assert used["uses"][0]["values"][0]["value"] in shown
 
 
-def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
+def test_terminal_requests_only_shown_rows(service: Service) -> None:
     named = [ORDERS, "--turn", "30"]
     told = service("explain", session=ORDERS, turn=30)
     first = run(service, "explain", *named, "--rows", "3").splitlines()
@@ -102,7 +102,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_what_calls_lacked_is_listed(service: Service) -> None:
+def test_misses_are_listed(service: Service) -> None:
     view = json.loads(run(service, "misses", LARGE, "--json"))
     assert view["turns"] == view["turn_count"] and view["next"] is None
     first = next(service.misses(LARGE))
@@ -113,7 +113,7 @@ def test_what_calls_lacked_is_listed(service: Service) -> None:
     assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 
-def test_the_graph_is_drawn(service: Service) -> None:
+def test_graph_is_printed(service: Service) -> None:
     view = service("reuse_graph", session=ORDERS)
     assert json.loads(run(service, "graph", ORDERS, "--json")) == view
     dot = run(service, "graph", ORDERS)
@@ -122,7 +122,7 @@ def test_the_graph_is_drawn(service: Service) -> None:
     assert 0 < len(fewer["edges"]) < len(view["edges"])
 
 
-def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
+def test_control_characters_are_not_printed(service: Service) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     read = step("c", f"t{evil}", evil, evil, evil)
     service.record("[red]escapes[/red]", [user(evil), *read])
@@ -133,13 +133,13 @@ def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
     service("delete_session", session="[red]escapes[/red]")
 
 
-def test_a_session_that_is_not_there_is_one_sentence(service: Service) -> None:
+def test_unknown_session_is_one_sentence(service: Service) -> None:
     said = run(service, "show", "nothing", status=1)
     assert said.startswith("contextrender: there is no session 'nothing'")
     assert "`contextrender sessions`" in said
 
 
-def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
+def test_unique_prefix_of_a_name_is_accepted(service: Service) -> None:
     messages = [{"role": "user", "content": "Look."}]
     for name in ("begun-alike-1", "begun-alike-2"):
         service("sync", session=name, messages=messages)
@@ -153,7 +153,7 @@ def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
 
 
 @pytest.mark.parametrize("command", [["sessions"], ["show", ORDERS], ["explain", ORDERS]])
-def test_a_program_reads_json(service: Service, command: list[str]) -> None:
+def test_json_output_equals_endpoint(service: Service, command: list[str]) -> None:
     told = json.loads(run(service, *command, "--json"))
     if command == ["sessions"]:
         (found,) = [one for one in told["sessions"] if one["session"] == ORDERS]
@@ -165,7 +165,7 @@ def test_a_program_reads_json(service: Service, command: list[str]) -> None:
         assert told["results"] == service("explain", session=ORDERS)["results"]
 
 
-def test_complete_results_are_recalled(service: Service) -> None:
+def test_recall_prints_complete_results(service: Service) -> None:
     first = service("explain", session=ORDERS)["results"][0]
     asked = [ORDERS, str(first["position"])]
     told = json.loads(run(service, "recall", *asked, "--json"))
@@ -178,7 +178,7 @@ def test_complete_results_are_recalled(service: Service) -> None:
     run(service, "recall", ORDERS, status=2)
 
 
-def test_a_session_is_exported_imported_and_deleted(service: Service, tmp_path: Path) -> None:
+def test_session_is_exported_imported_and_deleted(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "orders.json"
     run(service, "export", ORDERS, str(file))
     assert "remove it, or name another file" in run(service, "export", ORDERS, str(file), status=1)
@@ -191,7 +191,7 @@ def test_a_session_is_exported_imported_and_deleted(service: Service, tmp_path: 
     assert service.post("inspect_session", session="from-file").status_code == 404
 
 
-def test_a_file_that_is_no_export_is_refused(service: Service, tmp_path: Path) -> None:
+def test_invalid_export_file_is_refused(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     assert "No such file" in run(service, "import", str(file), status=1)
     file.write_text("notes")
@@ -200,7 +200,7 @@ def test_a_file_that_is_no_export_is_refused(service: Service, tmp_path: Path) -
     assert "Traceback" not in run(service, "import", str(file), status=1)
 
 
-def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(service: Service) -> None:
+def test_session_list_fits_terminal_and_has_titles(service: Service) -> None:
     name = "0f3c9a52-7d1e-4c1b-9a55-2f6f0a1b7c3d"
     system = {"role": "system", "content": "Working directory: /home/me/shop"}
     service("sync", session=name, messages=[system, {"role": "user", "content": "Mend it."}])
@@ -216,18 +216,20 @@ def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(servic
 MODELS = ("gpt-4o", "claude-sonnet-4-5", "nobody-knows-this")
 
 
-def ran(service: Service, *words: str) -> Any:
+def run_json(service: Service, *words: str) -> Any:
     return json.loads(run(service, *words, "--json"))
 
 
-def test_every_place_tells_the_same_savings(service: Service, console: Console) -> None:
-    """One definition of tokens and of dollars: here, in the page, in walkers and behind a link."""
+def test_savings_are_equal_in_every_view(service: Service, console: Console) -> None:
+    """Tokens and dollars are equal in the terminal, the console, the endpoints and a share link."""
     expect = importlib.import_module("playwright.sync_api").expect
     for seed, model in enumerate(MODELS):
         service.render(model, make_run(40, seed), model=model, budget=3000)
     rows = {row["model"]: row for row in service("total_savings")["rows"]}
-    printed = {row["model"]: row for row in ran(service, "savings")["rows"]}
-    listed = {one["session"]: one for one in ran(service, "sessions", "--limit", "200")["sessions"]}
+    printed = {row["model"]: row for row in run_json(service, "savings")["rows"]}
+    listed = {
+        one["session"]: one for one in run_json(service, "sessions", "--limit", "200")["sessions"]
+    }
     for model in MODELS:
         row, counted = rows[model], listed[model]["totals"]
         own = complete(service, "savings", session=model)["totals"]
@@ -283,5 +285,5 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
         (9_999, 1, "99.9%"),
     ],
 )
-def test_a_share_below_one_is_never_100_percent(steps: int, missing: int, share: str) -> None:
+def test_share_below_one_is_never_100_percent(steps: int, missing: int, share: str) -> None:
     assert headline_share({"steps": steps, "steps_with_misses": missing}) == share

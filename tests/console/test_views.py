@@ -1,4 +1,4 @@
-"""The views on one session."""
+"""The console's views of one session."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.engine.text.percentage import percent
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
-from tests.console.looking import Visit, drawn, expect
+from tests.console.looking import Visit, expect, is_drawn
 from tests.console.transcripts import make_run
 from tests.support.transcripts import step, user
 from tests.support.waiting import until
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> None:
-    """Moves to a cell of the timeline as it is fitted."""
+    """Move the pointer to a cell of the fitted timeline."""
     box = console.page.locator(".grid").evaluate(
         "grid => ({ width: grid.clientWidth, height: grid.clientHeight })"
     )
@@ -36,7 +36,7 @@ def state(turn: dict[str, Any], result: int) -> str:
     return "shown as an excerpt" if result in numbers_in(turn["substitutes"]) else "omitted"
 
 
-def test_the_timeline_says_when_something_had_to_leave(console: Console, service: Service) -> None:
+def test_timeline_marks_turns_with_dropped_results(console: Console, service: Service) -> None:
     service.render("live", make_run(60, 3), policy="contextrender_cache_aware", budget=3000)
     shown: set[int] = set()
     dropped = []
@@ -51,11 +51,11 @@ def test_the_timeline_says_when_something_had_to_leave(console: Console, service
     service("delete_session", session="live")
 
 
-def test_the_timeline_tells_the_life_of_a_result(console: Console, service: Service) -> None:
+def test_timeline_shows_history_of_a_result(console: Console, service: Service) -> None:
     console.open(ORDERS)
     turns = service.timeline(ORDERS)
     expect(console.page.locator(".progress")).to_have_count(0)
-    assert drawn(console, ".grid canvas", 4)
+    assert is_drawn(console, ".grid canvas", 4)
     life = console.page.locator(".life")
     for turn, row in ((len(turns), 0), (30, 5), (35, 9), (20, 3)):
         point_at(console, turn, row, len(turns), 64)
@@ -66,7 +66,7 @@ def test_the_timeline_tells_the_life_of_a_result(console: Console, service: Serv
     expect(life).to_contain_text(re.compile(rf"used in turns? {used[0]}"))
 
 
-def test_the_timeline_is_walked_by_keyboard(console: Console) -> None:
+def test_timeline_works_with_keyboard(console: Console) -> None:
     console.open(ORDERS)
     expect(console.page.locator(".progress")).to_have_count(0)
     grid = console.page.locator(".grid")
@@ -79,11 +79,11 @@ def test_the_timeline_is_walked_by_keyboard(console: Console) -> None:
     expect(console.page.get_by_label("Turn", exact=True).first).to_have_value("5")
 
 
-def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
+def test_thousand_results_are_drawn_while_loading(console: Console) -> None:
     console.open(LARGE)
     grid = console.page.locator(".grid")
     expect(grid).to_have_attribute("aria-label", re.compile("1,000 results"))
-    assert drawn(console, ".grid canvas", 4)
+    assert is_drawn(console, ".grid canvas", 4)
     expect(console.page.locator(".progress")).to_have_count(0)
     for _ in range(5):
         grid.press("+")
@@ -92,14 +92,14 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid.press("Control+ArrowDown")
     assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
     expect(console.page.locator(".life")).to_contain_text("shown complete")
-    assert drawn(console, "canvas.minimap", 4)
+    assert is_drawn(console, "canvas.minimap", 4)
     console.page.locator("canvas.minimap").click(position={"x": 2, "y": 36})
     expect(grid).to_have_js_property("scrollLeft", 0)
     console.page.get_by_role("button", name="Fit").click()
     expect(console.page.locator("canvas.minimap")).to_have_count(0)
 
 
-def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
+def test_call_view_agrees_with_explain(console: Console, service: Service) -> None:
     turn = 40
     told = service("explain", session=ORDERS, turn=turn)
     console.open(ORDERS, "call", turn)
@@ -123,9 +123,7 @@ def test_a_call_shows_what_explain_says(console: Console, service: Service) -> N
     expect(console.page.locator(".uses .chip").first).to_contain_text(value)
 
 
-def test_a_call_shows_what_the_model_got_beside_all_there_was(
-    console: Console, service: Service
-) -> None:
+def test_call_view_shows_prompt_beside_full_history(console: Console, service: Service) -> None:
     turn = 40
     view = service("get_call", session=ORDERS, turn=turn)
     told = {row["position"]: row["display"] for row in view["explain"]["results"]}
@@ -146,8 +144,8 @@ def test_a_call_shows_what_the_model_got_beside_all_there_was(
     expect(inside.first).to_contain_text("omitted")
 
 
-def test_a_prompt_is_shown_and_copied_as_it_was_sent(visit: Visit, service: Service) -> None:
-    """As JSON, and as code that gives the same messages when it runs."""
+def test_prompt_is_shown_and_copied_exactly(visit: Visit, service: Service) -> None:
+    """It is copied as JSON, as Python and as a curl command."""
     console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
     turn, page = 40, console.page
     asked = {"session": ORDERS, "turn": turn, "rows": 0, "window": 0, "prompt": True}
@@ -173,10 +171,8 @@ def test_a_prompt_is_shown_and_copied_as_it_was_sent(visit: Visit, service: Serv
     assert json.loads(command[-1])["messages"] == prompt
 
 
-def test_a_call_is_shown_under_the_setting_of_the_address(
-    console: Console, service: Service
-) -> None:
-    """A setting counts as soon as it is in the address; nothing is stored."""
+def test_call_view_uses_settings_in_address(console: Console, service: Service) -> None:
+    """The setting applies at once and is not stored."""
     before = service("export_session", session=ORDERS)
     turn = 40
     own = service("explain", session=ORDERS, turn=turn)
@@ -199,8 +195,8 @@ def test_a_call_is_shown_under_the_setting_of_the_address(
     assert service("export_session", session=ORDERS) == before
 
 
-def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
-    """Text and calls in full, with what it drew on; what it lacked is red."""
+def test_call_view_shows_answer(console: Console, service: Service) -> None:
+    """The answer is complete, with the results that it uses; misses are red."""
     turns = service.timeline(ORDERS)
     run, missed = service.runs[ORDERS], next(service.misses(ORDERS))
     answers = [m for m in run if m["role"] == "assistant"]
@@ -215,8 +211,8 @@ def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
             shown = said.locator(".toolcall").nth(place)
             laid_out = json.dumps(json.loads(call["function"]["arguments"]), indent=2)
             expect(shown).to_contain_text(laid_out)
-        drawn = said.locator(".drawn li")
-        expect(drawn).to_have_count(len(turns[turn - 1]["uses"]))
+        is_drawn = said.locator(".drawn li")
+        expect(is_drawn).to_have_count(len(turns[turn - 1]["uses"]))
     console.open(ORDERS, "call", missed["turn"])
     red = said.locator(".drawn .lacking").first
     expect(red).to_have_text(re.compile("|".join(map(re.escape, missed["values"]))))
@@ -248,9 +244,7 @@ def shown(told: dict[str, Any]) -> set[int]:
     return {row["position"] for row in told["results"] if row["display"] != "omitted"}
 
 
-def test_a_result_is_laid_out_with_its_used_values_marked(
-    console: Console, service: Service
-) -> None:
+def test_result_is_formatted_with_used_values_marked(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=ORDERS)
     number = next(
         edge["result"]
@@ -271,13 +265,13 @@ def test_a_result_is_laid_out_with_its_used_values_marked(
     expect(console.page.get_by_role("region", name=f"Value {value}")).to_be_visible()
 
 
-def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> None:
+def test_large_result_loads_in_parts(console: Console, service: Service) -> None:
     text = "\n".join(f"line {number} of a très long résult 🙂" for number in range(12_000))
     read = step("c1", "read_log", "{}", text)
     service.record("large-result", [user("Read the log."), *read])
     console.open("large-result", "result", 2)
     more = console.page.get_by_role("button", name=re.compile("Load more"))
-    # Text that comes in above it as one reads on does not move it from under the pointer.
+    # Text that loads above the button must not move it away from the pointer.
     expect(more).to_be_in_viewport()
     while more.count():
         left = more.text_content()
@@ -299,7 +293,7 @@ def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> 
 PRICE = "*:input=2,cached=0.5,output=8"
 
 
-def test_a_session_opens_with_what_it_saved(console: Console, service: Service) -> None:
+def test_savings_view_shows_totals_and_own_prices(console: Console, service: Service) -> None:
     totals = complete(service, "savings", session=ORDERS)["totals"]
     page = console.open(ORDERS, "savings").page
     figures = page.locator(".savings .figures")
@@ -316,12 +310,12 @@ def test_a_session_opens_with_what_it_saved(console: Console, service: Service) 
 
 
 def headline(totals: Any) -> str:
-    """The headline as every page has it."""
+    """Return the headline that every page shows."""
     steps, missing = totals["steps"], totals["steps_with_misses"]
     return f"{percent(1 - missing / steps)} of {steps:,} steps had every value they used"
 
 
-def test_a_setting_is_chosen_on_the_curve_and_shown(console: Console, service: Service) -> None:
+def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) -> None:
     page = console.open(ORDERS, "savings").page
     page.get_by_label("Your own prices").fill(PRICE)
     page.get_by_role("button", name="Use", exact=True).click()
@@ -360,7 +354,7 @@ def test_a_setting_is_chosen_on_the_curve_and_shown(console: Console, service: S
     expect(page.locator(".misses .verdict")).to_contain_text(headline(own))
 
 
-def test_a_session_that_goes_on_is_followed(console: Console, service: Service) -> None:
+def test_running_session_is_followed(console: Console, service: Service) -> None:
     messages = service.runs[ORDERS][:8]
     service.record("running", messages)
     console.open("running")
@@ -382,12 +376,12 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
 
 
 def had(turns: list[Any], miss: Any) -> bool:
-    """Whether one of the turns had the result that was missed complete."""
+    """Return whether one of the turns showed the missed result complete."""
     known = (turn for turn in turns if turn["results"] > miss["result"])
     return any(state(turn, miss["result"]) == "shown complete" for turn in known)
 
 
-def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
+def test_session_opens_with_misses(console: Console, service: Service) -> None:
     turns = service.timeline(LARGE)
     misses = [miss for miss in service.misses(LARGE) if not miss["names_only"]]
     first = misses[0]

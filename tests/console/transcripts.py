@@ -1,4 +1,4 @@
-"""Made-up agent runs that look like real ones: orders and invoices looked up and used."""
+"""Generated agent runs that look real: orders and invoices are looked up and used."""
 
 import json
 from random import Random
@@ -19,7 +19,8 @@ XSS = (
 
 
 def make_run(results: int, seed: int = 7, hostile: bool = False) -> list[Json]:
-    """A run of that many tool results; `hostile` puts markup and script into every place."""
+    """Return a run with this many tool results; `hostile` puts markup and script into every
+    text."""
     run = _Run(Random(seed), XSS if hostile else "")
     while run.results < results:
         run.step(min(results - run.results, 1 if run.random.random() < 0.85 else 3))
@@ -40,7 +41,7 @@ class _Run:
         ]
 
     def step(self, calls: int) -> None:
-        """An assistant message with that many calls, and their results."""
+        """Add an assistant message with this many calls, and their results."""
         made = [self._call(self.results + index) for index in range(calls)]
         self.messages.append(assistant(self._thought(), *(called for called, _ in made)))
         self.messages += [result(called["id"], text + self.hostile) for called, text in made]
@@ -54,7 +55,7 @@ class _Run:
         return self.hostile
 
     def _pick(self, known: list[str]) -> str:
-        """Mostly a recent one, at times one of long ago."""
+        """Return mostly a recent value, sometimes an old one."""
         recent = known[-6:] if self.random.random() < 0.75 else known
         return self.random.choice(recent)
 

@@ -1,4 +1,6 @@
-"""Generated request bodies of every dialect: chat transcripts, rewritten, with strange items in."""
+"""Generated request bodies of every request format, from generated histories, with unusual
+items.
+"""
 
 import json
 from collections.abc import Callable
@@ -61,7 +63,7 @@ def responses_body(messages: list[Json]) -> Json:
 
 
 def observations_body(messages: list[Json]) -> Json:
-    """A chat request with results as the user's text."""
+    """Return a chat request with results as the user's text."""
     items: list[Json] = []
     for message in messages:
         text = "\n".join(part["text"] for part in _blocks(message["content"]))
@@ -125,7 +127,7 @@ MAKERS: dict[str, tuple[Callable[[list[Json]], Json], str]] = {
 
 @st.composite
 def bodies(draw: st.DrawFn, dialect: str, *, strange: bool = True) -> Json:
-    """A request of that dialect. `strange`: with items in it that are not of the usual kinds."""
+    """Draw a request in a format. `strange` adds items of unusual types."""
     make, key = MAKERS[dialect]
     body = make(draw(transcripts(longest=40)))
     if strange:
@@ -152,7 +154,7 @@ def _tool_use(call: Json) -> Json:
 
 
 def _object(given: Any) -> Json:
-    """The arguments where they are an object as JSON, else an object that has them."""
+    """Return the arguments if they are a JSON object, otherwise an object with them."""
     try:
         parsed = json.loads(given)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Breakpoints that the service tells, as marks in a Messages request."""
+"""Cache breakpoints of the service become marks in a Messages request."""
 
 import copy
 from typing import Any
@@ -12,7 +12,8 @@ LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
 def conversation(turns: int) -> Json:
-    """A task, then of each turn thinking, a call (message 2n + 2) and its result (2n + 3)."""
+    """Return a task, and for each turn thinking with a call (message 2n + 2) and its result (2n +
+    3)."""
     items: list[Json] = [{"role": "user", "content": "Look around."}]
     for number in range(turns):
         thought = {"type": "thinking", "thinking": "Hm.", "signature": f"s{number}"}
@@ -26,8 +27,8 @@ def conversation(turns: int) -> Json:
     return {"model": "m", "system": [{"type": "text", "text": "Be brief."}], "messages": items}
 
 
-def applied(body: Json, breakpoints: list[int], left_out: int | None = None) -> Json:
-    """What a plan with these breakpoints makes of a request; one result and its call may leave."""
+def apply_breakpoints(body: Json, breakpoints: list[int], left_out: int | None = None) -> Json:
+    """Apply a plan with these breakpoints; `left_out` omits one result and its call."""
     transcript = MESSAGES.read(body)
     gone = {left_out} if left_out is None else {left_out, left_out - 1}
     shown = [
@@ -48,65 +49,65 @@ def marks(part: Any) -> list[Json]:
     return [mark for each in part for mark in marks(each)] if isinstance(part, list) else []
 
 
-def marked(body: Json) -> list[int]:
+def marked_messages(body: Json) -> list[int]:
     return [number for number, item in enumerate(body["messages"]) if marks(item)]
 
 
-def test_a_breakpoint_is_on_the_last_block_of_its_message() -> None:
+def test_breakpoint_is_on_last_block_of_its_message() -> None:
     body = conversation(4)
-    made = applied(body, [1, 4, 5])
+    made = apply_breakpoints(body, [1, 4, 5])
     assert made["messages"][0]["content"] == [
         {"type": "text", "text": "Look around.", "cache_control": MARK}
     ]
     assert made["messages"][3]["content"][0] == body["messages"][3]["content"][0]
     assert made["messages"][3]["content"][1]["cache_control"] == MARK
-    assert marked(made) == [0, 3, 4, 8]
+    assert marked_messages(made) == [0, 3, 4, 8]
 
 
 @pytest.mark.parametrize("own", [1, 2, 3, 4])
-def test_a_request_never_has_more_than_four(own: int) -> None:
+def test_request_has_at_most_four_breakpoints(own: int) -> None:
     body = conversation(4)
     body["tools"] = [{"name": "look", "input_schema": {}}]
     spots: list[Json] = [body["tools"][0], body["system"][0], body["messages"][6]["content"][0]]
     for spot in spots[: own - 1]:
         spot["cache_control"] = MARK
-    made = applied(body, [1, 4, 5])
+    made = apply_breakpoints(body, [1, 4, 5])
     assert len(marks(made)) == 4
-    theirs = marked(body)
-    assert marked(made) == sorted([*theirs, *[0, 3, 4][: 4 - own]])
+    theirs = marked_messages(body)
+    assert marked_messages(made) == sorted([*theirs, *[0, 3, 4][: 4 - own]])
 
 
-def test_marks_inside_a_result_and_the_requests_own_count() -> None:
+def test_existing_marks_count() -> None:
     body = conversation(4)
     inner = {"type": "text", "text": "n0", "cache_control": MARK}
     body["messages"][2]["content"][0]["content"] = [inner]
     body["cache_control"] = MARK
-    assert marked(applied(body, [1, 4, 5])) == [0, 2, 8]
+    assert marked_messages(apply_breakpoints(body, [1, 4, 5])) == [0, 2, 8]
 
 
-def test_long_lived_marks_come_before_short_lived_ones() -> None:
+def test_long_lived_marks_precede_short_lived_ones() -> None:
     body = conversation(4)
     body["system"][0]["cache_control"] = LONG
     body["messages"][4]["content"][0]["cache_control"] = LONG
-    made = applied(body, [1, 6])
+    made = apply_breakpoints(body, [1, 6])
     assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", "1h", None]
-    made = applied(body, [6])
+    made = apply_breakpoints(body, [6])
     assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", None, None]
 
 
-def test_where_the_message_has_left_the_block_before_it_is_marked() -> None:
-    made = applied(conversation(4), [5], left_out=5)
-    assert marked(made)[0] == 2
+def test_breakpoint_moves_before_omitted_message() -> None:
+    made = apply_breakpoints(conversation(4), [5], left_out=5)
+    assert marked_messages(made)[0] == 2
     assert "t1" not in str(made)
 
 
-def test_what_is_marked_or_cannot_be_is_not_marked() -> None:
+def test_marked_and_unmarkable_blocks_are_unchanged() -> None:
     body = conversation(4)
-    assert applied(body, [9]) == body
+    assert apply_breakpoints(body, [9]) == body
     body["messages"].insert(0, {"role": "user", "content": [{"type": "text", "text": " "}]})
-    assert applied(body, [1]) == body
+    assert apply_breakpoints(body, [1]) == body
     del body["messages"][-1]["content"][-1]["cache_control"]
-    assert applied(body, [1, 4, 5]) == body
+    assert apply_breakpoints(body, [1, 4, 5]) == body
 
 
 @pytest.mark.parametrize(
@@ -125,5 +126,5 @@ def test_what_is_marked_or_cannot_be_is_not_marked() -> None:
         ("responses", {"input": []}, 5),
     ],
 )
-def test_a_cache_lives_as_long_as_a_request_asks(dialect: str, body: Json, minutes: int) -> None:
+def test_cache_lifetime_is_read_from_request(dialect: str, body: Json, minutes: int) -> None:
     assert DIALECTS[dialect].read(body).cache_ttl_minutes == minutes

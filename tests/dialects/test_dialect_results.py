@@ -1,4 +1,4 @@
-"""Results of tools that the provider runs, texts that are documents, and messages left adjacent."""
+"""Results of tools that the provider runs, texts of documents, and adjacent messages."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 from tests.support.transcripts import step
 
 
-def said(*blocks: Json) -> Json:
+def assistant_blocks(*blocks: Json) -> Json:
     return {"role": "assistant", "content": list(blocks)}
 
 
@@ -17,7 +17,7 @@ def text(value: str) -> Json:
     return {"type": "text", "text": value}
 
 
-SEARCHED: list[Json] = [
+SEARCH_BLOCKS: list[Json] = [
     {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "q"}},
     {
         "type": "web_search_tool_result",
@@ -29,7 +29,9 @@ POINTER: Json = {"type": "web_search_result_location", "encrypted_index": "i", "
 MESSAGES: Json = {
     "messages": [
         {"role": "user", "content": "Find out."},
-        said(text("I search."), *SEARCHED, {**text("It is 5."), "citations": [POINTER]}),
+        assistant_blocks(
+            text("I search."), *SEARCH_BLOCKS, {**text("It is 5."), "citations": [POINTER]}
+        ),
         {"role": "user", "content": "And now?"},
     ]
 }
@@ -41,12 +43,12 @@ MCP: Json = {
     "output": "found 5",
 }
 SHELL = {"type": "shell_call", "call_id": "s1", "action": {"commands": ["ls"]}}
-LISTED: Json = {
+SHELL_OUTPUT: Json = {
     "type": "shell_call_output",
     "call_id": "s1",
     "output": [{"stdout": "a b c", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
 }
-RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHELL, LISTED]}
+RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHELL, SHELL_OUTPUT]}
 
 
 def plan_without(messages: list[Json], *results: int) -> MessagePlan:
@@ -60,21 +62,21 @@ def plan_without(messages: list[Json], *results: int) -> MessagePlan:
     return MessagePlan(messages, shown)
 
 
-def test_anthropics_own_searches_are_results_and_leave_as_others_do() -> None:
+def test_anthropic_server_tools_are_results() -> None:
     transcript = DIALECTS["messages"].read(MESSAGES)
     roles = [message["role"] for message in transcript.messages]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
     assert "e" * 99 in transcript.result(2)
     assert transcript.apply(MessagePlan.full_history(transcript.messages)) == MESSAGES
     left = transcript.apply(plan_without(transcript.messages, 2))["messages"]
-    # A citation points into the search that has left: the provider would refuse it.
-    assert left[1] == said(text("I search."), text("It is 5."))
+    # A citation of an omitted search is removed, because the provider would refuse it.
+    assert left[1] == assistant_blocks(text("I search."), text("It is 5."))
     shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(2, "[shortened]")
     assert transcript.apply(shortened) == MESSAGES
 
 
-def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
+def test_responses_server_tools_are_results() -> None:
     transcript = DIALECTS["responses"].read(RESPONSES)
     roles = [message["role"] for message in transcript.messages]
     assert roles == ["user", "assistant", "tool", "assistant", "tool"]
@@ -89,10 +91,10 @@ def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
     shortened.replace(4, "a ...")
     mcp, _, listed = transcript.apply(shortened)["input"][1:]
     assert mcp == {**MCP, "output": "found ..."}
-    assert listed["output"] == [{**LISTED["output"][0], "stdout": "a ..."}]
+    assert listed["output"] == [{**SHELL_OUTPUT["output"][0], "stdout": "a ..."}]
 
 
-def test_a_shortened_text_has_its_document_once() -> None:
+def test_truncated_text_replaces_its_document() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "long " * 500}
     document = {"type": "document", "source": source}
     body = {"messages": [{"role": "user", "content": [text("Read:"), document]}]}
@@ -110,11 +112,11 @@ def chat(number: int) -> list[Json]:
 def blocks(number: int) -> list[Json]:
     used = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "x"}
-    return [said(text(f"Step {number}."), used), {"role": "user", "content": [result]}]
+    return [assistant_blocks(text(f"Step {number}."), used), {"role": "user", "content": [result]}]
 
 
 @pytest.mark.parametrize(("dialect", "made"), [("chat", chat), ("messages", blocks)])
-def test_messages_that_come_to_stand_side_by_side_are_one(dialect: str, made: Any) -> None:
+def test_messages_that_become_adjacent_are_merged(dialect: str, made: Any) -> None:
     items = [{"role": "user", "content": "Go."}, *made(0), *made(1), *made(2), *made(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     left = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
@@ -129,22 +131,22 @@ def test_messages_that_come_to_stand_side_by_side_are_one(dialect: str, made: An
 
 
 @pytest.mark.parametrize("dialect", ["chat", "messages"])
-def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None:
+def test_messages_sent_adjacent_are_not_merged(dialect: str) -> None:
     items = [{"role": "user", "content": "Go."}]
     items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     assert transcript.apply(MessagePlan.full_history(transcript.messages))["messages"] == items
 
 
-def test_a_call_in_a_users_message_stays() -> None:
-    """As in a history that was edited."""
+def test_call_in_user_message_is_kept() -> None:
+    """An edited history may have one."""
     asked = [text("Look."), {"type": "tool_use", "id": "u1", "name": "web", "input": {}}]
     body = {
         "messages": [
             {"role": "user", "content": "Why?"},
-            said(text("Ask.")),
+            assistant_blocks(text("Ask.")),
             {"role": "user", "content": asked},
-            said(text("Seen.")),
+            assistant_blocks(text("Seen.")),
         ]
     }
     transcript = DIALECTS["messages"].read(body)
@@ -153,7 +155,7 @@ def test_a_call_in_a_users_message_stays() -> None:
     assert left["messages"] == body["messages"][2:]
 
 
-def test_an_observation_follows_its_answer_or_is_a_users_words() -> None:
+def test_observation_without_answer_is_a_user_message() -> None:
     observation = {"role": "user", "content": "Observation:\n"}
     answer, unread = {"role": "assistant", "content": "a"}, {"role": "robot", "content": "x"}
     body = {"messages": [answer, observation, unread, observation]}

@@ -1,4 +1,4 @@
-"""Dialects: what is left in is what came, and no call or result is left without the other."""
+"""Request formats: kept items are unchanged, and no call or result is without its counterpart."""
 
 import copy
 from typing import Any
@@ -58,7 +58,7 @@ def ends(body: Json) -> tuple[list[str], list[str]]:
 
 @given(data=st.data())
 @modest
-def test_showing_everything_changes_nothing(dialect: str, data: st.DataObject) -> None:
+def test_full_history_plan_changes_nothing(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect))
     before = copy.deepcopy(body)
     transcript = DIALECTS[dialect].read(body)
@@ -72,9 +72,7 @@ def test_showing_everything_changes_nothing(dialect: str, data: st.DataObject) -
 
 @given(data=st.data(), budget=BUDGETS)
 @modest
-def test_no_call_or_result_loses_its_other_half(
-    dialect: str, data: st.DataObject, budget: int
-) -> None:
+def test_calls_and_results_stay_paired(dialect: str, data: st.DataObject, budget: int) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
@@ -90,7 +88,7 @@ def test_no_call_or_result_loses_its_other_half(
 
 @given(data=st.data(), budget=BUDGETS)
 @modest
-def test_what_is_not_understood_stays(dialect: str, data: st.DataObject, budget: int) -> None:
+def test_unknown_items_are_kept(dialect: str, data: st.DataObject, budget: int) -> None:
     body = data.draw(bodies(dialect))
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
@@ -109,7 +107,7 @@ def test_what_is_not_understood_stays(dialect: str, data: st.DataObject, budget:
 
 
 def is_unknown(dialect: str, item: Any) -> bool:
-    """Whether the dialect has no idea what that strange item is."""
+    """Return whether the format does not know this unusual item."""
     return (
         not DIALECTS[dialect].read({MAKERS[dialect][1]: [item]}).messages
         and item != (STRANGE["responses"][0])
@@ -118,7 +116,7 @@ def is_unknown(dialect: str, item: Any) -> bool:
 
 @given(data=st.data(), budget=BUDGETS)
 @modest
-def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: int) -> None:
+def test_incremental_read_equals_full_read(dialect: str, data: st.DataObject, budget: int) -> None:
     body = data.draw(bodies(dialect))
     key = MAKERS[dialect][1]
     assert DIALECTS[dialect].key == key
@@ -137,7 +135,7 @@ def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: i
 
 @given(data=st.data())
 @modest
-def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject) -> None:
+def test_restored_result_has_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
     answered = Pairs(transcript.messages).call_of_result
@@ -152,7 +150,9 @@ def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject)
 
 @given(data=st.data())
 @modest
-def test_text_observations_are_told_from_tool_calls(dialect: str, data: st.DataObject) -> None:
+def test_text_observations_are_distinguished_from_tool_calls(
+    dialect: str, data: st.DataObject
+) -> None:
     body = data.draw(bodies(dialect, strange=False))
     found = dialect_of("chat", body) is OBSERVATIONS
     results = any(m["role"] == "tool" for m in OBSERVATIONS.read(body).messages)

@@ -1,4 +1,4 @@
-"""A value that is not what its place is for, anywhere in a request: it is kept, nothing raises."""
+"""An invalid value anywhere in a request is kept and raises nothing."""
 
 import copy
 import json
@@ -85,7 +85,7 @@ ODD: list[Any] = [
 
 
 def spoilt(whole: Any, part: Any) -> Iterator[Any]:
-    """`whole`, a copy of it for each value in `part` and each odd one in its place."""
+    """Yield copies of `whole` with each value in `part` replaced by each odd value."""
     for key in part if isinstance(part, dict) else range(len(part)):
         was = part[key]
         for value in ODD:
@@ -97,7 +97,7 @@ def spoilt(whole: Any, part: Any) -> Iterator[Any]:
 
 
 def plans(messages: list[Json]) -> Iterator[MessagePlan]:
-    """All of it in other words, and none of it."""
+    """Yield plans that show, replace and omit the messages."""
     numbers = [range(len(message.get("tool_calls") or ())) for message in messages]
     breakpoints = range(len(messages))
     short = [
@@ -112,7 +112,7 @@ def plans(messages: list[Json]) -> Iterator[MessagePlan]:
 
 
 @pytest.mark.parametrize("dialect", BODIES)
-def test_an_odd_value_is_kept(dialect: str) -> None:
+def test_odd_value_is_kept(dialect: str) -> None:
     body = copy.deepcopy(BODIES[dialect])
     for odd in spoilt(body, body):
         before = json.dumps(odd)

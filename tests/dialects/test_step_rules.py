@@ -1,4 +1,4 @@
-"""Steps of which some calls are omitted stay valid for providers that check a step as a whole."""
+"""A step of which some calls are omitted stays valid for providers that check whole steps."""
 
 import copy
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def read(dialect: str, body: Json) -> Transcript:
 
 
 def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
-    """What is sent where the plan omits these results with their calls."""
+    """Return the request after a plan that omits these results with their calls."""
     gone = {transcript.pairs.call_of_result[result] for result in results}
     shown: list[Json] = [
         {
@@ -104,26 +104,26 @@ def results_of(transcript: Transcript) -> list[int]:
         ("responses", google),
     ],
 )
-def test_the_first_call_that_stays_is_signed(dialect: str, sign: Signed) -> None:
+def test_first_kept_call_is_signed(dialect: str, sign: Signed) -> None:
     key, call, step = STEPS[dialect]
     steps = [step([sign(call(f"a{n}"), f"SIG{n}"), call(f"b{n}"), call(f"c{n}")]) for n in range(3)]
     body = {"model": "m", key: [ASK, *(item for one in steps for item in one)]}
     transcript = read(dialect, body)
     results = results_of(transcript)
     before = copy.deepcopy(body)
-    # The first call of one step, and the first two of another.
+    # Omit the first call of one step and the first two of another.
     left = without(transcript, results[0], results[3], results[4])
     assert body == before
     assert not faults(dialect, left)
     assert not unsigned(dialect, left)
     text = str(left)
     assert all(f"SIG{n}" in text for n in range(3))
-    # Without any of its calls there is nothing to sign.
+    # A step without calls needs no signature.
     assert "SIG1" not in str(without(transcript, *results[3:6]))
 
 
-def test_a_signature_in_an_id_is_given_in_a_field() -> None:
-    """LiteLLM writes it so, and reads either."""
+def test_signature_in_id_is_moved_to_field() -> None:
+    """LiteLLM writes it into the id and reads both."""
     calls = [chat_call("call_1__thought__SIG"), chat_call("call_2")]
     body = {"messages": [ASK, *chat_step(calls), *chat_step([chat_call("call_3")])]}
     transcript = read("chat", body)
@@ -131,8 +131,8 @@ def test_a_signature_in_an_id_is_given_in_a_field() -> None:
     assert signature(left["messages"][1]["tool_calls"][0]) == "SIG"
 
 
-def test_reasoning_names_a_call_that_stays() -> None:
-    """OpenRouter's, of Gemini: its encrypted reasoning has the id of the first call."""
+def test_reasoning_names_a_kept_call() -> None:
+    """For Gemini, OpenRouter's encrypted reasoning has the id of the first call."""
     first = chat_step([chat_call("a"), chat_call("b")])
     detail = {"type": "reasoning.encrypted", "data": "SIG", "id": "a", "format": "google-gemini-v1"}
     first[0]["reasoning_details"] = [{"type": "reasoning.text", "text": "hm"}, detail]
@@ -144,7 +144,7 @@ def test_reasoning_names_a_call_that_stays() -> None:
     ]
 
 
-SAID: list[Any] = [
+STEPS_WITH_TEXT: list[Any] = [
     ("chat", lambda n: chat_step([chat_call(f"a{n}")], f"Step {n}.")),
     (
         "messages",
@@ -166,8 +166,8 @@ SAID: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "step"), SAID)
-def test_the_newest_message_goes_as_it_came(dialect: str, step: Any) -> None:
+@pytest.mark.parametrize(("dialect", "step"), STEPS_WITH_TEXT)
+def test_newest_message_is_unchanged(dialect: str, step: Any) -> None:
     key = STEPS[dialect][0]
     body = {"model": "m", key: [ASK, *(item for n in range(5) for item in step(n))]}
     transcript = read(dialect, body)
@@ -178,11 +178,11 @@ def test_the_newest_message_goes_as_it_came(dialect: str, step: Any) -> None:
         assert (sent[-len(came) :] if dialect == "responses" else sent) == came
         assert not faults(dialect, left)
         text = str(left)
-        assert all(f"Step {n}." in text for n in range(5))  # what the agent said is all there
+        assert all(f"Step {n}." in text for n in range(5))  # all texts of the agent are kept
     assert OMITTED_TEXT in str(left)
 
 
-def test_parallel_calls_of_the_newest_message_all_stay() -> None:
+def test_parallel_calls_of_newest_message_are_kept() -> None:
     calls = [google(chat_call("a"), "SIG"), chat_call("b"), chat_call("c")]
     body = {"messages": [ASK, *chat_step(calls)]}
     transcript = read("chat", body)
@@ -193,7 +193,7 @@ def test_parallel_calls_of_the_newest_message_all_stay() -> None:
     assert plan.omitted_results() == [2, 3]
 
 
-def test_long_arguments_of_the_step_before_are_not_sent() -> None:
+def test_long_arguments_of_previous_step_are_omitted() -> None:
     long = {
         **chat_call("a0"),
         "function": {"name": "write", "arguments": '{"a": "' + "x" * 9000 + '"}'},
@@ -206,7 +206,7 @@ def test_long_arguments_of_the_step_before_are_not_sent() -> None:
 
 
 def no_ids(item: Json) -> Json:
-    """As Ollama has it."""
+    """Remove ids, as Ollama does."""
     if item["role"] == "tool":
         return {"role": "tool", "tool_name": "look", "content": item["content"]}
     calls = [{"function": {"name": "look", "arguments": {"at": 1}}} for _ in item["tool_calls"]]
@@ -226,21 +226,21 @@ def null_ids(item: Json) -> Json:
 
 
 def own_ids(item: Json) -> Json:
-    """The provider gives none, and the agent makes some for results."""
+    """Leave calls without ids; results have ids made by the agent."""
     if item["role"] == "tool":
         return {**item, "tool_call_id": "tool-" + item["tool_call_id"]}
     return {**item, "tool_calls": [{**call, "id": ""} for call in item["tool_calls"]]}
 
 
 def named_results(item: Json) -> Json:
-    """Calls have ids, results name their tool alone."""
+    """Keep the ids of calls; results have only the name of their tool."""
     if item["role"] == "tool":
         return {"role": "tool", "name": "look", "content": item["content"]}
     return item
 
 
 def same_ids(item: Json) -> Json:
-    """Every step begins with the same id again."""
+    """Use the same ids in every step."""
     if item["role"] == "tool":
         return {**item, "tool_call_id": item["tool_call_id"][0]}
     return {**item, "tool_calls": [{**call, "id": call["id"][0]} for call in item["tool_calls"]]}
@@ -259,13 +259,13 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
     assert not transcript.pairs.unpaired_results
     left = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
     assert left == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
-    # Read again behind what is known, it is the same.
+    # An incremental read gives the same pairs.
     again = DIALECTS["chat"].read(body, read("chat", {"messages": body["messages"][: 2 + width]}))
     assert again.reused_count
     assert again.messages == transcript.messages
 
 
-def test_older_chat_completions_are_paired() -> None:
+def test_function_calls_of_older_api_are_paired() -> None:
     def step(n: int) -> list[Json]:
         called = {"name": "look", "arguments": "{}"}
         return [
@@ -283,7 +283,7 @@ def test_older_chat_completions_are_paired() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["messages", "responses"])
-def test_other_dialects_are_paired_by_order_too(dialect: str) -> None:
+def test_other_formats_are_paired_by_order(dialect: str) -> None:
     key, call, step = STEPS[dialect]
     steps = [step([call(f"a{n}"), call(f"b{n}")]) for n in range(3)]
 
@@ -303,7 +303,7 @@ def test_other_dialects_are_paired_by_order_too(dialect: str) -> None:
     assert left[key] == [ASK, *body[key][-len(steps[0]) :]]
 
 
-def test_a_result_does_not_take_the_call_of_a_later_one() -> None:
+def test_result_without_id_does_not_take_a_later_results_call() -> None:
     step = chat_step([chat_call("a"), chat_call("b")])
     step[1] = {"role": "tool", "content": "of b, without an id"}
     step[2]["tool_call_id"] = "a"
@@ -311,7 +311,7 @@ def test_a_result_does_not_take_the_call_of_a_later_one() -> None:
     assert transcript.pairs.call_of_result == {2: (1, 1), 3: (1, 0)}
 
 
-def test_what_is_not_understood_is_joined_to_nothing() -> None:
+def test_unknown_item_is_not_merged() -> None:
     odd = {"role": "assistant", "content": None, "tool_calls": [{"id": "", "function": {}}]}
     step = chat_step([chat_call("a")], "Step.")
     body = {"messages": [ASK, *step, odd, ASK]}

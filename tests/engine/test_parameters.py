@@ -1,4 +1,4 @@
-"""Results that a caller wants kept: in view under every policy, while there is room."""
+"""Pinned results are visible under every policy within the budget."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ SKILL = Pins(pinned_tools=("load_*",))
 
 
 def loaded(number: int, words: int) -> list[Json]:
-    """A call of another tool than the rest of a run, whose result nothing draws on."""
+    """Return a call of a different tool whose result is never used."""
     text = f"skill {number}: " + "always say what you did. " * (words // 5)
     return step(f"s{number}", "load_skill", json.dumps({"name": f"skill {number}"}), text)
 
@@ -31,7 +31,7 @@ def run(*sizes: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
+def test_pinned_result_is_complete_under_every_policy(policy: str) -> None:
     agent_defaults = len(policy) % 2 == 0  # for about half of them
     pins = SKILL if agent_defaults else Pins(pinned_calls=("s0",))
     messages = run(300)
@@ -46,7 +46,7 @@ def test_a_pinned_result_stays_complete_under_every_policy(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["prune", "contextrender", "reuse_density"])
-def test_the_newest_are_complete_and_others_excerpts_within_half_of_the_room(policy: str) -> None:
+def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     messages = run(700, 700, 700, 700)
     rendered, shown = render(messages, 4_000, policy, pins=SKILL)
     kept = rendered.pinned
@@ -66,15 +66,15 @@ def test_the_newest_are_complete_and_others_excerpts_within_half_of_the_room(pol
     assert any(text.startswith("[Excerpt: ") and "always say" in text for text in texts)
 
 
-def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last() -> None:
+def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
     messages = run(400, 400)
     history = History()
     before: list[Json] = []
     same = calls = 0
     for size in turns_of(messages)[3:]:
         history.extend(messages[len(history) : size], COUNTER)
-        frozen = ("contextrender_cache_aware", Parameters(), history)
-        rendered, shown = render(messages[:size], 5_000, *frozen, pins=SKILL)
+        arguments = ("contextrender_cache_aware", Parameters(), history)
+        rendered, shown = render(messages[:size], 5_000, *arguments, pins=SKILL)
         assert rendered.pinned == {2: "complete", 4: "complete"}
         assert rendered.tokens_after <= 5_000
         same += json.dumps(shown[: len(before)]) == json.dumps(before)
@@ -85,7 +85,7 @@ def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last() -> None:
 
 @given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
-def test_whatever_is_pinned_a_budget_holds(messages: list[Json], budget: int, policy: str) -> None:
+def test_budget_holds_for_any_pins(messages: list[Json], budget: int, policy: str) -> None:
     everything = Pins(pinned_tools=("*",))
     rendered, _ = render(messages, budget, policy, pins=everything)
     asked = [call for call in rendered.view.history.results.call_event if call >= 0]

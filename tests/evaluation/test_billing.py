@@ -1,4 +1,4 @@
-"""Providers' prompt caches on prompts worked by hand."""
+"""Providers' prompt caches, with usage computed by hand."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ def units(*named: tuple[str, int]) -> list[Unit]:
 A, B, C, D = ("a", 1_000), ("b", 500), ("c", 300), ("d", 2_000)
 
 
-def test_openai_reads_whole_blocks_of_a_beginning_it_has_seen() -> None:
+def test_openai_reads_full_blocks_of_cached_prefix() -> None:
     cache = OpenAICache()
     assert cache.bill(units(A, B)) == Usage(uncached=1_500)
-    # 1,500 tokens are repeated: 11 blocks of 128 are 1,408.
+    # 1,500 tokens repeat, which are 11 full blocks of 128: 1,408.
     assert cache.bill(units(A, B, C)) == Usage(uncached=392, cache_read=1_408)
 
 
@@ -31,7 +31,7 @@ def test_openai_reads_nothing_below_1024_tokens() -> None:
     assert cache.bill(units(("y", 1_023), C)).cache_read == 0
 
 
-def test_what_was_not_used_for_five_minutes_is_forgotten() -> None:
+def test_cache_expires_after_five_minutes() -> None:
     for cache in (OpenAICache(), AnthropicCache(quarters=False)):
         cache.bill(units(D), 0)
         assert cache.bill(units(D), 300).cache_read > 0  # and used once more
@@ -39,7 +39,7 @@ def test_what_was_not_used_for_five_minutes_is_forgotten() -> None:
         assert cache.bill(units(D), 901).cache_read == 0
 
 
-def test_anthropic_writes_up_to_the_breakpoint_and_reads_what_was_written() -> None:
+def test_anthropic_writes_and_reads_up_to_breakpoint() -> None:
     cache = AnthropicCache(quarters=False)
     assert cache.bill(units(A, B)) == Usage(cache_write=1_500)
     assert cache.bill(units(A, B, C)) == Usage(cache_read=1_500, cache_write=300)
@@ -51,15 +51,15 @@ def test_anthropic_caches_nothing_below_1024_tokens() -> None:
     assert cache.bill(units(A, C)) == Usage(cache_write=1_300)
 
 
-def test_anthropic_with_breakpoints_at_the_quarters_reads_up_to_the_last_that_still_holds() -> None:
+def test_anthropic_reads_up_to_last_valid_quarter_breakpoint() -> None:
     cache = AnthropicCache(quarters=True)
     four = [(name, 1_500) for name in "wxyz"]
     assert cache.bill(units(*four)) == Usage(cache_write=6_000)
-    # w, x and y end at its quarters. y is gone, so x is the last beginning that still holds.
+    # The quarters end at w, x and y. Without y, the prefix up to x is the longest that is cached.
     assert cache.bill(units(*four[:2], D)) == Usage(cache_read=3_000, cache_write=2_000)
 
 
-def test_anthropic_looks_no_further_back_than_20_blocks() -> None:
+def test_anthropic_looks_back_at_most_20_blocks() -> None:
     for blocks, read in ((20, 2_000), (21, 0)):
         cache = AnthropicCache(quarters=False)
         cache.bill(units(D))
@@ -67,7 +67,7 @@ def test_anthropic_looks_no_further_back_than_20_blocks() -> None:
         assert cache.bill([*units(D), calls]) == Usage(cache_read=read, cache_write=2_500 - read)
 
 
-def test_the_schemas_of_tools_stand_before_every_prompt() -> None:
+def test_tool_schemas_precede_every_prompt() -> None:
     counter = counter_for(None)
     tool: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
     message = {"role": "user", "content": "Find it."}

@@ -1,4 +1,4 @@
-"""The closed loop on runs worked by hand: what is fetched again, when, and what it costs."""
+"""The closed loop on small runs: repeated calls, their order and their costs."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ RUN = Run("run", "", "", MESSAGES)
 
 
 class Blind:
-    """Shows everything but the results it is told to hide, by their places in the history."""
+    """A policy that shows everything except the results at these positions."""
 
     def __init__(self, *hidden: int) -> None:
         self._hidden = hidden
@@ -53,7 +53,7 @@ def loop(blind: Blind, run: Run = RUN) -> LoopScore:
     return replay_in_closed_loop(run, blind, Prompts(COUNTER, run.tools))
 
 
-def test_an_agent_that_sees_everything_makes_the_recorded_calls() -> None:
+def test_full_history_repeats_the_recorded_calls() -> None:
     blind = Blind()
     score = loop(blind)
     assert [len(history) for history in blind.asked] == [1, 3, 5]
@@ -68,11 +68,11 @@ def test_an_agent_that_sees_everything_makes_the_recorded_calls() -> None:
     assert score.bills["openai"].prompt == score.bills["anthropic_end"].prompt == whole
 
 
-def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
-    blind = Blind(2)  # OWNER, of which the last step repeats OWNER_A, is the third message
+def test_omitted_value_is_fetched_again_before_the_step() -> None:
+    blind = Blind(2)  # omits OWNER, whose value OWNER_A the last step uses
     score = loop(blind)
-    # Before the second step it is the newest result and unseen, so it is repeated there, and the
-    # copy, in view from then on, serves the last step too.
+    # Before the second step it is the newest result and omitted, so its call is repeated. The copy
+    # stays visible, also for the last step.
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 1, 0)
     again, copy = blind.asked[-1][3:5]
     assert again["tool_calls"][0]["function"] == call("", "look", '{"of": "owner"}')["function"]
@@ -84,7 +84,7 @@ def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
 
 
 class Forgetful(Blind):
-    """Shows the newest result alone."""
+    """A policy that shows only the newest result."""
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         results = [i for i, m in enumerate(messages) if m["role"] == "tool"]
@@ -92,16 +92,16 @@ class Forgetful(Blind):
         return super().__call__(messages, times)
 
 
-def test_each_result_is_fetched_at_most_once_a_step_and_then_the_step_goes_on() -> None:
+def test_result_is_fetched_at_most_once_per_step() -> None:
     blind = Forgetful()
     score = loop(blind)
-    # The last step needs both values. BADGE_7 is in view: OWNER_A is fetched, which hides
-    # BADGE_7: that is fetched, which hides OWNER_A again, fetched already.
+    # The last step needs both values. BADGE_7 is visible; fetching OWNER_A hides it; fetching
+    # BADGE_7 again hides OWNER_A, which was already fetched once.
     assert [len(history) for history in blind.asked] == [1, 3, 5, 7, 9]
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 2, 1)
 
 
-def test_calls_that_are_needed_together_are_issued_together() -> None:
+def test_calls_needed_together_are_issued_together() -> None:
     both = assistant("", call("a", "look"), call("b", "look"))
     run = Run("both", "", "", [TASK, both, OWNER, BADGE, *MESSAGES[5:]])
     blind = Blind(2, 3)
@@ -112,7 +112,7 @@ def test_calls_that_are_needed_together_are_issued_together() -> None:
 
 
 def long_run(name: str) -> Run:
-    """A run whose last step draws on its first result, long after."""
+    """Return a run whose last step uses its first result."""
     messages: list[Json] = [TASK]
     for turn in range(6):
         text = f"SERIAL_{turn} " + "filler " * 60
@@ -120,7 +120,7 @@ def long_run(name: str) -> Run:
     return Run(name, "", "", [*messages, assistant("It is SERIAL_0.")])
 
 
-def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:
+def test_policy_pays_for_repeated_calls() -> None:
     prune, full = replay_run(
         long_run("r"), [Case("prune", 200), Case("full", 200)], NoEmbedder(), closed_loop=True
     ).cases
@@ -133,7 +133,7 @@ def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:
     assert full.loop.output == full.agent_usage.output
 
 
-def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed() -> None:
+def test_closed_loop_figures_need_a_closed_loop_replay() -> None:
     runs = [long_run("one"), long_run("two")]
     cases = cases_of("prune,full", "200")
     bootstrap = Bootstrap(replay_runs(runs, cases, 1, closed_loop=True), 50)

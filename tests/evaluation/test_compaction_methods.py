@@ -1,4 +1,4 @@
-"""What an agent has after a compaction, by method, on sessions where it can be counted by hand."""
+"""Steps after a compaction whose values are in the context, by compaction method."""
 
 import json
 from itertools import pairwise
@@ -25,7 +25,7 @@ from tests.support.transcripts import agent_run, assistant, user
 BEFORE = agent_run(60)
 TEXTS, NEWEST, RENDERED, SUMMARY = METHODS
 USED = [1, 30, 50, 59]
-"""The clerks that the steps after the compaction name; each is in one result alone."""
+"""The clerks named by the steps after the compaction; each is in exactly one result."""
 STEPS = [assistant(f"I write to clerk_{number}@example.com.") for number in USED]
 SUMMARY_WORDS = "Orders were looked up one after the other; most are on their way. " * 100
 
@@ -51,7 +51,7 @@ def complete(scores: list[MethodScore], method: str, size: int) -> int:
     return found[0].complete
 
 
-def test_a_step_counts_if_the_context_has_all_its_values(scores: list[MethodScore]) -> None:
+def test_step_counts_if_context_has_all_its_values(scores: list[MethodScore]) -> None:
     assert complete(scores, AGENT, OWN_SIZE) == 1  # the summary names clerk_50
     for size in SIZES:
         assert complete(scores, TEXTS, size) == 0  # the user names none of them
@@ -61,13 +61,13 @@ def test_a_step_counts_if_the_context_has_all_its_values(scores: list[MethodScor
     assert complete(scores, SUMMARY, OWN_SIZE) >= 1
 
 
-def test_contexts_have_the_size_that_was_asked_for(scores: list[MethodScore]) -> None:
+def test_contexts_have_the_requested_size(scores: list[MethodScore]) -> None:
     for score in scores:
         if score.size != OWN_SIZE:
             assert 0 < score.tokens <= score.size, score
 
 
-def test_intervals_are_of_sessions() -> None:
+def test_intervals_are_over_sessions() -> None:
     def score(session: str, complete: int) -> MethodScore:
         return MethodScore(session, AGENT, OWN_SIZE, 9, 4, complete)
 
@@ -77,7 +77,7 @@ def test_intervals_are_of_sessions() -> None:
     assert (two.value, two.low, two.high) == (0.5, 0.0, 1.0)
 
 
-def test_eval_prints_the_table_and_writes_the_figures(tmp_path: Path) -> None:
+def test_eval_prints_table_and_writes_figures(tmp_path: Path) -> None:
     runs = [
         {"id": run.id, "messages": run.messages, "continues": run.continues} for run in session("a")
     ]
@@ -94,7 +94,7 @@ def test_eval_prints_the_table_and_writes_the_figures(tmp_path: Path) -> None:
     assert "no step in these runs" in printed("eval", file, "--compaction", status=1)
 
 
-def test_the_table_has_a_row_for_each_method(scores: list[MethodScore]) -> None:
+def test_table_has_a_row_for_each_method(scores: list[MethodScore]) -> None:
     table = method_table(scores)
     assert [row[0] for row in table.rows] == [AGENT, *METHODS]
     assert table.rows[0][1:] == ["25.0% [25.0,25.0]", "-", "-", "-", "-"]
@@ -102,7 +102,7 @@ def test_the_table_has_a_row_for_each_method(scores: list[MethodScore]) -> None:
 
 
 def check_repeated(messages: list[dict[str, object]], window: int, size: int, least: int) -> None:
-    """Check that the text does not grow, and that no compaction soon follows another."""
+    """Check that the text does not grow, and that compactions are at least some turns apart."""
     compactions = list(repeat_compactions(messages, "", window, size))
     assert len(compactions) >= least
     assert all(each.tokens_after <= size + 10 for each in compactions)
@@ -110,7 +110,7 @@ def check_repeated(messages: list[dict[str, object]], window: int, size: int, le
     assert all(later.turn - one.turn > 3 for one, later in pairwise(compactions))
 
 
-def test_repeated_compactions_free_as_much_each_time() -> None:
+def test_repeated_compactions_free_equally_much() -> None:
     check_repeated(agent_run(300), window=20_000, size=4_000, least=3)
 
 

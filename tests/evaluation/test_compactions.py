@@ -1,4 +1,4 @@
-"""What compactions lost, on sessions where it can be counted by hand."""
+"""Losses of compactions on small sessions, counted by hand."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,9 @@ from contextrender_bridge.evaluation.runs import Run, compactions_of
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
-FROZEN = [Case("contextrender_cache_aware", size, agent_defaults=True) for size in (400, 24_000)]
+CACHE_AWARE = [
+    Case("contextrender_cache_aware", size, agent_defaults=True) for size in (400, 24_000)
+]
 
 
 def reads(id: str, path: str, text: str) -> list[Json]:
@@ -37,10 +39,10 @@ AFTER = [
 
 
 def measured(*parts: Run) -> CompactionScore:
-    return measure(compactions_of(parts), FROZEN)
+    return measure(compactions_of(parts), CACHE_AWARE)
 
 
-def test_steps_are_those_that_drew_on_results_from_before() -> None:
+def test_steps_are_those_that_use_earlier_results() -> None:
     score = measured(Run("s#1", "", "", BEFORE), Run("s#2", "", "", AFTER, continues="s#1"))
     told = score.to_json()
     assert (told["count"], told["steps"]) == (1, 3)
@@ -52,7 +54,7 @@ def test_steps_are_those_that_drew_on_results_from_before() -> None:
     assert 0 < told["read_again_tokens"] < 10_000
 
 
-def test_a_second_compaction_loses_of_both_parts_before() -> None:
+def test_second_compaction_counts_both_earlier_parts() -> None:
     third = [user("Summary: nothing."), assistant("TOKEN_ALPHA again, TOKEN_GAMMA again.")]
     parts = [
         Run("s#1", "", "", BEFORE),
@@ -61,24 +63,24 @@ def test_a_second_compaction_loses_of_both_parts_before() -> None:
     ]
     first, second = compactions_of(parts)
     assert second.before == BEFORE + AFTER[1:]
-    assert measure([second], FROZEN).to_json()["summary_had_all"] == 0
+    assert measure([second], CACHE_AWARE).to_json()["summary_had_all"] == 0
     assert compactions_of(parts[::-1]) == [first, second]
 
 
-def test_messages_kept_over_a_compaction_belong_to_what_it_left() -> None:
+def test_messages_kept_by_compaction_belong_to_its_summary() -> None:
     (found,) = compactions_of(
         [Run("s#1", "", "", BEFORE), Run("s#2", "", "", [*BEFORE[3:], *AFTER], continues="s#1")]
     )
     assert found.summary == [*BEFORE[3:], AFTER[0]]
 
 
-def test_a_copied_session_counts_once() -> None:
+def test_copied_session_counts_once() -> None:
     copies = [Run("t#1", "", "", BEFORE), Run("t#2", "", "", AFTER, continues="t#1")]
     parts = [Run("s#1", "", "", BEFORE), Run("s#2", "", "", AFTER, continues="s#1"), *copies]
     assert len(compactions_of(parts)) == 1
 
 
-def test_replay_tells_of_sessions_with_compactions(tmp_path: Path) -> None:
+def test_replay_reports_compactions(tmp_path: Path) -> None:
     runs = [
         {"id": "s#1", "source": "", "model": "", "messages": BEFORE},
         {"id": "s#2", "source": "", "model": "", "messages": AFTER, "continues": "s#1"},

@@ -1,4 +1,4 @@
-"""Bootstrap, comparison, and the page of `contextrender eval`."""
+"""Bootstrap, comparison and the report of `contextrender eval`."""
 
 import json
 import re
@@ -23,7 +23,7 @@ CASES = cases_of("prune,recency,full", "120,240")
 
 
 def a_run(number: int) -> Run:
-    """A run that draws on some of its results, other ones for every number."""
+    """Return a run that uses some of its results; which ones depends on the number."""
     messages = [user("Find the owner.")]
     for turn in range(6):
         arguments = json.dumps({"id": f"OWNER_{number}_{max(0, turn - 1 - number % 3)}"})
@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_knows_its_task(tmp_path: Path) -> None:
+def test_run_has_its_task(tmp_path: Path) -> None:
     assert [run.task for run in RUNS[::2]] == ["task-0", "task-1", "task-2"]
     assert Run("gpt.json:37:0", "", "gpt", []).task == "37"
     assert Run("alone", "", "gpt", []).task == "alone"
@@ -58,7 +58,7 @@ def test_a_run_knows_its_task(tmp_path: Path) -> None:
     assert read_runs([path])[0].task == "buy milk"
 
 
-def test_the_bootstrap_is_the_same_every_time() -> None:
+def test_bootstrap_is_deterministic() -> None:
     first, again, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
     assert first.tasks == 3
     assert to_json(scores(), first) == to_json(scores(), again)
@@ -75,7 +75,7 @@ def test_the_bootstrap_is_the_same_every_time() -> None:
     assert whole == pytest.approx(seen / sum(each.events for each in recall))
 
 
-def test_runs_of_one_task_are_drawn_together() -> None:
+def test_runs_of_one_task_are_sampled_together() -> None:
     alike = [scores()[0], scores()[0], scores()[4], scores()[4]]
     one_each = [scores()[0], scores()[4]]
     two, four = (Bootstrap(runs, 300).estimates(0) for runs in (one_each, alike))
@@ -97,7 +97,7 @@ def test_differences_are_paired() -> None:
     assert full is not None
     assert lost.estimate.value == pytest.approx(ours - full)
     assert (lost.verdict, saved.verdict) == ("worse", "better")
-    # Full history's recall is 1 in every sample, so the difference varies as the policy does.
+    # The full history's recall is always 1, so the difference varies with the policy's recall.
     assert lost.estimate.low == pytest.approx(
         (bootstrap.estimates(0)["result_recall"].low or 0) - 1
     )
@@ -114,7 +114,7 @@ def test_policies_of_different_budgets_are_compared() -> None:
         pairs_of([["prune", "prune"]], [120])
 
 
-def test_a_case_has_parameters_of_its_own_or_everyones() -> None:
+def test_case_overrides_default_parameters() -> None:
     plain, own = cases_of("recency:reuse_rate=1,recency:reuse_rate=1:recency_decay=2", "120")
     assert plain.changed_parameters == {"reuse_rate": 1}
     assert own.changed_parameters == {"reuse_rate": 1, "recency_decay": 2}
@@ -125,7 +125,7 @@ def test_a_case_has_parameters_of_its_own_or_everyones() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_writes_everything(file: Path, tmp_path: Path) -> None:
+def test_eval_writes_report_and_figures(file: Path, tmp_path: Path) -> None:
     arguments = ["--policy", "prune,full", "--budget", "120,240", "--out", str(tmp_path / "out")]
     told = printed("eval", file, *arguments, "--compare", "recency@120", "prune@240")
     assert "recency@120 less prune@240, paired by task" in told
@@ -156,7 +156,7 @@ def _check_page(html: str) -> None:
     assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]
 
 
-def test_a_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "contextrender_bridge.evaluation.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[eval]'`" in printed("eval", file, status=1)

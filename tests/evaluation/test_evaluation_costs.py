@@ -1,4 +1,4 @@
-"""The figures of a replay: costs on examples worked by hand."""
+"""Costs of a replay, computed by hand."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.support.transcripts import assistant, call, result, step, user
 
 
 def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
-    """A run with one call, of which only the tokens are told."""
+    """Return a run with one call that has only token counts."""
     case = CaseScore(Case("prune", 100), agent_usage=sent, policy_usage=own)
     case.recall.add_invocation(200, 80, 100)
     return RunScore("run", "", "", [case], "", full)
@@ -35,7 +35,7 @@ def value(name: str, sums: Sums) -> float:
     return float(figure.of(sums))
 
 
-def test_the_papers_cost_by_hand() -> None:
+def test_cost_formula_of_the_paper() -> None:
     # Full history: 1,000,000 prompt tokens, 800,000 of them cached, so rho is 0.8 and a prompt
     # token costs 2 * 0.2 + 0.5 * 0.8 = 0.8 millionths. Policy: 0.8 * 300,000 + 8 * 10,000 +
     # 0.13 * 100,000 = 240,000 + 80,000 + 13,000 millionths of a dollar.
@@ -51,7 +51,7 @@ def test_the_papers_cost_by_hand() -> None:
     assert value("prefix_cost_dollars", sums) == pytest.approx(0.5 + 0.025 + 0.08 + 0.013)
 
 
-def test_a_policys_own_model_calls_are_paid_for() -> None:
+def test_cost_includes_the_policys_model_calls() -> None:
     own = Usage(uncached=40, output=5)
     sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
     # 40 tokens read at the full input price and 5 written at four times that price.
@@ -61,7 +61,7 @@ def test_a_policys_own_model_calls_are_paid_for() -> None:
     assert value("prefix_cost_dollars", sums) == pytest.approx((2 * 240 + 50 + 8 * 14) / 1e6)
 
 
-def test_provider_bills_by_hand() -> None:
+def test_provider_costs() -> None:
     # A model's own price: dollars for a million tokens.
     price = price_under("openai", "gpt-4o")
     mine = Usage(uncached=300_000, cache_read=100_000)
@@ -83,7 +83,7 @@ def test_provider_bills_by_hand() -> None:
 TASK = user("Find the owner.")
 
 
-def test_cached_is_what_a_prompt_repeats_of_the_one_before() -> None:
+def test_cached_tokens_are_the_shared_prefix() -> None:
     counter = counter_for(None)
     prompts = Prompts(counter)
     first = [
@@ -96,13 +96,13 @@ def test_cached_is_what_a_prompt_repeats_of_the_one_before() -> None:
     assert (sent.tokens, sent.cached) == (sum(map(counter.message, first)), 0)
     _, again = prompts.send(units, [*first, assistant("Done.")])
     assert again.cached == sent.tokens
-    # Without the second call the message's text still matches, its calls and all after do not.
+    # Without the second call, the message's text still matches, but not its calls and what follows.
     _, less = prompts.send(
         units, [TASK, assistant("I look.", call("a", "look")), result("a", "one")]
     )
     text = counter.message(TASK) + counter.message({"role": "assistant", "content": "I look."})
     assert less.cached == text
-    # An excerpt at the same place is another text.
+    # An excerpt in place of the result is a different text.
     cut = [*first[:2], result("a", "on"), result("b", "two")]
     assert prompts.send(units, cut)[1].cached == sum(map(counter.message, first[:2]))
 
@@ -120,7 +120,7 @@ RUN = Run(
 )
 
 
-def test_full_history_costs_what_full_history_costs() -> None:
+def test_full_policy_costs_as_much_as_full_history() -> None:
     run = replay_run(RUN, [Case("full", 100)], NoEmbedder())
     assert run.full == run.cases[0].agent_usage
     assert run.full_calls == run.cases[0].calls
@@ -133,7 +133,7 @@ def test_full_history_costs_what_full_history_costs() -> None:
     assert value("cost_relative", sums) == value("openai_prompts", sums) == 1
 
 
-def test_a_policys_model_is_counted_and_so_are_calls_that_went_without(
+def test_policy_model_usage_and_failures_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
@@ -155,9 +155,9 @@ def test_a_policys_model_is_counted_and_so_are_calls_that_went_without(
     assert score.cases[0].policy_usage.prompt == 3 * score.cases[0].warned_calls
 
 
-def test_newest_results_complete_counts_calls_over_budget_that_follow_results() -> None:
+def test_newest_complete_counts_calls_above_budget() -> None:
     (score,) = replay_run(RUN, [Case("prune", 100)], NoEmbedder()).cases
-    # Three calls: before the first there is no result, before the second all fits 100 tokens.
+    # Three calls: no result precedes the first, and everything fits 100 tokens at the second.
     assert (score.newest, score.newest_complete) == (1, 1)
     (tight,) = replay_run(RUN, [Case("prune", 70)], NoEmbedder()).cases
     assert tight.newest == 2

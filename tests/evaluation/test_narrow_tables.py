@@ -1,4 +1,4 @@
-"""Tables on a terminal of 80 columns: names and heads fold, and no letter is lost."""
+"""Tables on a terminal of 80 columns wrap names and heads without losing letters."""
 
 import re
 from io import StringIO
@@ -12,7 +12,7 @@ HEADS = ("policy", "share of these steps", "share of their values", "dollars per
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_no_letter_is_lost(width: int) -> None:
+def test_table_wraps_without_losing_letters(width: int) -> None:
     rows = [(NAME, "100.0% [95.1,100.0]", "1,297,363", "$1,234.56")]
     out = StringIO()
     Console(file=out, width=width).print(Rows("", HEADS, rows))

@@ -1,4 +1,4 @@
-"""Prices under a provider's rule, and the table that is shipped."""
+"""Prices by provider rule, and the shipped price table."""
 
 import json
 from importlib.metadata import version
@@ -24,8 +24,8 @@ def table() -> dict[str, dict[str, float]]:
     f"litellm=={version('litellm')} " not in LOCKED,
     reason="made from the locked version of LiteLLM",
 )
-def test_what_is_shipped_is_the_installed_litellms() -> None:
-    if shipped.price_table().source != "LiteLLM":  # that is its table of a later day
+def test_shipped_tables_equal_litellms() -> None:
+    if shipped.price_table().source != "LiteLLM":  # then the table is newer than the package
         assert (shipped.DATA / "prices.json").read_text() == price_file(
             *installed_table(litellm_folder())
         )
@@ -40,7 +40,7 @@ def price_of(model: str) -> Price:
     return price
 
 
-def test_what_calls_cost_by_hand() -> None:
+def test_cost_of_a_call() -> None:
     price = price_from({"input": 2, "cached": 0.5, "written": 2.5, "output": 8})
     billed = Usage(uncached=100_000, cache_read=400_000, cache_write=200_000)
     assert cost_of(price, billed) == pytest.approx(0.2 + 0.2 + 0.5)
@@ -48,7 +48,7 @@ def test_what_calls_cost_by_hand() -> None:
 
 
 @pytest.mark.parametrize("model", [*DEFAULTS.values(), "gpt-4o"])
-def test_a_models_price_is_litellms(model: str) -> None:
+def test_model_price_equals_litellms(model: str) -> None:
     row, price = table()[model], price_of(model)
     assert price.uncached == row["input_cost_per_token"]
     assert price.cache_read == row["cache_read_input_token_cost"]
@@ -57,7 +57,7 @@ def test_a_models_price_is_litellms(model: str) -> None:
     assert price.cache_write == written
 
 
-def test_a_run_has_its_own_models_price_under_its_own_providers_rule(
+def test_run_uses_price_of_its_model_under_its_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert price_under("openai", "gpt-4o") == price_of("gpt-4o")

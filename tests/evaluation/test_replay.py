@@ -1,4 +1,4 @@
-"""`contextrender replay`: reading runs, and measuring them; as for a live agent, too."""
+"""`contextrender replay` reads runs and measures them, also with agent defaults."""
 
 import gzip
 import json
@@ -66,9 +66,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def test_runs_are_read_from_files_and_folders_plain_or_compressed(
-    tmp_path: Path, write: Write
-) -> None:
+def test_runs_are_read_from_files_and_folders(tmp_path: Path, write: Write) -> None:
     write({**LINE, "id": "a"}, "", {**LINE, "id": "b"}, name="1.jsonl")
     line = json.dumps({"id": "c", "messages": [user("hi")], "more": 1})
     (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress(line.encode()))
@@ -95,14 +93,14 @@ def test_runs_are_read_from_files_and_folders_plain_or_compressed(
         ),
     ],
 )
-def test_a_bad_line_is_named(write: Write, line: object, problem: str) -> None:
+def test_invalid_line_is_named(write: Write, line: object, problem: str) -> None:
     path = write(LINE, "", line)
     with pytest.raises(CommandError) as refused:
         read_runs([path])
     assert str(refused.value).startswith(f"{path}, line 3: {problem}")
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(json.dumps(LINE).encode())[:-12])
     broken = tmp_path / "broken.jsonl.gz"
@@ -115,7 +113,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         read_runs([tmp_path / "empty"])
 
 
-def test_a_small_run_by_hand() -> None:
+def test_figures_of_a_small_run() -> None:
     seen: list[tuple[int, Prompt]] = []
 
     def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
@@ -143,12 +141,12 @@ def test_a_small_run_by_hand() -> None:
 
 
 @pytest.mark.slow
-def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> None:
+def test_figures_are_independent_of_worker_count(shipped: Run) -> None:
     runs = [Run(f"r{n}", "", "", shipped.messages[: 30 + n]) for n in range(3)]
     assert figures_of(replay_runs(runs, CASES, 1)) == figures_of(replay_runs(runs, CASES, 2))
 
 
-def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> None:
+def test_replay_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> None:
     path = write(*({"id": id, "messages": SMALL.messages} for id in ("a", "b", "c")))
     out = tmp_path / "out.json"
     arguments = ["--policy", "prune,full,prune", "--budget", "90,300", "--limit", "2"]
@@ -183,13 +181,13 @@ def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write)
         (["--compare", "prune", "best"], "no policy 'best'"),
     ],
 )
-def test_a_wrong_option_is_a_sentence(write: Write, arguments: list[str], sentence: str) -> None:
+def test_invalid_option_is_one_sentence(write: Write, arguments: list[str], sentence: str) -> None:
     path = write({"id": "a", "messages": SMALL.messages})
     assert f"contextrender: {sentence}" in printed("replay", path, *arguments, status=1)
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_amid_the_runs_and_quietly(write: Write, shipped: Run) -> None:
+def test_ctrl_c_stops_replay_without_output(write: Write, shipped: Run) -> None:
     path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(200)))
     command = [*PROCESS, "replay", str(path), "--workers", "2"]
     with subprocess.Popen(
@@ -204,11 +202,11 @@ def test_ctrl_c_ends_it_amid_the_runs_and_quietly(write: Write, shipped: Run) ->
     assert "Traceback" not in said
 
 
-WRITTEN = [*agent_run(8), *large_write(5_200), assistant("Done.")]
+LARGE_WRITE_RUN = [*agent_run(8), *large_write(5_200), assistant("Done.")]
 
 
 def last_prompt(policy: str, messages: list[Json], times: list[float] | None = None) -> list[Json]:
-    """What a replay shows before the last recorded answer; of a closed loop, too."""
+    """Return the prompt before the last recorded answer, in a closed loop."""
     prompts: list[list[Json]] = []
 
     def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
@@ -220,13 +218,13 @@ def last_prompt(policy: str, messages: list[Json], times: list[float] | None = N
     return prompts[-1]
 
 
-def test_a_policy_that_hides_the_newest_step_shows_it_to_a_live_agent() -> None:
-    assert last_prompt("prune", WRITTEN)[-1] != WRITTEN[-2]
-    assert last_prompt("prune:agent_defaults=1", WRITTEN)[-1] == WRITTEN[-2]
+def test_agent_defaults_show_the_newest_step() -> None:
+    assert last_prompt("prune", LARGE_WRITE_RUN)[-1] != LARGE_WRITE_RUN[-2]
+    assert last_prompt("prune:agent_defaults=1", LARGE_WRITE_RUN)[-1] == LARGE_WRITE_RUN[-2]
 
 
 @pytest.mark.slow
-def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
+def test_prompt_is_rebuilt_after_long_pause() -> None:
     messages = agent_run(60)
     size = sizes_of(messages)[-1]
     messages = [*messages[:size], assistant("Done.")]
@@ -238,7 +236,7 @@ def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_replays_its_run_and_explains_a_call(
+def test_demo_replays_its_run_and_explains_a_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")

@@ -1,4 +1,4 @@
-"""A progress bar moves within a long task, here and in other processes."""
+"""A progress bar moves during a long task, in this process and in others."""
 
 import time
 
@@ -16,7 +16,7 @@ def long_task(pauses: int) -> int:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_it_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
+def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
     told: list[tuple[float, int]] = []
 
     class Bar:
@@ -33,7 +33,7 @@ def test_it_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int)
     assert len(told) >= 8 and max(steps for _, steps in told) < 20
 
 
-def test_an_unfinished_task_is_never_shown_as_done() -> None:
+def test_unfinished_task_is_never_shown_as_finished() -> None:
     told: list[int] = []
     progress = TaskProgress([10, 100], told.append)
     progress.counts[0], progress.counts[1] = 10_000, 10_000

@@ -1,4 +1,4 @@
-"""The verdict: what is advised, in which words, by `contextrender recommend` and on eval's page."""
+"""The recommended setting and its sentence in `contextrender recommend` and `eval`."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,8 @@ from tests.support.transcripts import assistant, step, user
 def figures(
     cost: float, seen: float | None, loop: float | None = None, spread: float | None = 0.02
 ) -> dict[str, Estimate]:
-    """Figures of a case that costs that share of $2 a run and shows that share of turns all."""
+    """Return figures of a case with this share of a cost of $2 and this share of turns with all
+    values."""
 
     def about(value: float | None) -> Estimate:
         if value is None or spread is None:
@@ -41,14 +42,14 @@ def budget(found: Verdict) -> int | None:
     return found.best.case.budget if found.best else None
 
 
-def test_the_cheapest_that_hides_little_is_advised() -> None:
+def test_cheapest_setting_with_few_misses_is_recommended() -> None:
     cheap, middle, dear = figures(0.3, 0.94), figures(0.5, 0.96), figures(0.7, 0.99)
     assert budget(verdict((6000, cheap), (12000, middle), (24000, dear))) == 12000
     assert budget(verdict((6000, cheap), (24000, dear))) == 24000
     assert budget(verdict((6000, cheap))) is None
 
 
-def test_the_live_default_is_advised_where_it_is_among_them() -> None:
+def test_agent_default_is_recommended_if_compared() -> None:
     cheap = figures(0.3, 0.99)
     found = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
     assert found.best is not None and found.best.is_default
@@ -57,7 +58,7 @@ def test_the_live_default_is_advised_where_it_is_among_them() -> None:
     assert level.best is None and "would take 99.0% of its cost" in level.sentence
 
 
-def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_history_cost_is_capped_at_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(1)
     whole = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
     monkeypatch.setattr(scores, "window_of", lambda _: 9_000)
@@ -65,7 +66,7 @@ def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.Mon
     assert capped.full_dollars < 0.8 * whole.full_dollars
 
 
-def test_what_is_fetched_again_decides_where_it_was_replayed() -> None:
+def test_closed_loop_cost_decides_if_replayed() -> None:
     low_bill, low_loop = figures(0.3, 0.96, loop=0.9), figures(0.5, 0.97, loop=0.6)
     found = verdict((6000, low_bill), (12000, low_loop))
     assert budget(found) == 12000
@@ -74,20 +75,20 @@ def test_what_is_fetched_again_decides_where_it_was_replayed() -> None:
     assert found.best.full_dollars == pytest.approx(2)
 
 
-def test_full_history_is_best_where_little_is_saved_or_nothing_can_be_told() -> None:
+def test_full_history_is_best_if_little_is_saved() -> None:
     assert budget(verdict((6000, figures(0.985, 1.0)))) is None
     assert budget(verdict((6000, figures(0.975, 1.0)))) == 6000
     full = Case("full", 6000)
     assert verdict_on([(full, figures(0.1, 1.0))], "openai", 2).best is None
 
 
-def test_where_no_step_draws_on_a_result_nothing_needed_is_hidden() -> None:
+def test_no_misses_if_no_step_uses_a_result() -> None:
     found = verdict((6000, figures(0.85, None)))
     assert budget(found) == 6000
     assert "no step uses an earlier result" in found.sentence
 
 
-def test_it_says_from_what_length_on_it_pays() -> None:
+def test_sentence_names_history_length_that_pays() -> None:
     case = Case("contextrender_cache_aware", 6000)
     runs = [
         RunLength(4_000, {case: 1.0}),
@@ -99,7 +100,7 @@ def test_it_says_from_what_length_on_it_pays() -> None:
     assert "from histories of 9,000 tokens on, which 2 of 3 runs reach" in found.sentence
 
 
-def test_runs_that_are_too_short_are_told() -> None:
+def test_sentence_names_runs_that_are_too_short() -> None:
     case = Case("contextrender_cache_aware", 6000)
     found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
     assert found.sentence == (
@@ -109,7 +110,7 @@ def test_runs_that_are_too_short_are_told() -> None:
     assert pays_from("openai", "claude-sonnet-4-5") == pays_from("anthropic") == 50_000
 
 
-def test_a_few_short_runs_that_saved_do_not_say_from_where_it_pays() -> None:
+def test_length_that_pays_ignores_single_short_runs() -> None:
     case = Case("contextrender_cache_aware", 6000)
     costs = {4_000: 0.5, 5_000: 1.1, 6_000: 1.0, 7_000: 1.2, 9_000: 0.8, 12_000: 0.7}
     runs = [RunLength(tokens, {case: cost}) for tokens, cost in costs.items()]
@@ -117,14 +118,14 @@ def test_a_few_short_runs_that_saved_do_not_say_from_where_it_pays() -> None:
     assert found.pays_from == 9_000
 
 
-def test_without_a_cache_it_pays_as_soon_as_something_is_left_out(
+def test_length_that_pays_without_cache_is_the_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "own:input=2,cached=2,output=8")
     assert pays_from("openai", "own") == 24_000
 
 
-def test_the_sentence_says_all_of_it() -> None:
+def test_complete_sentence() -> None:
     sure = verdict((12000, figures(0.45, 0.96, loop=0.5)))
     assert sure.sentence == (
         "contextrender_cache_aware with a budget of 12,000 tokens would save 50.0% [48.0,52.0] "
@@ -139,7 +140,8 @@ def test_the_sentence_says_all_of_it() -> None:
 
 
 def a_run(task: int) -> Run:
-    """A run with 40 results of some 1,000 tokens, of which each step repeats the newest's value."""
+    """Return a run with 40 results of about 1,000 tokens; each step uses the value of the
+    newest."""
     messages = [user("Follow the links.")]
     for turn in range(40):
         arguments = json.dumps({"at": f"LINK_{task}_{turn - 1}"})
@@ -149,7 +151,7 @@ def a_run(task: int) -> Run:
 
 
 @pytest.mark.slow
-def test_a_session_is_advised_on_as_a_file_of_that_session_is(tmp_path: Path) -> None:
+def test_recommendation_for_file_equals_session(tmp_path: Path) -> None:
     run = a_run(1)
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
@@ -164,7 +166,7 @@ def test_a_session_is_advised_on_as_a_file_of_that_session_is(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -> None:
+def test_recommend_prints_sentence_and_options(tmp_path: Path) -> None:
     runs = [a_run(number) for number in range(3)]
     path = tmp_path / "runs.jsonl"
     lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in runs]
@@ -179,7 +181,7 @@ def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -
     assert "4,000" in table
 
 
-def test_runs_of_anthropics_models_are_billed_by_its_rule() -> None:
+def test_anthropic_models_use_anthropic_rule() -> None:
     assert pricing_rule_of(["claude-opus-4-6", "claude-sonnet-4-5"]) == "anthropic"
     assert pricing_rule_of(["claude-opus-4-6", "gpt-5.1"]) == "openai"
     assert pricing_rule_of(["nobody-s-model"]) == "openai"

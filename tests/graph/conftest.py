@@ -1,4 +1,4 @@
-"""Every store there is: SQLite always, PostgreSQL where it can be had."""
+"""Each store: SQLite always, PostgreSQL if it is available."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def new_database(postgres: str) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """An empty store that knows the app's types."""
+    """Create an empty store with the app's types."""
     load_app(app_dir())
     if request.param == "sqlite":
         made: Store = SqliteStore(tmp_path / "store.db")

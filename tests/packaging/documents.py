@@ -1,7 +1,6 @@
-"""The commands that the README, docs and adapters' READMEs tell a reader to give.
+"""The commands in the README, docs and adapters' READMEs.
 
-A command that a fresh environment with the distribution alone cannot run says so where it stands:
-it ends in `# needs X`.
+A command that needs more than the distribution ends in `# needs X`.
 """
 
 import re
@@ -12,26 +11,26 @@ from dataclasses import dataclass
 from tests.server.servers import REPOSITORY
 
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SAID = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)
+COMMAND_LINE = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)
 NEEDS = re.compile(r"\s# needs ([^:\n]+)")
 
 
 @dataclass(frozen=True)
-class Told:
-    """One command, and the document that has it. `needs` is what its mark says."""
+class DocumentedCommand:
+    """A command and its document. `needs` is the text of its mark."""
 
     document: str
     words: tuple[str, ...]
     needs: str = ""
 
 
-def told() -> list[Told]:
+def documented_commands() -> list[DocumentedCommand]:
     return [one for name, text in texts() for one in _commands(name, text)]
 
 
 def scripts() -> list[tuple[str, str]]:
     return [
-        (name, "\n".join(SAID.findall(block)))
+        (name, "\n".join(COMMAND_LINE.findall(block)))
         for name, text in texts()
         for block in BLOCK.findall(text)
         if "$(" in block and not NEEDS.search(block)
@@ -45,7 +44,7 @@ def texts() -> list[tuple[str, str]]:
     return [(name, (REPOSITORY / name).read_text("utf-8")) for name in listed.stdout.splitlines()]
 
 
-def _commands(document: str, text: str) -> list[Told]:
+def _commands(document: str, text: str) -> list[DocumentedCommand]:
     found = []
     for block in BLOCK.findall(text):
         if "$(" in block:
@@ -55,5 +54,5 @@ def _commands(document: str, text: str) -> list[Told]:
             if words:
                 needs = NEEDS.search(line)
                 kept = tuple(word for word in words if word != "&")
-                found.append(Told(document, kept, needs[1].strip() if needs else ""))
+                found.append(DocumentedCommand(document, kept, needs[1].strip() if needs else ""))
     return found

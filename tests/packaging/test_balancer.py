@@ -1,4 +1,6 @@
-"""`deploy/compose/balancer.conf` in a real nginx, before two real servers on one PostgreSQL."""
+"""`deploy/compose/balancer.conf` in a real nginx, in front of two real servers on one
+PostgreSQL.
+"""
 
 import re
 import shutil
@@ -50,7 +52,7 @@ def balanced(postgres: str, tmp_path: Path) -> Iterator[Balanced]:
         yield Balanced(stack.enter_context(ContextRender(url, token)), servers)
 
 
-def test_a_session_stays_with_a_server_and_goes_on_without_it(balanced: Balanced) -> None:
+def test_session_stays_on_its_server_and_survives_it(balanced: Balanced) -> None:
     longer = [*HISTORY, {"role": "assistant", "content": "I will look."}]
     for number in range(12):
         before = balanced.renders()
@@ -68,13 +70,13 @@ def test_a_session_stays_with_a_server_and_goes_on_without_it(balanced: Balanced
         assert [branch["messages"] for branch in exported] == [more]
 
 
-def test_metrics_are_not_for_everyone(balanced: Balanced) -> None:
+def test_metrics_are_not_public(balanced: Balanced) -> None:
     assert httpx.get(f"{balanced.client.url}/metrics").status_code == 404
 
 
 @contextmanager
 def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
-    """nginx with the file of the repository, but for the addresses; its own."""
+    """Run nginx with the repository's file and the tests' addresses; yield nginx's address."""
     port = free_port()
     text = CONF.read_text().replace("listen 80;", f"listen 127.0.0.1:{port};")
     for server in servers:

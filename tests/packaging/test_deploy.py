@@ -1,4 +1,4 @@
-"""The files of `deploy/`, as their own tools read them; balancer.conf has test_balancer.py."""
+"""The files of `deploy/`, checked by their own tools. test_balancer.py tests balancer.conf."""
 
 import re
 import shutil
@@ -15,31 +15,31 @@ DEPLOY = REPOSITORY / "deploy"
 TOOLS = Path(__file__).parent
 
 
-def test_the_dockerfile_is_linted() -> None:
+def test_dockerfile_passes_lint() -> None:
     hadolint = _program("hadolint")
     done = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_image_is_not_run_as_root_and_says_whether_it_works() -> None:
+def test_image_has_user_and_health_check() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     last = max(number for number, line in enumerate(lines) if line.startswith("FROM"))
     assert any(line.startswith("USER 10001") for line in lines[last:])
     assert any(line.startswith("HEALTHCHECK") for line in lines[last:])
 
 
-def test_the_unit_is_one(tmp_path: Path) -> None:
+def test_systemd_unit_is_valid(tmp_path: Path) -> None:
     verify = _program("systemd-analyze")
     unit = tmp_path / "contextrender.service"
     text = (DEPLOY / "contextrender.service").read_text()
-    # The program is where its user has installed it.
+    # The unit's program need not be installed here.
     unit.write_text(text.replace("%h/.local/bin/contextrender", shutil.which("true") or ""))
     done = subprocess.run([verify, "verify", unit], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
-def test_the_compose_file_is_linted() -> None:
+def test_compose_file_passes_lint() -> None:
     dclint = node_modules_of("compose", TOOLS) / ".bin" / "dclint"
     command = [str(dclint), "--max-warnings", "0", str(DEPLOY / "compose" / "compose.yaml")]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -47,26 +47,26 @@ def test_the_compose_file_is_linted() -> None:
 
 
 @pytest.mark.slow
-def test_kubernetes_knows_every_field_of_the_manifests() -> None:
+def test_kubernetes_manifests_are_valid() -> None:
     validate = python_of("kubernetes", TOOLS).with_name("kubernetes-validate")
     manifests = [
         path
         for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-        if path.name != "kustomization.yaml"  # of kubectl's, not the cluster's
+        if path.name != "kustomization.yaml"  # for kubectl, not for the cluster
     ]
     done = subprocess.run([validate, "--strict", *manifests], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("passed") == len(manifests) > 0
 
 
-def test_the_kustomization_names_every_manifest_but_the_secrets() -> None:
+def test_kustomization_lists_every_manifest_except_secrets() -> None:
     folder = DEPLOY / "kubernetes"
     named = re.findall(r"^  - ([\w.]+\.yaml)$", (folder / "kustomization.yaml").read_text(), re.M)
     there = {path.name for path in folder.glob("*.yaml")}
     assert set(named) == there - {"kustomization.yaml", "secret.example.yaml"}
 
 
-def test_what_the_manifests_set_are_settings() -> None:
+def test_manifests_set_known_settings() -> None:
     known = {variable for row in list_settings() for variable in variables(row.name)}
     texts = [path.read_text() for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
     named = {name for text in texts for name in re.findall(r"CONTEXTRENDER_[A-Z_]+", text)}

@@ -1,4 +1,4 @@
-"""`make dist`: the folder runs alone, from a wheel whose Jac is compiled, without llvmlite."""
+"""`make dist`: the folder runs alone, from a wheel with compiled Jac and without llvmlite."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ from tests.server.servers import REPOSITORY
 
 pytestmark = pytest.mark.release
 WARM_SECONDS = 15.0
-"""Of the processor, which a busy machine does not lengthen much."""
+"""Processor seconds, which depend little on how busy the machine is."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def run(dist: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="it needs sha256sum")
-def test_the_checksums_are_those_of_all_files(dist: Path) -> None:
+def test_checksums_cover_all_files(dist: Path) -> None:
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, capture_output=True, text=True
     )
@@ -52,7 +52,7 @@ def test_the_checksums_are_those_of_all_files(dist: Path) -> None:
     assert names == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
 
 
-def test_the_wheels_jac_is_compiled_and_the_versions_have_no_compiler(dist: Path) -> None:
+def test_wheel_has_compiled_jac_and_needs_no_compiler(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     sources = [name for name in names if name.endswith(".jac") and "/app/" in name]
@@ -63,7 +63,7 @@ def test_the_wheels_jac_is_compiled_and_the_versions_have_no_compiler(dist: Path
     assert "COPY *.whl requirements.txt" in (dist / "Dockerfile").read_text()
 
 
-def test_the_demo_runs_from_the_folder_alone(dist: Path) -> None:
+def test_demo_runs_from_the_folder_alone(dist: Path) -> None:
     first = run(dist, "demo")
     assert first.returncode == 0, first.stderr
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""What the wheel says of itself, the locks, and that nothing claims an index has it."""
+"""The wheel's metadata, the lock files, and that no document claims a package index."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
 
 
 @pytest.mark.release
-def test_the_wheel_describes_itself(metadata: Message) -> None:
+def test_wheel_has_metadata(metadata: Message) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Author"] == "the ContextRender authors"
     assert metadata["Keywords"]
@@ -39,26 +39,26 @@ def test_the_wheel_describes_itself(metadata: Message) -> None:
 
 
 @pytest.mark.release
-def test_only_the_runtime_is_of_one_version(metadata: Message) -> None:
+def test_only_runtime_packages_are_pinned(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
     exact = {one.split("=")[0] for one in required if "==" in one.split(";")[0]}
     assert exact == {"byllm", "jac-scale", "jaclang", "wordllama"}
     assert [one for one in required if "==" not in one and "<" not in one.split(";")[0]] == []
-    # With a marker an installer leaves the runtime out on an older Python, and says all went well.
+    # With a marker, installers on an older Python would skip the runtime without an error.
     assert [one for one in required if "python_version" in one] == []
 
 
-def test_copies_of_the_license_are_the_same() -> None:
+def test_license_copies_are_equal() -> None:
     texts = {(REPOSITORY / name).read_text() for name in ("LICENSE", "py_bridge/LICENSE")}
     assert len(texts) == 1
 
 
-def test_the_service_is_locked_at_the_versions_that_are_tested() -> None:
+def test_service_lock_has_tested_versions() -> None:
     locks = [REPOSITORY / "requirements" / f"{name}.txt" for name in ("lock", "service")]
     tested, served = (dict(PINNED.findall(lock.read_text())) for lock in locks)
     assert served and {name: tested.get(name) for name in served} == served
 
 
-def test_no_index_is_said_to_have_it() -> None:
+def test_no_document_claims_a_package_index() -> None:
     claim = re.compile(r"(pip|pipx|uv tool|npm) (install|add) (-\S+ )*@?'?contextrender\b")
     assert [name for name, text in texts() if claim.search(" ".join(text.split()))] == []

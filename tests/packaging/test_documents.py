@@ -1,4 +1,6 @@
-"""What documents name is there: commands with their options, files and headings, targets, tests."""
+"""What documents name exists: commands with their options, files, headings, make targets and
+tests.
+"""
 
 import argparse
 import ast
@@ -11,17 +13,17 @@ from functools import cache
 import pytest
 from contextrender_bridge.cli import SUBCOMMANDS
 
-from tests.packaging.documents import Told, texts, told
+from tests.packaging.documents import DocumentedCommand, documented_commands, texts
 from tests.server.servers import REPOSITORY
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TEXTS = dict(texts())
-TOLD = [one for one in told() if one.words[0] == "contextrender"]
+COMMANDS = [one for one in documented_commands() if one.words[0] == "contextrender"]
 
 
-@pytest.mark.parametrize("one", TOLD, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
-def test_a_documented_command_is_understood(one: Told) -> None:
+@pytest.mark.parametrize("one", COMMANDS, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
+def test_documented_command_is_valid(one: DocumentedCommand) -> None:
     command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].module)
     parser = argparse.ArgumentParser(prog=one.words[1])
     command.add_arguments(parser)
@@ -29,7 +31,7 @@ def test_a_documented_command_is_understood(one: Told) -> None:
 
 
 @pytest.mark.parametrize("document", TEXTS)
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_have_targets(document: str) -> None:
     for link in LINK.findall(TEXTS[document]):
         if link.startswith("http"):
             continue
@@ -39,7 +41,7 @@ def test_links_lead_somewhere(document: str) -> None:
         assert target.exists(), link
         if anchor:
             heads = (head.lower() for head in HEADING.findall(target.read_text("utf-8")))
-            # As GitHub makes anchors of headings.
+            # GitHub builds heading anchors like this.
             assert anchor in {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in heads}, link
 
 
@@ -47,13 +49,13 @@ MAKEFILE = (REPOSITORY / "Makefile").read_text()
 TARGETS = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)$", MAKEFILE, re.M)[0].replace("\\", "").split()
 
 
-def test_every_target_can_be_made() -> None:
+def test_every_make_target_can_run() -> None:
     dry = ["make", "--dry-run", *TARGETS, "TRACES=runs.jsonl"]
     done = subprocess.run(dry, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_targets_that_are_named_are_there() -> None:
+def test_named_make_targets_exist() -> None:
     (loop,) = re.findall(r"^for target in (.*); do$", (REPOSITORY / ".ci/run").read_text(), re.M)
     named = {name for text in TEXTS.values() for name in re.findall(r"`make ([a-z-]+)", text)}
     assert named
@@ -64,7 +66,7 @@ NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 @pytest.mark.parametrize(("page", "least"), [("docs/security.md", 30), ("docs/runtime.md", 10)])
-def test_every_claim_names_tests_that_run(page: str, least: int) -> None:
+def test_each_claim_names_existing_tests(page: str, least: int) -> None:
     rows = [row for row in TEXTS[page].splitlines() if row.startswith("| ")]
     claims = [row for row in rows if not row.endswith("| test |")]
     assert len(claims) > least
@@ -77,7 +79,7 @@ def test_every_claim_names_tests_that_run(page: str, least: int) -> None:
 
 @cache
 def running_tests(path: str) -> set[str]:
-    """The tests of a file that no mark leaves out or expects to fail."""
+    """Return the tests of a file that are not marked skip or xfail."""
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
     return {
         found.name
@@ -101,14 +103,14 @@ def test_every_adapter_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("adapter", sorted(set(ROWS) - UNPACKAGED))
-def test_the_version_is_the_locked_one(adapter: str) -> None:
+def test_adapter_row_has_locked_version(adapter: str) -> None:
     told = re.findall(r"\d+(?:\.\w+)+", ROWS[adapter])
     assert told, f"{adapter}: no version in its row"
     assert set(told) <= _locked(adapter)
 
 
 def _locked(adapter: str) -> set[str]:
-    """Of what the adapter names itself; a runtime may be in a folder of its own."""
+    """Return the locked versions of an adapter's packages; its runtime may have its own folder."""
     folder = ADAPTERS / adapter
     found = {
         version

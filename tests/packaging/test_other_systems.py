@@ -1,4 +1,4 @@
-"""What other systems lack, taken away in a process of its own: everything imports, and serves."""
+"""Without features that only Linux has, everything imports and the service starts."""
 
 import subprocess
 import sys
@@ -54,7 +54,9 @@ print("served")
 @pytest.mark.release
 @pytest.mark.parametrize("system", ["macos", "windows"])
 @pytest.mark.parametrize(("then", "said"), [(IMPORTED, "imported"), (SERVED, "served")])
-def test_without_what_linux_alone_has(system: str, then: str, said: str, tmp_path: Path) -> None:
+def test_package_works_without_linux_features(
+    system: str, then: str, said: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", TAKEN_AWAY + then, system, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.endswith(f"{said}\n"), done.stderr

@@ -63,7 +63,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.mark.parametrize("name", VERSIONS)
-def test_it_says_first_what_it_changes_and_undoes_it(machine: Machine, name: str) -> None:
+def test_dry_run_lists_changes_and_uninstall_undoes_them(machine: Machine, name: str) -> None:
     before = machine.files()
     planned = machine.run("install", name, "--dry-run")
     assert machine.files() == before
@@ -93,7 +93,7 @@ def machine_status(machine: Machine) -> int:
 
 
 @pytest.mark.parametrize("name", VERSIONS)
-def test_an_agent_that_is_too_old_or_missing_is_refused(machine: Machine, name: str) -> None:
+def test_old_or_missing_agent_is_refused(machine: Machine, name: str) -> None:
     machine.have(name, "0.0.9")
     assert "0.0.9 is too old" in machine.run("install", name, status=1)
     (machine.bin / name).unlink()
@@ -101,7 +101,7 @@ def test_an_agent_that_is_too_old_or_missing_is_refused(machine: Machine, name: 
     assert machine.files() == {}
 
 
-def test_what_cannot_be_chosen_is_refused(machine: Machine) -> None:
+def test_invalid_options_are_refused(machine: Machine) -> None:
     assert "none for emacs" in machine.run("install", "emacs", status=2)
     assert "no render" in machine.run("install", "codex", "--mode", "render", status=1)
     assert "no after-summary" in machine.run("install", "pi", "--mode", "after-summary", status=1)
@@ -110,14 +110,14 @@ def test_what_cannot_be_chosen_is_refused(machine: Machine) -> None:
     assert "needs 2.1.329" in machine.run("install", "claude", "--mode", "render", status=1)
 
 
-def test_doctor_says_that_hooks_are_switched_off(machine: Machine) -> None:
+def test_doctor_names_disabled_hooks(machine: Machine) -> None:
     machine.run("install", "claude")
     settings = machine.home / ".claude" / "settings.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "disableAllHooks": True}))
     assert "switches hooks off" in machine.run("doctor", status=1)
 
 
-def test_the_token_is_in_no_file_of_a_plugin(machine: Machine) -> None:
+def test_plugin_files_have_no_token(machine: Machine) -> None:
     machine.data.mkdir()
     secret = {"url": "http://127.0.0.1:9", "token": "sesame-1234"}
     (machine.data / "credentials.json").write_text(json.dumps(secret))
@@ -135,7 +135,7 @@ SETTINGS = '[mcp_servers.contextrender]\ncommand = "x"\n'
         unique=True,
     )
 )
-def test_codex_keeps_the_users_own_configuration(lines: list[str]) -> None:
+def test_codex_configuration_of_user_is_kept(lines: list[str]) -> None:
     text = "\n".join(sorted(lines, key=lambda line: line.startswith("["))) + "\n"
     extended = with_block(text, SETTINGS)
     assert tomllib.loads(extended) == {**tomllib.loads(text), **tomllib.loads(SETTINGS)}
@@ -153,7 +153,7 @@ PROJECT = '[projects."/home/u/work"]\ntrust_level = "trusted"\n'
 
 
 @pytest.mark.parametrize("own", ["", "# mine\n[tui]\ntheme = 'dark'\n"])
-def test_what_codex_writes_into_our_part_stays_the_users(own: str) -> None:
+def test_codex_entries_in_plugin_block_are_kept(own: str) -> None:
     """Codex keeps a comment at the end of the file there, and writes new tables before it."""
     hook = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n\n'
     installed = with_block(own, hook + SETTINGS)
@@ -165,13 +165,13 @@ def test_what_codex_writes_into_our_part_stays_the_users(own: str) -> None:
     assert without_block(used).startswith(own)
 
 
-def test_the_trust_in_the_users_own_hooks_stays() -> None:
+def test_trust_in_users_hooks_is_kept() -> None:
     own = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n'
     others = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
     used = with_block(own, own + SETTINGS).replace("[mcp_servers", f"{others}[mcp_servers")
     assert tomllib.loads(without_block(used)) == tomllib.loads(own + TRUST)
 
 
-def test_a_configuration_with_a_server_of_that_name_is_left_alone() -> None:
+def test_configuration_with_equal_server_name_is_refused() -> None:
     with pytest.raises(CommandError, match="cannot be extended"):
         with_block('[mcp_servers.contextrender]\nurl = "mine"\n', SETTINGS)

@@ -1,4 +1,4 @@
-"""Labelled doubles: agents that keep their whole history and send it with every model call."""
+"""Doubles of agents that keep their full history and send it with every model call."""
 
 import json
 from typing import Any, Self
@@ -14,12 +14,12 @@ TASK = "Find out which hosts are slow, one after the other."
 
 
 def finding(number: int) -> str:
-    """What the tool says at a step; it names the host of the next."""
+    """Return the result of a step, which names the host of the next step."""
     return f"host_{number + 1}_X answers in {number * 17}ms.\n{FILLER}"
 
 
 class Agent:
-    """Calls a tool `turns` times; the model's calls quote hosts that earlier results named."""
+    """An agent that calls a tool in each turn, with a host that an earlier result named."""
 
     path = ""
     key = "messages"
@@ -43,7 +43,8 @@ class Agent:
         raise NotImplementedError
 
     def run(self, turns: int, quoted: dict[int, int] | None = None) -> list[Json]:
-        """What the model was sent at each turn; `quoted` maps a turn to the host it quotes."""
+        """Run turns and return the prompt of each. `quoted` maps a turn to the host that its call
+        names."""
         hosts = quoted or {}
         return [self.step(number, hosts.get(number, number)) for number in self.ahead(turns)]
 
@@ -60,7 +61,7 @@ class Agent:
         return dict(self.setup.model.asked[-1].json)
 
     def grown(self, turns: int) -> Self:
-        """With so many turns more, of which nobody has heard."""
+        """Add this many turns to the history without sending them."""
         for number in self.ahead(turns):
             self.take(number, number)
         return self
@@ -190,4 +191,4 @@ class TextAgent(Agent):
 MARK = {"type": "ephemeral"}
 AGENTS = [ChatAgent, MessagesAgent, ResponsesAgent, TextAgent]
 EACH_WAY = list(zip(AGENTS, [True, False] * 2, strict=True))
-"""Every kind of agent, and whether it streams."""
+"""Each type of agent and whether it streams."""

@@ -1,4 +1,4 @@
-"""A real service, a scripted model, and the proxy between them, all on loopback."""
+"""A real service, a scripted model and a proxy between them, on loopback."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,7 +26,7 @@ class Setup:
     proxy: Proxy
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
-        """A request with a provider's key."""
+        """Send a request with a provider's key."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.http.post(path, json=body, headers={"authorization": "Bearer sk-1", **named})
 
@@ -35,7 +35,7 @@ Start = Callable[..., Setup]
 
 
 def start_all(credentials: Credentials) -> Iterator[Start]:
-    with ExitStack() as open_things:
+    with ExitStack() as stack:
 
         def starting(
             url: str = "",
@@ -46,7 +46,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
         ) -> Setup:
             model = Model()
             options = {"server_header": False, "date_header": False}
-            model.url = open_things.enter_context(serving(model, lifespan="off", **options))
+            model.url = stack.enter_context(serving(model, lifespan="off", **options))
             chosen = {
                 "upstream": f"{model.url}/v1",
                 "anthropic_upstream": f"{model.url}/v1",
@@ -63,9 +63,9 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             bodies = BodyLimits(chosen_settings)
             proxy = Proxy(chosen_settings, client, trust, bodies=bodies)
             app = Guard(proxy)
-            address = open_things.enter_context(serving(app, **options))
-            http = open_things.enter_context(httpx.Client(base_url=address, timeout=300))
-            service = open_things.enter_context(ContextRender(credentials.url, credentials.token))
+            address = stack.enter_context(serving(app, **options))
+            http = stack.enter_context(httpx.Client(base_url=address, timeout=300))
+            service = stack.enter_context(ContextRender(credentials.url, credentials.token))
             return Setup(address, model, http, service, proxy)
 
         yield starting
@@ -73,7 +73,8 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
 
 @pytest.fixture
 def start(credentials: Credentials) -> Iterator[Start]:
-    """Starts proxies with given settings; `url` and `token` are those of another service."""
+    """Return a function that starts a proxy with settings; `url` and `token` name another
+    service."""
     yield from start_all(credentials)
 
 
@@ -85,7 +86,7 @@ def usual(credentials: Credentials) -> Iterator[Setup]:
 
 @pytest.fixture
 def setup(usual: Setup) -> Setup:
-    """The usual proxy, its model as new."""
+    """Return the shared proxy, with its model reset."""
     usual.model.asked, usual.model.script = [], []
     usual.model.answer, usual.model.cancelled = None, 0
     usual.http.cookies.clear()

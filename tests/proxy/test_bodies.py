@@ -1,4 +1,4 @@
-"""Bodies of which only what is new is parsed: what is read is what the whole says."""
+"""A body of which only the new items are parsed is read like the complete body."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ WRITERS: list[Callable[[Any], str]] = [
     data=st.data(),
 )
 @modest
-def test_what_is_read_is_what_the_whole_says(
+def test_incremental_parse_equals_full_parse(
     items: list[Any], before: Any, behind: Any, write: Callable[[Any], str], data: st.DataObject
 ) -> None:
     read = RecentBodies()
@@ -48,7 +48,7 @@ def test_what_is_read_is_what_the_whole_says(
 
 @given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
 @modest
-def test_a_transcript_read_on_is_that_of_the_whole(dialect: str, data: st.DataObject) -> None:
+def test_incremental_transcript_equals_full_transcript(dialect: str, data: st.DataObject) -> None:
     body, key = data.draw(bodies(dialect)), MAKERS[dialect][1]
     read, reader = RecentBodies(), DIALECTS[dialect]
     for end in data.draw(st.lists(st.integers(0, len(body[key])), min_size=1, max_size=5)):
@@ -67,14 +67,14 @@ def test_a_transcript_read_on_is_that_of_the_whole(dialect: str, data: st.DataOb
         '{"messages":["\\ud800", 1e400, 12345678901234567890123]}',
     ],
 )
-def test_odd_bodies_are_read_as_they_are(text: str) -> None:
+def test_unusual_json_is_read_exactly(text: str) -> None:
     read = RecentBodies()
     for _ in range(2):
         assert read.read(text.encode(), "messages").fields == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ['{"messages":[1,]}', '{"messages":[1]} x', '{"messages":[1', ""])
-def test_what_is_no_json_is_refused_behind_a_known_beginning_too(text: str) -> None:
+def test_invalid_json_after_known_prefix_is_refused(text: str) -> None:
     read = RecentBodies()
     read.read(b'{"messages":[1]}', "messages")
     with pytest.raises(ValueError):

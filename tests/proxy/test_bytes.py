@@ -1,4 +1,4 @@
-"""What the proxy does not shorten, it sends in the bytes that came."""
+"""The proxy sends unchanged items in their original bytes."""
 
 import json
 import uuid
@@ -21,13 +21,13 @@ from tests.support.scripted_model import whole
 from tests.support.strategies import BUDGETS, modest
 
 ODD = ['"\\ud83d"', '"\\u00e9 é 漢"', "1e0", "1.50", '"\\/"', '{"a": 1, "a": 2}', "[ ]"]
-"""Values that a parser and a writer do not give back as they came."""
+"""JSON values that parsing and writing would change."""
 HEAD = '{"temperature" : 1e0, "temperature": 1.50 ,"system2":"\\ud83d é \\u00e9",'
 
 
 @st.composite
 def texts(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[str]]:
-    """A request as somebody else writes it, and the texts of its items."""
+    """Draw a request in unusual JSON formatting, and the texts of its items."""
     body = draw(bodies(dialect))
     key = DIALECTS[dialect].key
     items = []
@@ -49,7 +49,7 @@ def texts(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[str]]:
 @pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
 @given(data=st.data(), budget=BUDGETS)
 @modest
-def test_items_that_stay_keep_their_bytes(dialect: str, data: st.DataObject, budget: int) -> None:
+def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: int) -> None:
     raw, items = data.draw(texts(dialect))
     key = DIALECTS[dialect].key
     try:
@@ -57,7 +57,7 @@ def test_items_that_stay_keep_their_bytes(dialect: str, data: st.DataObject, bud
     except UnicodeDecodeError:
         return
     known = RecentBodies()
-    # Once as the first request, and once behind an earlier one.
+    # Read it as the first request, then after an earlier one.
     for read in (known.read(raw, key), known.read(raw, key)):
         transcript = dialect_of(dialect, read.fields).read(read.fields)
         if not transcript.messages:
@@ -76,7 +76,7 @@ def test_items_that_stay_keep_their_bytes(dialect: str, data: st.DataObject, bud
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-def test_a_shortened_request_keeps_the_bytes_of_all_else(setup: Setup, dialect: str) -> None:
+def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: str) -> None:
     body = body_of(dialect, 8)
     key = DIALECTS[dialect].key
     body[key][0]["content"] = "Finde den Fehler: é 漢 \ud83d"
@@ -97,7 +97,7 @@ def test_a_shortened_request_keeps_the_bytes_of_all_else(setup: Setup, dialect: 
     assert asked.header("accept-encoding") == "gzip, br;q=0.5"
 
 
-def test_a_body_that_repeats_its_messages_is_written_as_it_was_read() -> None:
+def test_body_with_duplicate_messages_key_uses_last() -> None:
     raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
     read = RecentBodies().read(raw, "messages")
     left: dict[str, Any] = {"messages": [{"role": "user", "content": "b"}]}

@@ -1,4 +1,4 @@
-"""`POST /v1/compact`: the text that replaces a history, for the plugins of agents."""
+"""`POST /v1/compact` returns the text that replaces a history, for agents' plugins."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ def compact(setup: Setup, messages: Any, session: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
-def test_a_history_becomes_one_text(setup: Setup, kind: Any) -> None:
+def test_history_becomes_one_text(setup: Setup, kind: Any) -> None:
     name = uuid.uuid4().hex
     reply = compact(setup, kind(setup).grown(9).items, name)
     assert (reply["session"], reply["results"], reply["complete"]) == (name, 9, 9)
@@ -31,7 +31,7 @@ def test_a_history_becomes_one_text(setup: Setup, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("wrap", ["{}", "Summary of the conversation:\n<summary>\n{}\n</summary>"])
-def test_the_next_one_continues_the_session(setup: Setup, wrap: str) -> None:
+def test_next_compaction_continues_the_session(setup: Setup, wrap: str) -> None:
     name = uuid.uuid4().hex
     first = compact(setup, ChatAgent(setup).grown(9).items, name)
     system = {"role": "system", "content": "Its own prompt."}
@@ -45,7 +45,7 @@ def test_the_next_one_continues_the_session(setup: Setup, wrap: str) -> None:
     assert "Go on." in second["text"]
 
 
-def test_a_text_of_another_session_is_what_the_user_said(setup: Setup) -> None:
+def test_text_of_another_session_is_a_user_message(setup: Setup) -> None:
     first = compact(setup, ChatAgent(setup).grown(9).items, uuid.uuid4().hex)
     other = compact(setup, [user(first["text"]), user("Go on.")], uuid.uuid4().hex)
     assert other["results"] == 0
@@ -64,20 +64,20 @@ def test_a_text_of_another_session_is_what_the_user_said(setup: Setup) -> None:
         ({"window": -3}, 422, "invalid_request"),
     ],
 )
-def test_a_bad_request_is_refused(setup: Setup, change: Json, status: int, code: str) -> None:
+def test_invalid_request_is_refused(setup: Setup, change: Json, status: int, code: str) -> None:
     body = {"messages": [user("Hello.")], "session": "s", **change}
     got = setup.post("/v1/compact", body)
     assert (got.status_code, got.json()["error"]["code"]) == (status, code), got.text
 
 
-def test_it_is_a_post_with_a_token(start: Start) -> None:
+def test_compact_needs_post_and_token(start: Start) -> None:
     setup = start(own_token=False)
     assert setup.http.get("/v1/compact").status_code == 405
     got = setup.http.post("/v1/compact", json={"messages": [user("Hello.")]})
     assert got.json()["error"]["code"] == "unauthorized"
 
 
-def test_a_service_that_is_down_is_an_error(start: Start) -> None:
+def test_compact_fails_when_service_is_down(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     got = setup.post("/v1/compact", {"messages": [user("Hello.")], "session": "s"})
     assert (got.status_code, got.json()["error"]["code"]) == (503, "unreachable")

@@ -1,4 +1,4 @@
-"""The endpoints that gateways' compression guardrails call."""
+"""The endpoints for gateways' compression guardrails."""
 
 import re
 import uuid
@@ -25,12 +25,14 @@ def compress(setup: Setup, messages: Any, *, session: str = "", **fields: Any) -
     return got.json()
 
 
-def retrieved(setup: Setup, reply: Json) -> list[Json]:
+def retrieve_originals(setup: Setup, reply: Json) -> list[Json]:
     return [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
 
 
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
-def test_messages_fit_and_what_left_comes_back(setup: Setup, start: Start, kind: Any) -> None:
+def test_messages_fit_and_omitted_results_are_retrievable(
+    setup: Setup, start: Start, kind: Any
+) -> None:
     messages = history(setup, kind)
     name = uuid.uuid4().hex
     reply = compress(setup, messages, session=name)
@@ -42,18 +44,18 @@ def test_messages_fit_and_what_left_comes_back(setup: Setup, start: Start, kind:
     assert len(changed) == len(reply["ccr_hashes"]) > 3
     assert all(id in str(made) for id, made in zip(reply["ccr_hashes"], changed, strict=True))
     assert reply["session"] == name
-    found = retrieved(start(), reply)  # ids outlive the proxy
+    found = retrieve_originals(start(), reply)  # another proxy knows the ids
     assert finding(0) in [one["original_content"] for one in found]
     assert {one["tool_name"] for one in found} == {"look"}
     assert setup.model.asked == []
 
 
-def test_results_without_their_calls(setup: Setup) -> None:
+def test_results_without_calls_are_compressed(setup: Setup) -> None:
     messages = [message for message in history(setup) if message["role"] != "assistant"]
     reply = compress(setup, messages)
     assert len(reply["messages"]) == len(messages)
     assert finding(8) == reply["messages"][-1]["content"]
-    assert finding(0) in [one["original_content"] for one in retrieved(setup, reply)]
+    assert finding(0) in [one["original_content"] for one in retrieve_originals(setup, reply)]
 
 
 def test_excerpts_name_their_id(setup: Setup) -> None:
@@ -62,10 +64,12 @@ def test_excerpts_name_their_id(setup: Setup) -> None:
     made = compress(setup, messages)
     (told,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
     assert told in made["ccr_hashes"]
-    assert messages[3]["content"] in [one["original_content"] for one in retrieved(setup, made)]
+    assert messages[3]["content"] in [
+        one["original_content"] for one in retrieve_originals(setup, made)
+    ]
 
 
-def test_a_service_that_is_down_leaves_all(start: Start) -> None:
+def test_messages_are_unchanged_when_service_is_down(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     messages = history(setup)
     made = compress(setup, messages)
@@ -83,7 +87,9 @@ def test_a_service_that_is_down_leaves_all(start: Start) -> None:
         ("GET", f"/v1/retrieve/{'0' * 24}", b"", 404),
     ],
 )
-def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int) -> None:
+def test_invalid_requests_are_refused(
+    setup: Setup, method: str, path: str, body: bytes, status: int
+) -> None:
     got = setup.http.request(method, path, content=body)
     assert got.status_code == status
     assert got.json()["error"]["message"]
@@ -99,13 +105,13 @@ def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int
         {"role": ["tool"], "content": {"a": 1}},
     ],
 )
-def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any) -> None:
+def test_malformed_messages_are_unchanged(setup: Setup, message: Any) -> None:
     messages = [{"role": "user", "content": "hello"}, message]
     for budget in (None, "9" * 5000):
         assert compress(setup, messages, budget=budget)["messages"] == messages
 
 
-def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) -> None:
+def test_reply_counts_unchanged_messages(setup: Setup) -> None:
     agent = ChatAgent(setup).grown(9)
     name = uuid.uuid4().hex
     first = compress(setup, agent.items, session=name, budget=6000)
@@ -120,7 +126,7 @@ def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) ->
     assert small["messages"][small["unchanged"]] != second["messages"][small["unchanged"]]
 
 
-def test_a_gateway_gives_the_usage_back(setup: Setup) -> None:
+def test_gateway_reports_usage(setup: Setup) -> None:
     messages = history(setup)
     session = compress(setup, messages)["session"]
     usage = {"prompt_tokens": 700, "completion_tokens": 9}

@@ -1,4 +1,4 @@
-"""Connections to a provider that ends them in its own time."""
+"""Connections to a provider that closes idle connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,9 +13,9 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 class Provider:
-    """Answers the first request of each connection, and ends the connection with the next.
+    """A provider that answers the first request of a connection and closes it at the next.
 
-    It `fails` where it ends each with the first.
+    If `fails`, it closes each connection at the first request.
     """
 
     def __init__(self, *, fails: bool = False) -> None:
@@ -52,7 +52,7 @@ async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[htt
         server.close()
 
 
-def test_a_resting_connection_that_was_ended_is_not_the_agents_trouble() -> None:
+def test_request_on_closed_idle_connection_is_retried() -> None:
     async def run() -> None:
         provider = Provider()
         async with asking(provider) as ask:
@@ -64,7 +64,7 @@ def test_a_resting_connection_that_was_ended_is_not_the_agents_trouble() -> None
     asyncio.run(run())
 
 
-def test_a_new_connection_that_ends_is_an_error_and_asked_once() -> None:
+def test_closed_new_connection_is_not_retried() -> None:
     async def run() -> None:
         provider = Provider(fails=True)
         async with asking(provider) as ask:
@@ -75,7 +75,7 @@ def test_a_new_connection_that_ends_is_an_error_and_asked_once() -> None:
     asyncio.run(run())
 
 
-def test_what_breaks_off_late_may_have_been_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_that_fails_late_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALE_SECONDS", -1.0)
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""What a request asks of the proxy: whose session it is of, and whether it is a compaction."""
+"""Session names and compactions in requests to the proxy."""
 
 import uuid
 from typing import Any
@@ -24,7 +24,7 @@ def user(text: str) -> Json:
     return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
-# What each runtime puts behind its history.
+# The compaction request that each agent appends to its history.
 ASKS: list[tuple[type[Agent], Json, Reply]] = [
     (MessagesAgent, user(CLAUDE), whole(said([{"type": "text", "text": "Summary."}]))),
     (
@@ -37,7 +37,9 @@ ASKS: list[tuple[type[Agent], Json, Reply]] = [
 
 
 @pytest.mark.parametrize(("kind", "item", "reply"), ASKS)
-def test_it_is_sent_whole(setup: Setup, kind: type[Agent], item: Json, reply: Reply) -> None:
+def test_compaction_request_is_sent_in_full(
+    setup: Setup, kind: type[Agent], item: Json, reply: Reply
+) -> None:
     agent = kind(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
     assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
@@ -50,7 +52,7 @@ def test_it_is_sent_whole(setup: Setup, kind: type[Agent], item: Json, reply: Re
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 
 
-def test_what_is_no_compaction() -> None:
+def test_similar_requests_are_not_compactions() -> None:
     assert is_compaction("chat", {"messages": [{"role": "system", "content": OPENCODE}]}) is False
     begun = [{"role": "system", "content": OPENCODE}, user("Here is the conversation so far: x")]
     assert is_compaction("chat", {"messages": begun})
@@ -70,7 +72,7 @@ def name(path: str = "", **headers: str) -> str:
     return session_of(path, given, USER)
 
 
-def test_the_order_of_names() -> None:
+def test_session_name_precedence() -> None:
     assert name("path", x_contextrender_session="own", x_session_id="x") == "path"
     assert name("", x_contextrender_session="own", x_session_id="x") == "own"
     assert name("", x_session_id="x", x_claude_code_session_id="cc") == "x"
@@ -79,7 +81,7 @@ def test_the_order_of_names() -> None:
     assert name("").startswith("auto-")
 
 
-def test_names_made_from_the_beginning_are_the_callers_own() -> None:
+def test_generated_names_differ_by_caller_and_history() -> None:
     first = name("", authorization="Bearer a")
     assert first == name("", authorization="Bearer a")
     assert first != name("", authorization="Bearer b")
@@ -88,14 +90,14 @@ def test_names_made_from_the_beginning_are_the_callers_own() -> None:
     assert other != first
 
 
-def test_any_name_becomes_one_that_a_session_can_have() -> None:
+def test_invalid_names_are_sanitized() -> None:
     long = "n" * 400
     assert len(name(long)) <= LONGEST_NAME
     assert name(long) != name(long + "n")
     assert name("a\x00b\n") == "a_b"
 
 
-def test_a_session_by_path_is_decoded(setup: Setup) -> None:
+def test_session_name_in_path_is_decoded(setup: Setup) -> None:
     setup.model.script = [whole(chat("x"))]
     got = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
     assert got.headers["x-contextrender-session"] == "my run/1"

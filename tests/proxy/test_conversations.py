@@ -1,4 +1,4 @@
-"""One conversation is one session: nobody's results are found from another's."""
+"""One conversation is one session, and finds nothing of another conversation."""
 
 import asyncio
 import uuid
@@ -17,11 +17,11 @@ from tests.support.scripted_model import whole
 SECRET = "owner A, account DEMO-1111"
 
 
-def said(role: str, text: str) -> Json:
+def message_of(role: str, text: str) -> Json:
     return {"role": role, "content": text}
 
 
-def looked(name: str, text: str) -> list[Json]:
+def tool_step(name: str, text: str) -> list[Json]:
     call = {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -30,7 +30,7 @@ def looked(name: str, text: str) -> list[Json]:
 
 
 def send(setup: Setup, messages: list[Json], **more: Any) -> str:
-    """The name of the session that a request is recorded in."""
+    """Send a request and return the name of its session."""
     setup.model.answer = lambda _: whole({"id": "1"})
     got = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
     assert got.status_code == 200
@@ -39,7 +39,7 @@ def send(setup: Setup, messages: list[Json], **more: Any) -> str:
 
 
 def surfaces(own: str) -> dict[str, Callable[[ContextRender], Any]]:
-    """What reads a session across its branches, by name."""
+    """Return the functions that read all branches of a session, by name."""
     return {
         "recall": lambda client: client.recall(own, query="account"),
         "search": lambda client: client.call("search", {"session": own, "query": "DEMO-1111"}),
@@ -50,7 +50,7 @@ def surfaces(own: str) -> dict[str, Callable[[ContextRender], Any]]:
 
 
 def check_apart(setup: Setup, own: str, other: str) -> None:
-    """From one session nothing of the other is found, on any surface."""
+    """Assert that no surface finds anything of the other session."""
     assert own != other
     client = setup.service
     for name, look in surfaces(own).items():
@@ -61,17 +61,17 @@ def check_apart(setup: Setup, own: str, other: str) -> None:
 
 @pytest.fixture(scope="module")
 def names(usual: Setup) -> tuple[str, str]:
-    """The sessions of two people who begin alike; the second one's is the first name."""
+    """Return the sessions of users B and A, whose histories begin with the same messages."""
     usual.http.cookies.clear()
-    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
-    a = [*hello, said("user", "I am A."), *looked("a1", SECRET)]
-    b = [*hello, said("user", "I am B."), *looked("b1", "owner B")]
+    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
+    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET)]
+    b = [*hello, message_of("user", "I am B."), *tool_step("b1", "owner B")]
     first = send(usual, a)
     return send(usual, b), first
 
 
 @pytest.mark.parametrize("surface", ["recall", "search", "explain", "timeline"])
-def test_a_share_link_opens_one_conversation(
+def test_share_link_opens_one_conversation(
     credentials: Credentials, names: tuple[str, str], surface: str
 ) -> None:
     own, other = names
@@ -87,7 +87,7 @@ def test_a_share_link_opens_one_conversation(
 @pytest.mark.parametrize(
     ("tool", "arguments"), [("recall", {"query": "account"}), ("explain", {"budget": 400})]
 )
-def test_the_mcp_server_reads_one_conversation(
+def test_mcp_server_reads_one_conversation(
     credentials: Credentials, names: tuple[str, str], tool: str, arguments: Json
 ) -> None:
     own, other = names
@@ -107,41 +107,46 @@ def test_the_mcp_server_reads_one_conversation(
 
 
 @pytest.mark.parametrize("key", [{}, {"prompt_cache_key": "demo-app"}])
-def test_histories_that_begin_alike(setup: Setup, key: Json) -> None:
-    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
-    a = [*hello, said("user", "I am A."), *looked("a1", SECRET)]
-    b = [*hello, said("user", "I am B.")]
+def test_histories_with_equal_prefix_have_two_sessions(setup: Setup, key: Json) -> None:
+    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
+    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET)]
+    b = [*hello, message_of("user", "I am B.")]
     first, second = send(setup, a, **key), send(setup, b, **key)
     check_apart(setup, second, first)
-    # They go on where they were, whoever comes first, and in a proxy that has not seen them.
-    assert send(setup, [*b, *looked("b1", "nothing"), said("user", "on")], **key) == second
-    assert send(setup, [*a, said("user", "on")], **key) == first
+    # Both histories continue their sessions in any order.
+    assert send(setup, [*b, *tool_step("b1", "nothing"), message_of("user", "on")], **key) == second
+    assert send(setup, [*a, message_of("user", "on")], **key) == first
     check_apart(setup, second, first)
 
 
-def test_a_new_proxy_finds_the_same_names(start: Start) -> None:
-    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
-    a = [*hello, said("user", "I am A."), *looked("call_1", SECRET)]
-    b = [*hello, said("user", "I am B."), *looked("call_1", "of B")]
+def test_new_proxy_uses_the_same_names(start: Start) -> None:
+    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
+    a = [*hello, message_of("user", "I am A."), *tool_step("call_1", SECRET)]
+    b = [*hello, message_of("user", "I am B."), *tool_step("call_1", "of B")]
     names = [send(start(), messages) for messages in (a, b, b, a)]
     assert names[0] == names[3] != names[1] == names[2]
 
 
-def test_a_shared_cache_key(setup: Setup) -> None:
+def test_equal_cache_key_gives_two_sessions(setup: Setup) -> None:
     key = f"demo-{uuid.uuid4().hex}"
-    a = [said("user", "I am A."), *looked("a1", SECRET)]
+    a = [message_of("user", "I am A."), *tool_step("a1", SECRET)]
     first = send(setup, a, prompt_cache_key=key)
-    second = send(setup, [said("user", "I am B.")], prompt_cache_key=key)
+    second = send(setup, [message_of("user", "I am B.")], prompt_cache_key=key)
     check_apart(setup, second, first)
 
 
-def test_histories_that_part_at_an_answer_or_a_result(setup: Setup) -> None:
-    hello = said("user", f"hello {uuid.uuid4().hex}")
-    step = looked("call_0", "the same")
+def test_histories_that_diverge_have_separate_sessions(setup: Setup) -> None:
+    hello = message_of("user", f"hello {uuid.uuid4().hex}")
+    step = tool_step("call_0", "the same")
     ways = [
-        [hello, said("assistant", "Hello."), said("user", "on"), *looked("a1", SECRET)],
-        [hello, said("assistant", "Hi."), said("user", "on")],
-        [hello, *step, *looked("call_1", "of a third")],
+        [
+            hello,
+            message_of("assistant", "Hello."),
+            message_of("user", "on"),
+            *tool_step("a1", SECRET),
+        ],
+        [hello, message_of("assistant", "Hi."), message_of("user", "on")],
+        [hello, *step, *tool_step("call_1", "of a third")],
         [hello, *step[:1], {**step[1], "content": "of a fourth"}],
     ]
     names = [send(setup, way) for way in ways]
@@ -150,22 +155,22 @@ def test_histories_that_part_at_an_answer_or_a_result(setup: Setup) -> None:
         check_apart(setup, name, names[0])
 
 
-def test_a_past_that_the_agent_rewrote_is_still_found(setup: Setup) -> None:
-    ask = said("user", f"Find the fault. {uuid.uuid4().hex}")
-    first = looked("call_" + uuid.uuid4().hex, "the first")
-    old = [ask, *first, *looked("call_" + uuid.uuid4().hex, SECRET)]
-    new = [ask, *first[:1], {**first[1], "content": "[cleared]"}, said("user", "on")]
+def test_rewritten_history_keeps_its_session(setup: Setup) -> None:
+    ask = message_of("user", f"Find the fault. {uuid.uuid4().hex}")
+    first = tool_step("call_" + uuid.uuid4().hex, "the first")
+    old = [ask, *first, *tool_step("call_" + uuid.uuid4().hex, SECRET)]
+    new = [ask, *first[:1], {**first[1], "content": "[cleared]"}, message_of("user", "on")]
     before, after = send(setup, old), send(setup, new)
     assert before == after
     assert "DEMO-1111" in str(setup.service.recall(after, query="account"))
 
 
-def test_a_history_that_the_provider_holds_is_not_recorded(setup: Setup) -> None:
+def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     name = f"thread-{uuid.uuid4().hex}"
     use = {"type": "tool_use", "id": "u0", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "u0", "content": "word " * 900}
     begun = [
-        said("user", "Find the fault."),
+        message_of("user", "Find the fault."),
         {"role": "assistant", "content": [use]},
         {"role": "user", "content": [result]},
     ]
@@ -181,7 +186,7 @@ def test_a_history_that_the_provider_holds_is_not_recorded(setup: Setup) -> None
         ("responses", {"input": [output], "conversation": {"id": "conv_1"}}),
         (
             "chat/completions",
-            {"messages": [said("user", "x")], "cached_content": "c/1"},
+            {"messages": [message_of("user", "x")], "cached_content": "c/1"},
         ),
     ]
     setup.model.answer = lambda _: whole({"id": "1"})
@@ -195,9 +200,9 @@ def test_a_history_that_the_provider_holds_is_not_recorded(setup: Setup) -> None
     assert listed == []
 
 
-def test_a_history_with_references_is_recorded_and_sent_in_full(setup: Setup) -> None:
+def test_history_with_references_is_sent_in_full(setup: Setup) -> None:
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
-    items = [said("user", "Go."), {"type": "item_reference", "id": "fc_0"}, output]
+    items = [message_of("user", "Go."), {"type": "item_reference", "id": "fc_0"}, output]
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: whole({"id": "1"})
     body = {"model": "m", "input": items}
@@ -215,10 +220,10 @@ NAMELESS = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"argume
 @pytest.mark.parametrize(
     ("odd", "reason"), [(STRAY, "unpaired_results"), (NAMELESS, "unreadable_messages")]
 )
-def test_what_cannot_be_shortened_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
+def test_unrenderable_history_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: whole({"id": "1"})
-    messages: list[Json] = [said("user", "Go."), odd, said("user", "on")]
+    messages: list[Json] = [message_of("user", "Go."), odd, message_of("user", "on")]
     body = {"model": "m", "messages": messages}
     before = setup.proxy.histories.failures.counts().get(reason, 0)
     for _ in range(2):
@@ -233,14 +238,14 @@ def test_what_cannot_be_shortened_is_reported_once(setup: Setup, odd: Json, reas
 
 
 @pytest.mark.parametrize("dialect", ["chat", "messages"])
-def test_unnamed_histories_of_fit_that_begin_alike(
+def test_unnamed_fit_histories_have_separate_sessions(
     setup: Setup, credentials: Credentials, dialect: str
 ) -> None:
-    """Each has a session of its own, also in a client that has seen neither."""
-    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
-    a = [*hello, said("user", "I am A."), said("assistant", SECRET)]
-    b = [*hello, said("user", "I am B."), said("assistant", "of B")]
-    histories = [a, b, [*b, said("user", "on")], [*a, said("user", "on")]]
+    """This also holds for a new client."""
+    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
+    a = [*hello, message_of("user", "I am A."), message_of("assistant", SECRET)]
+    b = [*hello, message_of("user", "I am B."), message_of("assistant", "of B")]
+    histories = [a, b, [*b, message_of("user", "on")], [*a, message_of("user", "on")]]
 
     def fit(client: ContextRender, messages: list[Json]) -> None:
         body: Any = {"messages": messages} if dialect == "messages" else messages
@@ -260,10 +265,15 @@ def test_unnamed_histories_of_fit_that_begin_alike(
             assert sorted(owners) == [False, True]
 
 
-def test_unnamed_compactions_that_begin_alike(setup: Setup) -> None:
-    hello = [said("user", f"hello {uuid.uuid4().hex}"), said("assistant", "Hello.")]
-    a = [*hello, said("user", "I am A."), *looked("a1", SECRET), said("user", "on")]
-    b = [*hello, said("user", "I am B."), *looked("b1", "of B"), said("user", "DEMO-1111?")]
+def test_unnamed_compactions_have_separate_sessions(setup: Setup) -> None:
+    hello = [message_of("user", f"hello {uuid.uuid4().hex}"), message_of("assistant", "Hello.")]
+    a = [*hello, message_of("user", "I am A."), *tool_step("a1", SECRET), message_of("user", "on")]
+    b = [
+        *hello,
+        message_of("user", "I am B."),
+        *tool_step("b1", "of B"),
+        message_of("user", "DEMO-1111?"),
+    ]
     names = []
     for messages in (a, b, a):
         got = setup.post("/v1/compact", {"messages": messages})

@@ -1,4 +1,4 @@
-"""When the service is down, late or wrong, model calls go through as they came."""
+"""If the service is down, late or wrong, the proxy forwards model calls unchanged."""
 
 import json
 import logging
@@ -24,14 +24,14 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": f"{SECRET} {'hell
 RAW = json.dumps(BODY, indent=2).encode()
 
 
-def answering(reply: Reply) -> Model:
-    """A labelled double: a service that answers badly."""
+def wrong_service(reply: Reply) -> Model:
+    """Return a double of a service that always gives this reply."""
     model = Model()
     model.answer = lambda _: reply
     return model
 
 
-def passes(setup: Setup, reason: str, **headers: str) -> None:
+def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
     setup.model.script = [whole(chat("hello"))]
     kind = {"content-type": "application/json", **headers}
     got = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
@@ -40,10 +40,12 @@ def passes(setup: Setup, reason: str, **headers: str) -> None:
     assert setup.model.asked[-1].body == RAW
 
 
-def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_call_is_forwarded_when_service_is_down(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     with caplog.at_level(logging.WARNING, "contextrender"):
-        passes(setup, "unreachable")
+        check_forwarded_unchanged(setup, "unreachable")
     status = setup.http.get("/contextrender/status").json()
     assert status == {"status": "ok", "fail_open": {"unreachable": 1}}
     ours = [record for record in caplog.records if record.name == "contextrender"]
@@ -51,16 +53,16 @@ def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) 
     assert SECRET not in caplog.text
 
 
-def test_a_service_that_is_late(start: Start) -> None:
-    slow = answering(Reply([b"{}"], pause=60, late=True))
+def test_call_is_forwarded_when_service_is_late(start: Start) -> None:
+    slow = wrong_service(Reply([b"{}"], pause=60, late=True))
     with serving(slow, lifespan="off") as url:
         setup = start(url=url, token="t", render_timeout=0.3)
-        passes(setup, "late")
-        passes(setup, "late")
+        check_forwarded_unchanged(setup, "late")
+        check_forwarded_unchanged(setup, "late")
         assert len(slow.asked) == 2
 
 
-def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
+def test_proxy_pauses_calls_to_a_failing_service(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     for number in range(1, 5):
         setup.model.script = [whole(chat("hello"))]
@@ -69,7 +71,7 @@ def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
     assert got.headers["x-contextrender-fail-open"] == "paused"
 
 
-def test_a_provider_that_falls_silent(start: Start) -> None:
+def test_silent_provider_times_out(start: Start) -> None:
     setup = start(provider_timeout=0.5)
     silent = stream(chat_events("hello"), pause=60)
     for reply in (silent, Reply([b"{}"], pause=60, late=True)):
@@ -92,9 +94,11 @@ def test_a_provider_that_falls_silent(start: Start) -> None:
         (401, b'{"error": {"code": "unauthorized", "message": "x"}}', "unauthorized"),
     ],
 )
-def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason: str) -> None:
-    with serving(answering(Reply([body], status)), lifespan="off") as url:
-        passes(start(url=url, token="t"), reason)
+def test_call_is_forwarded_when_service_reply_is_invalid(
+    start: Start, status: int, body: bytes, reason: str
+) -> None:
+    with serving(wrong_service(Reply([body], status)), lifespan="off") as url:
+        check_forwarded_unchanged(start(url=url, token="t"), reason)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +111,18 @@ def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason:
         ("token", "not-good", "unauthorized"),
     ],
 )
-def test_controls_that_cannot_be(setup: Setup, name: str, value: str, reason: str) -> None:
-    passes(setup, reason, **{f"x-contextrender-{name}": value})
+def test_call_is_forwarded_with_invalid_controls(
+    setup: Setup, name: str, value: str, reason: str
+) -> None:
+    check_forwarded_unchanged(setup, reason, **{f"x-contextrender-{name}": value})
 
 
-def test_callers_without_a_token_where_they_need_one(start: Start) -> None:
-    passes(start(own_token=False), "token_missing")
+def test_call_without_required_token_is_forwarded(start: Start) -> None:
+    check_forwarded_unchanged(start(own_token=False), "token_missing")
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bool) -> None:
+def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup = start()
     agent = ChatAgent(setup, f"refused-{streams}", streams=streams).grown(6)
     refused = whole({"error": {"message": "not in that place"}}, 400)
@@ -132,13 +138,13 @@ def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bo
     assert setup.proxy.histories.failures.counts() == {"refused": 1}
 
 
-def test_a_refusal_costs_one_extra_call_not_one_each_time(start: Start) -> None:
+def test_refusal_is_remembered(start: Start) -> None:
     setup = start()
     agent = ChatAgent(setup, "refused-once").grown(6)
     refusal = whole({"error": {"message": "not in that place"}}, 400)
 
     def ask(*replies: Reply) -> list[bool]:
-        """Which of the requests held the whole history."""
+        """Return for each request whether it had the full history."""
         setup.model.asked.clear()
         setup.model.script = list(replies)
         agent.post()
@@ -146,9 +152,9 @@ def test_a_refusal_costs_one_extra_call_not_one_each_time(start: Start) -> None:
 
     assert ask(refusal, whole(chat("hello"))) == [False, True]
     assert ask(whole(chat("hello"))) == [True]
-    # It has outgrown the model: the shortened one after all, and first from then on.
+    # The full history is too long now: the rendered prompt is sent, and first from then on.
     assert ask(refusal, whole(chat("hello"))) == [True, False]
     assert ask(whole(chat("hello"))) == [False]
-    # Wrong either way: nothing is learnt from it.
+    # If both fail, nothing is remembered.
     assert ask(refusal, refusal) == [False, True]
     assert ask(whole(chat("hello"))) == [False]

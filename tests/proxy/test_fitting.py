@@ -1,4 +1,4 @@
-"""Agents' histories over budget: results leave, and come back when they are drawn on again."""
+"""Histories above the budget: results are omitted, and restored when the agent uses them again."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ def session() -> str:
 
 
 @pytest.mark.parametrize(("kind", "streams"), EACH_WAY)
-def test_results_are_omitted_and_come_back(
+def test_results_are_omitted_and_restored(
     setup: Setup, session: str, kind: type[Agent], streams: bool
 ) -> None:
     agent = kind(setup, session, streams=streams)
@@ -34,7 +34,7 @@ def test_results_are_omitted_and_come_back(
     assert sent[0][agent.key] == agent.items[: len(sent[0][agent.key])]
     assert len(agent.results(sent[9][agent.key])) < 9
     assert not any("host_1_X answers" in text for text in agent.results(sent[9][agent.key]))
-    # The model quotes what only the first result said: it is drawn on, and returns.
+    # The model quotes a value of the first result, which is restored.
     back = agent.run(4, {10: 1, 11: 1, 12: 1})
     assert any("host_1_X answers" in text for text in agent.results(back[-1][agent.key]))
     assert int(agent.got.headers["x-contextrender-omitted"]) > 0
@@ -50,18 +50,18 @@ def test_results_are_omitted_and_come_back(
             assert own or "cache_control" in str(item) or len(merged) > 1
 
 
-def test_observing_changes_nothing(setup: Setup, session: str) -> None:
+def test_observe_mode_sends_full_history(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "observe"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
     headers = agent.got.headers
-    # What would have been sent.
+    # The headers describe the prompt that rendering would have sent.
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
     assert after <= 600 < before
     assert int(headers["x-contextrender-omitted"]) > 0
 
 
-def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
+def test_bypass_mode_records_nothing(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "bypass"}
     assert len(agent.results(agent.run(1)[0]["messages"])) == 7
@@ -69,7 +69,7 @@ def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
     assert all(s["session"] != session for s in setup.service.list_sessions()["sessions"])
 
 
-def test_budget_and_policy_are_the_requests(setup: Setup, session: str) -> None:
+def test_headers_set_budget_and_policy(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     agent.headers = {"x-contextrender-budget": "100000"}
     assert len(agent.results(agent.grown(7).run(1)[0]["messages"])) == 7
@@ -78,7 +78,7 @@ def test_budget_and_policy_are_the_requests(setup: Setup, session: str) -> None:
     assert 0 < len(agent.results(sent[0]["messages"])) < 4
 
 
-def test_a_message_that_moves_is_last_and_no_history(setup: Setup, session: str) -> None:
+def test_moving_message_stays_last_and_is_not_recorded(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     for number in range(8):
         moving = user(f"{INTERNAL}{number}")
@@ -90,7 +90,7 @@ def test_a_message_that_moves_is_last_and_no_history(setup: Setup, session: str)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
-def test_a_system_prompt_that_changes_makes_no_branches(setup: Setup, session: str) -> None:
+def test_changing_system_prompt_makes_no_branch(setup: Setup, session: str) -> None:
     agent = MessagesAgent(setup, session)
     for number in range(6):
         head = {"type": "text", "text": f"x-anthropic-billing-header: cch={number};"}
@@ -101,7 +101,7 @@ def test_a_system_prompt_that_changes_makes_no_branches(setup: Setup, session: s
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
-def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: str) -> None:
+def test_system_messages_keep_valid_positions(setup: Setup, session: str) -> None:
     agent = MessagesAgent(setup, session)
     for number in range(10):
         if number == 4:
@@ -110,7 +110,7 @@ def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: st
         reminder = {"role": "system", "content": [left, {"type": "text", "text": "Be quick."}]}
         agent.items.append(reminder)
         sent = agent.run(1)[0]["messages"]
-        # As Claude Code does with the newest one, once it is no longer that.
+        # Claude Code rewrites a reminder like this once a newer one follows.
         reminder["content"] = left["text"]
         roles = "".join(item["role"][0] for item in sent)
         assert roles.count("s") == number + 1
@@ -119,7 +119,7 @@ def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: st
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
-def test_two_agents_of_one_session_do_not_disturb_each_other(setup: Setup, session: str) -> None:
+def test_two_agents_of_one_session_have_two_branches(setup: Setup, session: str) -> None:
     main, helper = ChatAgent(setup, session), ChatAgent(setup, session)
     helper.items[1] = user("Another task.")
     for _ in range(6):
@@ -129,7 +129,7 @@ def test_two_agents_of_one_session_do_not_disturb_each_other(setup: Setup, sessi
     assert setup.service.inspect_session(session)["session"]["branches"] == 2
 
 
-def test_images_and_files_survive_and_are_not_recorded(setup: Setup, session: str) -> None:
+def test_images_are_sent_and_not_recorded(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     data = "data:image/png;base64," + "QUJD" * 1000
     image = {"type": "image_url", "image_url": {"url": data}}
@@ -139,7 +139,7 @@ def test_images_and_files_survive_and_are_not_recorded(setup: Setup, session: st
     assert "QUJDQUJD" not in str(setup.service.export_session(session))
 
 
-def test_a_history_kept_by_the_provider_is_left_alone(setup: Setup) -> None:
+def test_history_stored_by_provider_is_unchanged(setup: Setup) -> None:
     body = {
         "model": "m",
         "previous_response_id": "resp_0",
@@ -151,7 +151,7 @@ def test_a_history_kept_by_the_provider_is_left_alone(setup: Setup) -> None:
     assert "x-contextrender-fail-open" not in got.headers
 
 
-def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> None:
+def test_call_that_surely_fits_does_not_wait_for_service(start: Start, session: str) -> None:
     setup = start(budget=100_000)
     client = setup.proxy.histories.client
     render, answered = client.render, threading.Event()
@@ -169,7 +169,7 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
     agent = ChatAgent(setup, session)
     agent.run(8)
     assert not waited
-    # The next one's turn is when the one before it is recorded.
+    # Calls are recorded one after the other.
     until(lambda: len(begun) == 1)
     answered.set()
     until(lambda: len(waited) == 8)
@@ -178,7 +178,7 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
     assert setup.proxy.histories.failures.counts() == {}
 
 
-def test_a_request_does_not_end_with_the_assistants_words() -> None:
+def test_prompt_never_ends_with_assistant_message() -> None:
     messages = [user("Find out.")]
     for number, words in enumerate(("I look.", "Again.")):
         messages += [assistant(words), user(f"Observation: {number}")]

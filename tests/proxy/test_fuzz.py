@@ -1,6 +1,6 @@
-"""Whatever is sent to the proxy and to the MCP server passes, or is refused: never a failure.
+"""Any request to the proxy or the MCP server passes or is refused, and never fails.
 
-`make fuzz` sets `FUZZ_EXAMPLES`; what failed is kept in `.hypothesis` and tried first.
+`make fuzz` sets `FUZZ_EXAMPLES`. Failed examples are stored in `.hypothesis` and tried first.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ mcp_address = test_mcp.address
 @pytest.mark.parametrize("path", DIALECTS)
 @fuzz
 @given(data=st.data())
-def test_a_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObject) -> None:
+def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObject) -> None:
     body = data.draw(raw(DIALECTS[path]))
     setup.model.asked, setup.model.answer = [], lambda _: whole({"object": "fine"})
     headers = {"authorization": "Bearer sk-1", "content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""A share of sessions goes through whole, to compare the others with."""
+"""A share of the sessions is sent in full, for comparison."""
 
 import uuid
 from typing import Any
@@ -16,22 +16,22 @@ from tests.support.scripted_model import Asked, Reply, call, chat, whole
 from tests.support.waiting import until
 
 
-def named(*, held: bool) -> str:
+def session_name(*, held: bool) -> str:
     return next(s for s in iter(lambda: uuid.uuid4().hex, "") if is_held_out(s, 0.1) == held)
 
 
-def test_held_out_sessions_go_whole_and_are_recorded(start: Start) -> None:
+def test_holdout_sessions_are_sent_in_full_and_recorded(start: Start) -> None:
     setup = start(holdout=0.1)
-    agent = MessagesAgent(setup, held := named(held=True)).grown(9)
+    agent = MessagesAgent(setup, held := session_name(held=True)).grown(9)
     assert agent.results(agent.run(1)[0][agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-full-history"] == "holdout"
     assert setup.service.inspect_session(held)["session"]["results"] == 9
-    other = MessagesAgent(setup, named(held=False)).grown(9)
+    other = MessagesAgent(setup, session_name(held=False)).grown(9)
     assert len(other.results(other.run(1)[0][other.key])) < 9
     assert "x-contextrender-full-history" not in other.got.headers
 
 
-def test_about_the_share_is_held_out() -> None:
+def test_holdout_has_the_configured_share() -> None:
     names = [f"session {number}" for number in range(4000)]
     held = {name for name in names if is_held_out(name, 0.1)}
     assert 300 < len(held) < 500
@@ -39,18 +39,18 @@ def test_about_the_share_is_held_out() -> None:
     assert not any(is_held_out(name, 0.0) for name in names)
 
 
-def test_gateways_get_it_whole(start: Start) -> None:
+def test_compress_returns_holdout_in_full(start: Start) -> None:
     setup = start(holdout=0.1)
     agent = ChatAgent(setup).grown(10)
     body = {"messages": agent.items, "model": "gpt-4o"}
-    made = setup.post("/v1/compress", body, x_contextrender_session=named(held=True)).json()
+    made = setup.post("/v1/compress", body, x_contextrender_session=session_name(held=True)).json()
     assert (made["messages"], made["tokens_saved"]) == (agent.items, 0)
-    made = setup.post("/v1/compress", body, x_contextrender_session=named(held=False)).json()
+    made = setup.post("/v1/compress", body, x_contextrender_session=session_name(held=False)).json()
     assert made["tokens_saved"] > 0
 
 
 def billing(asked: Asked) -> Reply:
-    """A provider that bills a token for every four bytes, half of them from its cache."""
+    """Return usage of one token per four bytes, half of them cached."""
     size, results = len(asked.body) // 4, asked.body.count(b'"tool_call_id"')
     reply = chat(None, [call(f"c{results}", "look", at=f"host_{results}_X")])
     counts = {"prompt_tokens": size, "completion_tokens": 7, "total_tokens": size + 7}
@@ -66,9 +66,9 @@ def run(setup: Setup, token: str, session: str, turns: int) -> None:
 
 
 def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
-    """The report, once as many calls of either group have been noted.
+    """Return the report once equally many calls of both groups are recorded.
 
-    A session's last call is noted when no other comes for a while.
+    The usage of a session's last call is recorded after a pause.
     """
 
     def noted() -> Any:
@@ -81,7 +81,7 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
 
 
 @pytest.mark.slow
-def test_the_report_compares_what_was_billed(start: Start, everyones: Server) -> None:
+def test_holdout_report_compares_usage(start: Start, everyones: Server) -> None:
     setup = start(holdout=0.1)
     setup.model.answer = billing
     token = everyones.add_user(f"held-{uuid.uuid4().hex[:8]}")
@@ -89,14 +89,14 @@ def test_the_report_compares_what_was_billed(start: Start, everyones: Server) ->
         assert user.call("holdout_report", {})["summary"].startswith(
             "Too little to compare: 0 rendered"
         )
-        run(setup, token, named(held=True), 3)
-        run(setup, token, named(held=False), 3)
+        run(setup, token, session_name(held=True), 3)
+        run(setup, token, session_name(held=False), 3)
         found = comparison(user, (1, 1))
         assert "1 rendered and 1 held-out" in found["summary"]
         assert found["measures"][0]["ratio"] is None
         for _ in range(19):
-            run(setup, token, named(held=True), 3)
-            run(setup, token, named(held=False), 3)
+            run(setup, token, session_name(held=True), 3)
+            run(setup, token, session_name(held=False), 3)
         found = comparison(user, (20, 20))
     rows = {row["measure"]: row for row in found["measures"]}
     assert rows["prompt"]["low"] <= rows["prompt"]["ratio"] <= rows["prompt"]["high"] < 0.8

@@ -1,4 +1,4 @@
-"""What one process of the proxy or of `wrap` holds of requests at once."""
+"""Limits on request bodies in one process of the proxy or of `wrap`."""
 
 import gzip
 import json
@@ -31,14 +31,14 @@ def code(reply: httpx.Response) -> tuple[int, str]:
     return reply.status_code, error["code"]
 
 
-def test_a_body_over_the_limit_is_refused_by_the_proxy(start: Start) -> None:
+def test_body_over_the_limit_is_refused(start: Start) -> None:
     setup = start(max_body_mb=1)
     assert code(setup.post(CALLS, LARGE)) == (413, "body_too_large")
     assert code(setup.post("/v1/compress", LARGE)) == (413, "body_too_large")
     assert not setup.model.asked
 
 
-def test_what_is_no_model_call_passes_whatever_its_size(start: Start) -> None:
+def test_other_requests_have_no_size_limit(start: Start) -> None:
     setup = start(max_body_mb=1)
     setup.model.script = [whole({"id": "file-1"})]
     reply = setup.http.post("/v1/files", content=b"x" * 3 * 2**20)
@@ -46,8 +46,9 @@ def test_what_is_no_model_call_passes_whatever_its_size(start: Start) -> None:
     assert len(setup.model.asked[0].body) == 3 * 2**20
 
 
-def test_bodies_that_the_proxy_holds_at_once_are_limited(start: Start) -> None:
-    """One user's to twice the largest: the model, a double, does not answer meanwhile."""
+def test_bodies_in_memory_are_limited(start: Start) -> None:
+    """One user's bodies may total two times the limit while the model (a double) has not
+    answered."""
     setup = start(max_body_mb=1)
     setup.model.script = [replace(whole(chat("ok")), pause=2.0) for _ in range(6)]
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 900_000}]}
@@ -61,7 +62,7 @@ def test_bodies_that_the_proxy_holds_at_once_are_limited(start: Start) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_what_a_body_is_unpacked_to_is_limited_for_a_wrapped_agent(coding: str) -> None:
+def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})
     pack: Any = gzip.compress if coding == "gzip" else zlib.compress
     settings = Settings(max_body_mb=1, upstream="http://127.0.0.1:9/v1")

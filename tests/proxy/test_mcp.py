@@ -1,4 +1,4 @@
-"""The MCP server, spoken to by the official client over stdio and HTTP."""
+"""The MCP server, used by the official client over stdio and HTTP."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ async def talk(client: Any, session: str) -> None:
     assert "nowhere" in bad.content[0].text
 
 
-def test_over_stdio(credentials: Credentials, session: str) -> None:
+def test_mcp_over_stdio(credentials: Credentials, session: str) -> None:
     mcp = pytest.importorskip("mcp")
     server = mcp.StdioServerParameters(
         command=PROCESS[0], args=[*PROCESS[1:], "mcp"], env=environment(credentials)
@@ -63,7 +63,7 @@ def test_over_stdio(credentials: Credentials, session: str) -> None:
     asyncio.run(main())
 
 
-def test_over_stdio_it_finds_a_service_that_starts_later(
+def test_mcp_finds_service_that_starts_later(
     credentials: Credentials, session: str, tmp_path: Path
 ) -> None:
     """A plugin starts the service and this server at the same time."""
@@ -97,7 +97,7 @@ def address(credentials: Credentials, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_over_http_with_the_token(credentials: Credentials, session: str, address: str) -> None:
+def test_mcp_over_http_needs_token(credentials: Credentials, session: str, address: str) -> None:
     assert httpx.post(address, json={}).status_code == 401
     wrong = {"authorization": "Bearer wrong"}
     assert httpx.post(address, json={}, headers=wrong).status_code == 401

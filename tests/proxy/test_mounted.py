@@ -1,4 +1,4 @@
-"""The proxy as a part of the service itself."""
+"""The proxy as a part of the service."""
 
 import re
 import uuid
@@ -44,7 +44,7 @@ def setup(mounted: tuple[Server, Model]) -> Iterator[Setup]:
         yield Setup(credentials.url, model, http, service, proxy)
 
 
-def test_histories_are_made_to_fit(setup: Setup) -> None:
+def test_service_renders_model_calls(setup: Setup) -> None:
     session = uuid.uuid4().hex
     agent = MessagesAgent(setup, session, streams=True).grown(8)
     (sent,) = agent.run(1)
@@ -53,7 +53,7 @@ def test_histories_are_made_to_fit(setup: Setup) -> None:
     assert setup.model.asked[-1].header("x-contextrender-token") is None
 
 
-def test_strangers_are_refused(setup: Setup) -> None:
+def test_calls_without_token_are_refused(setup: Setup) -> None:
     for token in ("", "wrong"):
         got = setup.post("/v1/chat/completions", {"messages": []}, x_contextrender_token=token)
         assert (got.status_code, got.json()["error"]["code"]) == (401, "unauthorized")
@@ -80,7 +80,7 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     assert setup.http.get("/nowhere").status_code == 404
 
 
-def test_what_rules_find_reaches_the_model_and_never_the_store(
+def test_secret_reaches_model_and_never_the_store(
     setup: Setup, mounted: tuple[Server, Model]
 ) -> None:
     session = uuid.uuid4().hex
@@ -89,13 +89,13 @@ def test_what_rules_find_reaches_the_model_and_never_the_store(
     assert KEY in str(agent.grown(8).run(1)[0])
     assert "[redacted:keys]" in str(setup.service.export_session(session))
     store = SqliteStore(mounted[0].data / "store.db")
-    held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
     store.close()
-    assert [row for row in held if b"[redacted:keys]" in row]
-    assert not [row for row in held if KEY.encode() in row]
+    assert [row for row in stored_rows if b"[redacted:keys]" in row]
+    assert not [row for row in stored_rows if KEY.encode() in row]
 
 
-def test_histories_that_go_through_unchanged_are_counted_by_reason(setup: Setup) -> None:
+def test_fail_open_calls_are_counted_by_reason(setup: Setup) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     for wrong in ({"x_contextrender_budget": "many"}, {"x_contextrender_policy": "nonsense"}):
         setup.model.script = [whole(chat("hello"))]

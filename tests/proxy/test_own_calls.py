@@ -1,4 +1,4 @@
-"""An agent's own calls: compactions are sent whole, titles and quota checks are not recorded."""
+"""An agent's own calls: compactions are sent in full, titles and quota checks are not recorded."""
 
 import uuid
 
@@ -62,18 +62,18 @@ def ask(text: str) -> Json:
 @pytest.mark.parametrize(
     ("dialect", "body"),
     [
-        # Claude Code: newest, with reminders behind it, with a system message behind it, first.
+        # Claude Code: newest; with a reminder after it; with a system message after it; oldest.
         ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE)]}),
         ("messages", {**TOOLS, "messages": [*BLOCKS, user("Go on.", CLAUDE, extra=REMINDER)]}),
         ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE), system("Be brief.")]}),
         ("messages", {"system": HELPER, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
         ("messages", {**TOOLS, "messages": [*BLOCKS, user(CLAUDE[58:])]}),
-        # Codex: a text, an item, and the text of its first releases.
+        # Codex: a text, an item, the text of its first releases.
         ("responses", {**TOOLS, "input": [*ITEMS, ask(CODEX)]}),
         ("responses", {**TOOLS, "input": [*ITEMS, {"type": "compaction_trigger"}]}),
         ("responses", {"input": [*ITEMS, ask(MEMENTO)]}),
         ("responses", {"input": [*ITEMS, ask(CODEX), ask("<environment_context>x")]}),
-        # opencode: the history as messages, in older releases; as a text, in newer ones.
+        # opencode: older releases send the history as messages, newer ones as text.
         (
             "chat",
             {
@@ -109,7 +109,7 @@ def ask(text: str) -> Json:
                 ]
             },
         ),
-        # Hermes' and nobody's words, with the shape of an agent's own call.
+        # Hermes: free wording, recognised by `tool_choice`.
         (
             "chat",
             {
@@ -136,11 +136,11 @@ def test_compactions_are_recognised(dialect: str, body: Json) -> None:
         {"messages": [system(HELPER), ask("Write me a poem.")]},
     ],
 )
-def test_other_requests_are_not(body: Json) -> None:
+def test_other_requests_are_not_compactions(body: Json) -> None:
     assert not is_compaction("chat", body)
 
 
-def test_an_older_opencodes_compaction_is_sent_whole(setup: Setup) -> None:
+def test_compaction_of_older_opencode_is_sent_in_full(setup: Setup) -> None:
     agent = ChatAgent(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
     setup.model.script = [whole(chat("So far."))]
@@ -175,7 +175,7 @@ def test_titles_topics_and_quota_checks_are_side_calls(body: Json) -> None:
     assert not is_side_call({**body, **TOOLS})
 
 
-def test_a_side_call_is_no_part_of_the_sessions_record(setup: Setup) -> None:
+def test_side_call_is_not_recorded(setup: Setup) -> None:
     session = uuid.uuid4().hex
     headers = {"x_session_id": session}
     setup.model.script = [whole(chat("Fix the fault")), whole(chat("Seen."))]

@@ -1,4 +1,4 @@
-"""What passes through the proxy is not touched."""
+"""What the proxy forwards is unchanged."""
 
 import asyncio
 import gzip
@@ -26,8 +26,8 @@ from tests.support.scripted_model import (
 from tests.support.waiting import until
 
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-SAID = {**HELLO, "max_tokens": 9}
-ASKED = {"model": "m", "input": "hello"}
+MESSAGES_BODY = {**HELLO, "max_tokens": 9}
+RESPONSES_BODY = {"model": "m", "input": "hello"}
 LARGE = 30 * 2**20
 BLOCKS: list[Json] = [
     {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
@@ -42,13 +42,13 @@ ITEMS: list[Json] = [
 STREAMS = [
     ("/v1/chat/completions", HELLO, answer_chat(True, "", [call("c1", "look", at="host_A1")])),
     ("/v1/chat/completions", HELLO, answer_chat(True, "Hello, there you are.")),
-    ("/v1/messages?beta=true", SAID, answer_messages(True, BLOCKS, "tool_use")),
-    ("/v1/responses", ASKED, answer_responses(True, ITEMS)),
+    ("/v1/messages?beta=true", MESSAGES_BODY, answer_messages(True, BLOCKS, "tool_use")),
+    ("/v1/responses", RESPONSES_BODY, answer_responses(True, ITEMS)),
 ]
 
 
 @pytest.mark.parametrize(("path", "body", "reply"), STREAMS)
-def test_streams_come_through_byte_for_byte(
+def test_streams_are_forwarded_byte_for_byte(
     setup: Setup, path: str, body: dict[str, object], reply: Reply
 ) -> None:
     setup.model.script = [reply]
@@ -64,7 +64,7 @@ def test_streams_come_through_byte_for_byte(
     assert setup.model.asked[0].header("authorization") == "Bearer sk-1"
 
 
-def test_errors_come_through(setup: Setup) -> None:
+def test_errors_are_forwarded(setup: Setup) -> None:
     status = 429
     error = {"error": {"message": "no", "type": "x"}}
     limits = {"retry_after": "7", "x_ratelimit_remaining_requests": "0", "x_request_id": "r1"}
@@ -87,13 +87,13 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
     assert setup.model.asked[0].header("accept-encoding") == "gzip, deflate"
 
 
-def test_headers_of_a_connection_and_of_ours_stay_here(setup: Setup) -> None:
+def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
     cookies = [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2"), (b"connection", b"x-hop")]
     reply = whole(chat("hello"))
     setup.model.script = [Reply(reply.chunks, 200, [*reply.headers, *cookies, (b"x-hop", b"1")])]
     hop = {"connection": "keep-alive, x-once", "x_once": "1"}
-    ours = {"x_contextrender_budget": "500", "x_contextrender_session": "s"}
-    got = setup.post("/v1/chat/completions", HELLO, x_session_id="mine", **hop, **ours)
+    own_headers = {"x_contextrender_budget": "500", "x_contextrender_session": "s"}
+    got = setup.post("/v1/chat/completions", HELLO, x_session_id="mine", **hop, **own_headers)
     assert got.headers.get_list("set-cookie") == ["a=1", "b=2"]
     assert "x-hop" not in got.headers
     names = {name for name, _ in setup.model.asked[0].headers}
@@ -114,9 +114,9 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     assert setup.http.get("/api/hello?x=1").json()["path"] == "/api/hello?x=1"
     assert setup.http.get("/").json()["path"] == "/"
     assert setup.post("/chat/completions", HELLO).json()["path"] == "/v1/chat/completions"
-    counted = setup.post("/v1/messages/count_tokens", SAID)
+    counted = setup.post("/v1/messages/count_tokens", MESSAGES_BODY)
     assert counted.json()["path"] == "/v1/messages/count_tokens"
-    assert setup.model.asked[-1].json == SAID
+    assert setup.model.asked[-1].json == MESSAGES_BODY
 
 
 def test_uploads_are_streamed(setup: Setup) -> None:
@@ -130,21 +130,21 @@ def test_uploads_are_streamed(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"messages": 3}'])
-def test_what_is_no_model_call_is_the_providers_to_refuse(setup: Setup, raw: bytes) -> None:
+def test_invalid_model_call_is_forwarded(setup: Setup, raw: bytes) -> None:
     setup.model.script = [whole({"error": {"message": "bad"}}, 400)]
     got = setup.http.post("/v1/chat/completions", content=raw)
     assert got.status_code == 400
     assert setup.model.asked[0].body == raw
 
 
-def test_an_absent_provider_is_a_502(start: Start) -> None:
+def test_unreachable_provider_is_502(start: Start) -> None:
     setup = start(upstream="http://127.0.0.1:9/v1")
     got = setup.post("/v1/chat/completions", HELLO)
     assert got.status_code == 502
     assert got.json()["error"]["code"] == "upstream_unavailable"
 
 
-def test_a_local_provider_is_reached_directly(
+def test_local_provider_is_reached_without_network_proxy(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -155,14 +155,14 @@ def test_a_local_provider_is_reached_directly(
     assert got.json() == chat("hello")
 
 
-def test_a_reply_that_breaks_off_breaks_off(setup: Setup) -> None:
+def test_interrupted_reply_is_interrupted_for_agent(setup: Setup) -> None:
     reply = stream(chat_events("Hello there."))
     setup.model.script = [Reply(reply.chunks[:3], 200, reply.headers, breaks=True)]
     with pytest.raises(httpx.RemoteProtocolError):
         setup.post("/v1/chat/completions", {**HELLO, "stream": True})
 
 
-def test_an_agent_that_leaves_takes_the_model_with_it(setup: Setup) -> None:
+def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
     slow = stream(chat_events("Hello there, this takes a while."), pause=1.0)
     setup.model.script = [slow, slow]
     with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
@@ -189,7 +189,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_what_leaves_the_providers_address_is_refused(setup: Setup, path: str) -> None:
+def test_path_outside_provider_address_is_refused(setup: Setup, path: str) -> None:
     place = urlsplit(setup.url)
     connection = HTTPConnection(place.hostname or "", place.port)
     connection.putrequest("GET", path)
@@ -200,7 +200,7 @@ def test_what_leaves_the_providers_address_is_refused(setup: Setup, path: str) -
     assert setup.model.asked == []
 
 
-def test_a_path_without_a_version_stays_below_the_providers_address(start: Start) -> None:
+def test_path_without_version_stays_below_provider_address(start: Start) -> None:
     setup = start()
     behind = start(upstream=f"{setup.model.url}/gateway/v1")
     behind.http.get("/files/a%20b/c.d..e?x=../y")
@@ -208,8 +208,8 @@ def test_a_path_without_a_version_stays_below_the_providers_address(start: Start
 
 
 @pytest.mark.slow
-def test_a_far_too_large_event_arrives_whole(setup: Setup) -> None:
-    """In pieces as they come over a network."""
+def test_huge_event_is_forwarded_complete(setup: Setup) -> None:
+    """It arrives in 64 KiB chunks."""
     delta = {"index": 0, "delta": {"content": "a" * LARGE}, "finish_reason": None}
     reply = stream([{"id": "c", "choices": [delta]}, "[DONE]"])
     data = reply.body

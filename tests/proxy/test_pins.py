@@ -1,4 +1,4 @@
-"""Results that stay because the caller says so: pinned, or of tools that are never touched."""
+"""Results that the caller keeps: pinned results, and results of bypassed tools."""
 
 import uuid
 from typing import Any
@@ -13,7 +13,7 @@ TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 
 
 @pytest.mark.parametrize(("kind", "id"), TOOL_AGENTS)
-def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> None:
+def test_results_of_pinned_calls_are_kept(setup: Setup, kind: Any, id: str) -> None:
     plain, agent = (kind(setup, uuid.uuid4().hex).grown(9) for _ in range(2))
     assert finding(1) not in plain.results(plain.run(1)[0][plain.key])
     agent.headers = {"x-contextrender-pin-calls": f"{id}1, none"}
@@ -23,7 +23,7 @@ def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> No
 
 
 def rename(agent: ChatAgent, calls: int) -> None:
-    """The first calls are of another tool."""
+    """Rename the tool of the first calls to `Skill`."""
     for item in [item for item in agent.items if item.get("tool_calls")][:calls]:
         item["tool_calls"][0]["function"]["name"] = "Skill"
 
@@ -34,7 +34,7 @@ def shown_to(agent: ChatAgent) -> list[str]:
     return agent.results(agent.setup.model.asked[-1].json["messages"])
 
 
-def test_by_setting_and_by_session(start: Start) -> None:
+def test_pins_from_settings_and_session(start: Start) -> None:
     setup = start(pin_tools=frozenset({"Skill"}), budget=1200)
     agent = ChatAgent(setup, session := uuid.uuid4().hex).grown(10)
     rename(agent, 1)
@@ -43,7 +43,7 @@ def test_by_setting_and_by_session(start: Start) -> None:
     assert {finding(0), finding(2)} <= set(shown_to(agent))
 
 
-def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
+def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
     for name, value in (
         ("pin-tools", "a[b"),
@@ -59,7 +59,7 @@ def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
 
 
-def test_all_results_of_bypassed_tools_stay(setup: Setup) -> None:
+def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
     agent = MessagesAgent(setup, uuid.uuid4().hex).grown(9)
     agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
     sent = agent.run(1)[0]
@@ -74,7 +74,7 @@ def test_all_results_of_bypassed_tools_stay(setup: Setup) -> None:
     assert "x-contextrender-tokens-after" in agent.got.headers
 
 
-def test_results_of_tools_that_are_not_bypassed_leave(start: Start) -> None:
+def test_results_of_other_tools_are_omitted(start: Start) -> None:
     setup = start(bypass_tools=frozenset({"Skill"}))
     agent = ChatAgent(setup).grown(10)
     rename(agent, 3)

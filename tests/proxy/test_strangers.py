@@ -1,4 +1,4 @@
-"""Who may use a proxy on this machine: this user's programs, and no web page or other user."""
+"""Access to a proxy on this machine: own programs only, no web page and no other user."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from tests.support.scripted_model import chat, whole
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello " * 900}]}
 CALLS = "/v1/chat/completions"
-ASKED = """
+REQUEST_AS_OTHER_USER = """
 import encodings.idna, os, sys, urllib.request
 os.setuid(65534)
 try:
@@ -53,7 +53,7 @@ except urllib.error.HTTPError as error:
         ({"sec-fetch-site": "same-site"}, 403, "origin_not_allowed"),
     ],
 )
-def test_pages_of_others_are_refused(
+def test_foreign_host_or_origin_is_refused(
     setup: Setup, headers: dict[str, str], status: int, code: str
 ) -> None:
     for path in (CALLS, "/v1/models", "/v1/retrieve/x", "/contextrender/status"):
@@ -64,7 +64,7 @@ def test_pages_of_others_are_refused(
     assert setup.model.asked == []
 
 
-def test_the_services_routes_too(credentials: Credentials) -> None:
+def test_service_routes_refuse_foreign_host_or_origin(credentials: Credentials) -> None:
     refused = {"host": "evil.example"}, {"origin": "https://evil.example"}
     for path in ("/healthz", "/console/", "/walker/list_sessions", "/user/login"):
         for headers, code in zip(refused, ("unknown_host", "origin_not_allowed"), strict=True):
@@ -72,7 +72,7 @@ def test_the_services_routes_too(credentials: Credentials) -> None:
             assert got.json()["error"]["code"] == code
 
 
-def test_this_machines_names_and_own_pages_are_served(setup: Setup) -> None:
+def test_loopback_names_and_own_pages_are_served(setup: Setup) -> None:
     port = setup.url.rsplit(":", 1)[1]
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"):
         got = setup.http.get("/contextrender/status", headers={"host": f"{name}:{port}"})
@@ -83,7 +83,7 @@ def test_this_machines_names_and_own_pages_are_served(setup: Setup) -> None:
     assert setup.http.get("/contextrender/status", headers=link).status_code == 200
 
 
-def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
+def test_allowed_hosts_are_served(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     monkeypatch.setenv("CONTEXTRENDER_ALLOWED_HOSTS", "host.docker.internal, my.page:3000")
     monkeypatch.setattr(request_guards, "current_settings", read_settings)
     setup = start()
@@ -93,7 +93,7 @@ def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> 
     assert refused.status_code == 403
 
 
-def test_beyond_loopback_other_names_are_served() -> None:
+def test_other_host_names_are_served_beyond_loopback() -> None:
     served = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -106,7 +106,7 @@ def test_beyond_loopback_other_names_are_served() -> None:
     assert len(served) == 2
 
 
-def test_another_users_programs_do_not_get_this_ones_token(
+def test_other_users_program_gets_no_token(
     setup: Setup, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
@@ -123,13 +123,13 @@ def test_another_users_programs_do_not_get_this_ones_token(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has others")
-def test_another_user_for_real(setup: Setup) -> None:
-    command = [sys.executable, "-c", ASKED, f"{setup.url}/v1/retrieve/{'0' * 24}"]
+def test_real_other_user_gets_no_token(setup: Setup) -> None:
+    command = [sys.executable, "-c", REQUEST_AS_OTHER_USER, f"{setup.url}/v1/retrieve/{'0' * 24}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == "401\n", done.stderr
 
 
-def test_a_link_with_the_secret_stands_for_the_user(
+def test_secret_in_path_authenticates_the_user(
     start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secret = peers.link_secret(tmp_path)

@@ -1,4 +1,4 @@
-"""Variables of a user's environment that keep connections from working."""
+"""Environment variables that break connections."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ CALL = "/v1/chat/completions"
 NOWHERE = "/nowhere/ca.pem"
 
 
-def test_missing_certificates_matter_for_https_alone(
+def test_missing_certificates_break_https_only(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
@@ -30,7 +30,7 @@ def test_missing_certificates_matter_for_https_alone(
     assert f"SSL_CERT_FILE names {NOWHERE}" in got.json()["error"]["message"]
 
 
-def test_a_network_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_network_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
         connections = Connections(1.0)
         try:
@@ -47,7 +47,7 @@ def test_a_network_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in told
 
 
-def test_a_service_elsewhere_is_not_reached_in_one_sentence(
+def test_unreachable_remote_service_is_one_sentence(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_URL", "https://service.test")
@@ -75,7 +75,7 @@ def test_doctor_names_the_variable(
     assert found["state"] == "bad" and told in found["message"]
 
 
-def test_what_works_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_network_proxies_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     for proxy in ("gate.test:8080", "http://me:secret@gate.test", "https://[::1]:3128"):
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         assert not list(faults())

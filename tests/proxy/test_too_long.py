@@ -1,6 +1,6 @@
-"""A provider refuses a prompt as too long: each further request is smaller, the next call too.
+"""If a provider refuses a prompt as too long, the retry and the next calls are smaller.
 
-Its wordings are on one line each (E501). Long because each provider has wordings of its own.
+Long because each provider has its own wording, on one line each (E501).
 """
 # ruff: noqa: E501
 
@@ -52,7 +52,7 @@ def error(message: str, **more: Any) -> Json:
     return {"error": {"message": message, **more}}
 
 
-# (status, what is said): the wordings of the providers' documentation and of public reports.
+# (status, error): wordings from the providers' documentation and public reports.
 WORDINGS: list[tuple[int, Any]] = [
     (400, error("request (1300 tokens) exceeds the available context size (1000 tokens), try increasing it", type="exceed_context_size_error", n_prompt_tokens=1300, n_ctx=1000)),
     (400, error("Invalid request: Your request exceeded model token limit: 1000 (requested: 1300)")),
@@ -64,7 +64,7 @@ WORDINGS: list[tuple[int, Any]] = [
     (413, error("Request too large", code="request_too_large")),
     (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
     (400, error("This model's maximum context length is 1000 tokens. However, your messages resulted in 1300 tokens.", code="context_length_exceeded")),
-    # Others than those that were reported.
+    # Other wordings than the reported ones.
     (400, error("The input token count (1300) exceeds the maximum number of tokens allowed (1000).", status="INVALID_ARGUMENT")),
     (400, {"message": "Input is too long for requested model."}),
     (400, error("input length and `max_tokens` exceed context limit: 900 + 400 > 1000, decrease input length")),
@@ -91,7 +91,7 @@ WORDINGS: list[tuple[int, Any]] = [
 
 
 class Limited:
-    """A labelled double: a model that takes so many bytes and refuses in given words."""
+    """A double of a model that refuses more than `MOST_BYTES` with a given error."""
 
     def __init__(self, setup: Setup, refusal: Reply, answer: Reply | None = None) -> None:
         self.setup, self.refusal = setup, refusal
@@ -110,10 +110,10 @@ def reply_of(status: int, said: Any) -> Reply:
 
 @pytest.mark.parametrize(("steps", "budget"), [(4, "2000"), (8, "1600")])
 @pytest.mark.parametrize(("status", "said"), WORDINGS)
-def test_the_next_request_is_smaller(
+def test_retry_and_next_call_are_smaller(
     setup: Setup, status: int, said: Any, steps: int, budget: str
 ) -> None:
-    """Of a history sent in full, and of a shortened one."""
+    """This holds for a full history and for a rendered one."""
     model = Limited(setup, reply_of(status, said))
     body, path = body_of("chat", steps), f"/s/{uuid.uuid4().hex}"
     headers = {"x-contextrender-budget": budget}
@@ -173,7 +173,7 @@ STREAMS: dict[str, list[list[Any]]] = {
 
 @pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("dialect", PATHS)
-def test_a_refusal_in_a_stream(setup: Setup, dialect: str, which: int) -> None:
+def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, which: int) -> None:
     refusal = stream(STREAMS[dialect][which])
     model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
     body = {**body_of(dialect), "stream": True}
@@ -187,8 +187,8 @@ def test_a_refusal_in_a_stream(setup: Setup, dialect: str, which: int) -> None:
 
 
 @pytest.mark.parametrize("dialect", PATHS)
-def test_a_refusal_after_the_first_text(setup: Setup, dialect: str) -> None:
-    """The agent gets it, and the next request is smaller."""
+def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: str) -> None:
+    """The agent gets the refusal."""
     texts: Json = {
         "chat": {"choices": [{"index": 0, "delta": {"content": "I"}}]},
         "messages": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "I"}},
@@ -204,7 +204,7 @@ def test_a_refusal_after_the_first_text(setup: Setup, dialect: str) -> None:
     assert model.sizes[1] < model.sizes[0]
 
 
-def test_a_failed_reply_with_status_200(setup: Setup) -> None:
+def test_failed_reply_with_status_200_is_retried(setup: Setup) -> None:
     failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
     Limited(setup, whole(failed))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
@@ -212,7 +212,7 @@ def test_a_failed_reply_with_status_200(setup: Setup) -> None:
     assert got.json() == {"id": "1", "usage": {}}
 
 
-def test_words_of_the_request_in_an_error_are_no_refusal(setup: Setup) -> None:
+def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
     """Pydantic's errors and failed responses repeat parts of the request."""
     echo = {
         "detail": [
@@ -238,7 +238,7 @@ def test_words_of_the_request_in_an_error_are_no_refusal(setup: Setup) -> None:
     assert len(setup.model.asked) == 1
 
 
-def test_one_hopeless_call_is_at_most_three_requests(setup: Setup) -> None:
+def test_call_is_tried_at_most_three_times(setup: Setup) -> None:
     setup.model.answer = lambda _: whole(error("prompt is too long"), 400)
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
     for most in (3, 1, 1):
@@ -249,7 +249,7 @@ def test_one_hopeless_call_is_at_most_three_requests(setup: Setup) -> None:
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
 
 
-def test_the_agents_own_compaction_is_smaller_too(setup: Setup) -> None:
+def test_retried_compaction_is_smaller(setup: Setup) -> None:
     model = Limited(setup, whole(error("Prompt exceeds max length", code="1261"), 400))
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
     for _ in range(2):
@@ -283,11 +283,11 @@ def test_the_agents_own_compaction_is_smaller_too(setup: Setup) -> None:
         error("At least one of the image dimensions exceed max allowed size: 8000 pixels"),
     ],
 )
-def test_other_refusals_are_none_of_these(said: Json) -> None:
+def test_other_errors_are_not_refusals(said: Json) -> None:
     assert Refusal.read(400, json.dumps(said).encode()) is None
 
 
-def test_numbers_are_read() -> None:
+def test_limit_and_count_are_read_from_refusal() -> None:
     read = [Refusal.read(status, json.dumps(said).encode()) for status, said in WORDINGS[:6]
             if not isinstance(said, bytes)]  # fmt: skip
     assert read[0] == read[1] == read[3] == read[4] == Refusal(1000, 1300)
@@ -305,5 +305,5 @@ def test_numbers_are_read() -> None:
         ("Prompt exceeds 6000 bytes, the most are 4000 bytes", Refusal()),
     ],
 )  # fmt: skip
-def test_numbers_of_other_wordings(message: str, refusal: Refusal) -> None:
+def test_limit_and_count_are_read_from_other_wordings(message: str, refusal: Refusal) -> None:
     assert Refusal.read(400, json.dumps({**error(message), "code": 4000}).encode()) == refusal

@@ -1,4 +1,4 @@
-"""What providers say that calls used is stored with the calls, through the proxy."""
+"""The usage that providers report is stored with the calls."""
 
 import asyncio
 import gzip
@@ -19,26 +19,26 @@ from tests.server.servers import served
 from tests.support.scripted_model import Model, chat, serving, whole
 
 
-def noted_calls(setup: Setup, session: str) -> list[Json]:
+def recorded_calls(setup: Setup, session: str) -> list[Json]:
     view = setup.service.call("timeline", {"session": session})
     return [turn for turn in view["turns"] if turn["recorded"]]
 
 
 @pytest.mark.parametrize(("kind", "streams"), EACH_WAY)
-def test_usage_is_noted(setup: Setup, kind: type[Agent], streams: bool) -> None:
+def test_usage_is_recorded(setup: Setup, kind: type[Agent], streams: bool) -> None:
     session = uuid.uuid4().hex
     kind(setup, session, streams=streams).run(6)
-    noted = noted_calls(setup, session)[:-1]
+    noted = recorded_calls(setup, session)[:-1]
     assert len(noted) >= 4
     assert {turn["delivery"] for turn in noted} == {"rendered"}
     assert all(turn["usage"] and turn["usage"]["uncached"] > 0 for turn in noted[:-1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind is not TextAgent])
-def test_what_declarations_weigh_and_which_are_not_called(setup: Setup, kind: type[Agent]) -> None:
+def test_tokens_of_tool_declarations_are_recorded(setup: Setup, kind: type[Agent]) -> None:
     session = uuid.uuid4().hex
     agent = kind(setup, session)
-    agent.extra["tools"] = [declared(kind.key, kind.path, name) for name in ("look", "fly")]
+    agent.extra["tools"] = [declaration(kind.key, kind.path, name) for name in ("look", "fly")]
     agent.run(3)
     tools = setup.service.inspect_session(session)["tools"]
     told = {tool["name"]: (tool["results"], tool["declared"]) for tool in tools}
@@ -50,8 +50,8 @@ def test_what_declarations_weigh_and_which_are_not_called(setup: Setup, kind: ty
     assert {tool["name"] for tool in setup.service.inspect_session(session)["tools"]} == {"look"}
 
 
-def declared(key: str, path: str, name: str) -> dict[str, Any]:
-    """A tool's declaration, as an API takes it."""
+def declaration(key: str, path: str, name: str) -> dict[str, Any]:
+    """Return a tool's declaration in an API's format."""
     schema = {"type": "object", "properties": {"host": {"type": "string"}}}
     tool = {"name": name, "description": "Look at a host, or fly to it."}
     if "messages" in path:
@@ -61,16 +61,16 @@ def declared(key: str, path: str, name: str) -> dict[str, Any]:
     return {"type": "function", **function} if flat else {"type": "function", "function": function}
 
 
-def test_an_observed_call_was_sent_whole(setup: Setup) -> None:
+def test_observed_call_is_recorded_as_full(setup: Setup) -> None:
     session = uuid.uuid4().hex
     agent = AGENTS[0](setup, session)
     agent.headers["x-contextrender-mode"] = "observe"
     agent.run(4)
-    assert {turn["delivery"] for turn in noted_calls(setup, session)} == {"full"}
+    assert {turn["delivery"] for turn in recorded_calls(setup, session)} == {"full"}
 
 
 @pytest.mark.slow
-def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) -> None:
+def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> None:
     session, data = uuid.uuid4().hex, tmp_path / "data"
     model = Model()
     with serving(model, lifespan="off") as url:
@@ -92,7 +92,7 @@ def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) ->
     assert sum(turn[0]["usage"].values()) == 780
 
 
-def test_a_compressed_reply_is_read_too() -> None:
+def test_usage_is_read_from_compressed_reply() -> None:
     async def relayed() -> UsageCapture:
         heard = UsageCapture(nowhere)
         kind = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
@@ -107,9 +107,9 @@ def test_a_compressed_reply_is_read_too() -> None:
 
 
 async def nowhere(message: Any) -> None:
-    """Takes a message."""
+    """Discard a message."""
 
 
-def test_a_client_is_named_as_it_names_itself() -> None:
+def test_client_name_comes_from_user_agent() -> None:
     assert client_of([(b"user-agent", b"claude-cli/2.0 (external)")]) == "claude-cli"
     assert client_of([]) == ""

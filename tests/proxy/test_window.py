@@ -1,4 +1,4 @@
-"""A history that has outgrown the model's window: a model that refuses what is too long."""
+"""A history longer than the model's window, and a model that refuses it."""
 
 import json
 import re
@@ -23,7 +23,7 @@ SAYS = [
 
 
 class Refusing:
-    """A labelled double: a model that takes no more than a window, four bytes a token."""
+    """A double of a model that refuses more than `WINDOW` tokens of four bytes."""
 
     def __init__(self, setup: Setup, says: str) -> None:
         self.taken: list[Json] = []
@@ -43,16 +43,16 @@ class Refusing:
         return self._answer
 
 
-def grown(kind: type[Agent], setup: Setup, turns: int) -> Agent:
-    """An agent whose history has some turns, of which the service has not heard."""
+def agent_with_turns(kind: type[Agent], setup: Setup, turns: int) -> Agent:
+    """Return an agent with this many turns that the service does not have yet."""
     agent = kind(setup, uuid.uuid4().hex).grown(turns)
     agent.extra["model"] = "own-model"
     return agent
 
 
 @pytest.fixture
-def away(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
-    """A proxy whose service is not there; a result has some 450 tokens."""
+def setup_without_service(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
+    """Start a proxy without a service; a result has about 450 tokens."""
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     return start(url="http://127.0.0.1:9")
 
@@ -60,10 +60,12 @@ def away(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
 @pytest.mark.parametrize(
     ("kind", "says"), [(kind, SAYS[number % 3]) for number, kind in enumerate(AGENTS)]
 )
-def test_without_the_service_it_is_shortened(away: Setup, kind: type[Agent], says: str) -> None:
-    agent = grown(kind, away, 60)
+def test_refused_history_is_truncated_without_service(
+    setup_without_service: Setup, kind: type[Agent], says: str
+) -> None:
+    agent = agent_with_turns(kind, setup_without_service, 60)
     all_of_it = agent.results(agent.items)
-    model = Refusing(away, says)
+    model = Refusing(setup_without_service, says)
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
     got = agent.post()
     assert got.status_code == 200, got.text
@@ -75,7 +77,7 @@ def test_without_the_service_it_is_shortened(away: Setup, kind: type[Agent], say
     text = json.dumps(model.taken[-1])
     answered = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
     assert all(text.count(f'"{name}"') >= 2 for name in answered)
-    # The refusal is remembered.
+    # The proxy remembers the refusal.
     refused = model.refused
     assert agent.post().status_code == 200
     assert model.refused == refused
@@ -83,10 +85,10 @@ def test_without_the_service_it_is_shortened(away: Setup, kind: type[Agent], say
     assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
 
 
-def test_a_compaction_gets_what_fits(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start()
-    agent = grown(AGENTS[0], setup, 60)
+    agent = agent_with_turns(AGENTS[0], setup, 60)
     model = Refusing(setup, SAYS[0])
     got = agent.post(x_contextrender_compaction="on")
     assert got.status_code == 200, got.text
@@ -94,37 +96,39 @@ def test_a_compaction_gets_what_fits(start: Start, monkeypatch: pytest.MonkeyPat
     assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
 
 
-def test_what_is_refused_for_another_reason_is_told(away: Setup) -> None:
-    agent = grown(AGENTS[0], away, 3)
-    away.model.script = [whole({"error": {"message": "no such model"}}, 400)]
+def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
+    agent = agent_with_turns(AGENTS[0], setup_without_service, 3)
+    setup_without_service.model.script = [whole({"error": {"message": "no such model"}}, 400)]
     got = agent.post()
     assert (got.status_code, got.json()["error"]["message"]) == (400, "no such model")
-    assert len(away.model.asked) == 1
-    assert away.model.asked[0].json[agent.key] == agent.items
+    assert len(setup_without_service.model.asked) == 1
+    assert setup_without_service.model.asked[0].json[agent.key] == agent.items
 
 
-def test_an_observed_history_is_never_shortened(away: Setup) -> None:
-    agent = grown(AGENTS[0], away, 60)
-    Refusing(away, SAYS[0])
+def test_observed_history_is_never_truncated(setup_without_service: Setup) -> None:
+    agent = agent_with_turns(AGENTS[0], setup_without_service, 60)
+    Refusing(setup_without_service, SAYS[0])
     assert agent.post(x_contextrender_mode="observe").status_code == 400
 
 
-def test_a_result_too_long_by_itself_is_cut(away: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_long_result_is_truncated(
+    setup_without_service: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 200)
-    agent = grown(AGENTS[0], away, 2)
-    model = Refusing(away, SAYS[0])
+    agent = agent_with_turns(AGENTS[0], setup_without_service, 2)
+    model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
     (shown,) = agent.results(model.taken[-1][agent.key])
     assert "cut to fit" in shown
 
 
 @pytest.mark.parametrize("kind", AGENTS)
-def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
-    away: Setup, monkeypatch: pytest.MonkeyPatch, kind: type[Agent]
+def test_single_long_user_message_is_truncated(
+    setup_without_service: Setup, monkeypatch: pytest.MonkeyPatch, kind: type[Agent]
 ) -> None:
     monkeypatch.setattr(agents, "TASK", f"{agents.TASK} {'A long log. ' * 5_000}So much for that.")
-    agent = grown(kind, away, 3)
-    model = Refusing(away, SAYS[0])
+    agent = agent_with_turns(kind, setup_without_service, 3)
+    model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
     sent = json.dumps(model.taken[-1])
     assert "Find out which hosts are slow" in sent and "So much for that." in sent
@@ -132,17 +136,17 @@ def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
     assert len(agent.results(model.taken[-1][agent.key])) >= 1
 
 
-def test_a_first_message_that_is_cut_keeps_its_blocks(away: Setup) -> None:
-    """In the dialects whose messages have blocks; only the longest is cut."""
+def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) -> None:
+    """Only its longest block is truncated."""
     mark: Json = {"cache_control": {"type": "ephemeral"}}
     texts = ["You are in /work.", f"Begin. {'A long log. ' * 9_000}End.", "So much for that."]
     blocks = [
         {"type": "text", "text": text, **(mark if text is texts[-1] else {})} for text in texts
     ]
-    model = Refusing(away, SAYS[0])
+    model = Refusing(setup_without_service, SAYS[0])
     for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
         body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
-        assert away.post(path, body).status_code == 200
+        assert setup_without_service.post(path, body).status_code == 200
         sent = model.taken[-1]["messages"][0]["content"]
         assert [block["type"] for block in sent] == ["text"] * 3
         assert (sent[0], sent[2]) == (blocks[0], blocks[2])
@@ -150,10 +154,10 @@ def test_a_first_message_that_is_cut_keeps_its_blocks(away: Setup) -> None:
         assert "cut to fit" in sent[1]["text"]
 
 
-def test_a_smaller_window_is_rendered_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_follows_the_refused_window(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "FILLER", FILLER * 3)
     setup = start(budget=2 * WINDOW, policy="contextrender_cache_aware")
-    agent = grown(AGENTS[0], setup, 60)
+    agent = agent_with_turns(AGENTS[0], setup, 60)
     model = Refusing(setup, SAYS[0])
     first = agent.post()
     assert (first.status_code, model.refused > 0) == (200, True)

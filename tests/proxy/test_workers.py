@@ -1,4 +1,4 @@
-"""`contextrender proxy --workers 2`: real processes, one of them killed, and agents that go on."""
+"""`contextrender proxy --workers 2`: agents continue when one of the processes is killed."""
 
 import os
 import signal
@@ -29,12 +29,12 @@ def workers(process: "subprocess.Popen[bytes]") -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split()}
 
 
-def test_agents_go_on_when_a_worker_is_killed(
+def test_agents_continue_when_a_worker_is_killed(
     credentials: Credentials, usual: Setup, tmp_path: Path
 ) -> None:
-    with ExitStack() as open_ones:
+    with ExitStack() as stack:
         model, port = Model(), free_port()
-        upstream = open_ones.enter_context(serving(model, lifespan="off"))
+        upstream = stack.enter_context(serving(model, lifespan="off"))
         environment = {
             **os.environ,
             "CONTEXTRENDER_URL": credentials.url,
@@ -46,10 +46,10 @@ def test_agents_go_on_when_a_worker_is_killed(
         url = f"http://127.0.0.1:{port}"
         command = [*PROCESS, "proxy", "--port", port, *OPTIONS]
         status = f"{url}/contextrender/status"
-        proxy = open_ones.enter_context(serving_program(command, environment, status, tmp_path))
+        proxy = stack.enter_context(serving_program(command, environment, status, tmp_path))
 
         def connected() -> Setup:
-            http = open_ones.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
+            http = stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
             return Setup(url, model, http, usual.service, usual.proxy)
 
         names = [f"run-{uuid.uuid4().hex[:8]}" for _ in range(4)]
@@ -68,7 +68,7 @@ def test_agents_go_on_when_a_worker_is_killed(
         os.kill(min(before), signal.SIGKILL)
         until(lambda: min(before) not in workers(proxy))
 
-        for agent in agents:  # those of the worker that is gone connect anew
+        for agent in agents:  # agents of the killed worker reconnect
             agent.setup = connected()
             shown = agent.results(agent.run(1)[-1][agent.key])
             assert any(finding(7) in result for result in shown)

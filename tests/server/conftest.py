@@ -1,4 +1,4 @@
-"""One server of the test app for every test that does not need its own."""
+"""A server of the test app that the tests share."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ NewStore = Callable[[], dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def new_store(request: pytest.FixtureRequest) -> NewStore:
-    """What the environment says of an empty store: nothing for SQLite.
+    """Return a function that creates an empty store and returns its environment variables.
 
-    With `TEST_STORE=postgres` an empty database.
+    There are none for SQLite; with `TEST_STORE=postgres` they name an empty database.
     """
     if os.environ.get("TEST_STORE") != "postgres":
         return dict

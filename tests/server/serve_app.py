@@ -1,4 +1,4 @@
-"""Serves the test app: `serve_app.py PORT DATA`."""
+"""Serve the test app: `serve_app.py PORT DATA`."""
 
 import sys
 from pathlib import Path

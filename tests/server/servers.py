@@ -1,4 +1,4 @@
-"""Servers as processes of their own, as users run them."""
+"""Servers as separate processes, started as users start them."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ DATABASE = "CONTEXTRENDER_DATABASE"
 def ask(
     app: Any, method: str, path: str, token: str = "", *, address: str = "127.0.0.1", **given: Any
 ) -> httpx.Response:
-    """What an app in this process answers to a request from that address."""
+    """Send a request from this address to an app in this process."""
 
     async def answer() -> httpx.Response:
         transport = httpx.ASGITransport(app, client=(address, 1))
@@ -44,7 +44,7 @@ def ask(
 
 @dataclass(frozen=True)
 class ServiceInProcess:
-    """A service whose application is in this process, and its local user's token."""
+    """A service in this process, with its local user's token."""
 
     app: Any
     token: str
@@ -52,7 +52,7 @@ class ServiceInProcess:
 
 @contextmanager
 def in_process(data: Path) -> Iterator[ServiceInProcess]:
-    """Load the service over a folder in this process, where tests reach its parts."""
+    """Load the service for a data folder in this process, so that tests can reach its parts."""
     app = build_app(data)
     load_ahead()
     with closing(app.state.service) as service:
@@ -61,7 +61,7 @@ def in_process(data: Path) -> Iterator[ServiceInProcess]:
 
 @dataclass
 class Server:
-    """A running server; `out` and `err` are what it printed."""
+    """A running server; `out` and `err` are its printed output."""
 
     process: subprocess.Popen[bytes]
     data: Path
@@ -84,7 +84,7 @@ class Server:
 
     @contextmanager
     def api(self, token: str | None = None) -> Iterator[Api]:
-        """Its endpoints for the bearer of that token, or the local user."""
+        """Open the endpoints for the user of this token, or the local user."""
         token = token or load_credentials(self.data).token
         with self.client(token) as http:
             yield Api(http, token)
@@ -96,7 +96,7 @@ class Server:
         return made.stdout.strip()
 
     def command(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
-        """`contextrender` over the server's data, beside it."""
+        """Run `contextrender` with the server's data folder while the server runs."""
         return contextrender(*words, "--data", self.data, input=input, environment=self.environment)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
@@ -109,7 +109,7 @@ def serve(data: Path, *options: str) -> list[str]:
 
 
 def served(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
-    """`contextrender serve` over a folder until the block ends."""
+    """Run `contextrender serve` for a data folder until the block ends."""
     return running(serve(data, *options), data, **environment)
 
 
@@ -117,9 +117,9 @@ def served(data: Path, *options: str, **environment: Any) -> AbstractContextMana
 def running(
     command: list[str], data: Path, *, cwd: Path = REPOSITORY, **environment: Any
 ) -> Iterator[Server]:
-    """`command` until the block ends, from the moment it says that it is ready.
+    """Run `command` until the block ends; enter the block when the server is ready.
 
-    Its store is SQLite unless the `environment` names a database.
+    The store is SQLite unless `environment` names a database.
     """
     inherited = {key: one for key, one in os.environ.items() if key != DATABASE}
     known: dict[str, str] = {**inherited, **environment}
@@ -148,9 +148,9 @@ IMPATIENT = "from contextrender_bridge.store import sqlite; sqlite.LOCK_TIMEOUT_
 def another(
     data: Path, environment: Mapping[str, str] = {}, *, patient: bool = True
 ) -> AbstractContextManager[Server]:
-    """A process more over a folder, and the same database: to kill, to restart, or to share it.
+    """Run another server process for a data folder and its database.
 
-    Unless it is patient it waits for the store a tenth of a second.
+    If `patient` is false, it waits 0.1 s for the store's lock.
     """
     *python, code = PROCESS
     known: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}

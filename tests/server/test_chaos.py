@@ -1,6 +1,6 @@
-"""Servers that die, wait for their database or see the clock jump, under load: nothing is lost.
+"""Servers under load are killed, lose their database lock or see the clock jump, and lose nothing.
 
-`CHAOS_ROUNDS` says how often the server is killed, `CHAOS_SEED` what the agents do.
+`CHAOS_ROUNDS` is the number of kills, `CHAOS_SEED` the seed of the agents.
 """
 
 import os
@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 from tests.api.graph import Graph, reading
-from tests.api.test_concurrency import lines_of
+from tests.api.test_concurrency import branch_histories
 from tests.api.test_durability import store_locked
 from tests.server.servers import Server, another
 from tests.support.chaos_agents import Agent
@@ -26,14 +26,14 @@ from tests.support.waiting import until
 AGENTS = 4
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "20"))
 ROUNDS_A_STORE = 25
-"""A round checks all that the store holds: one that grew for 200 rounds would take hours."""
+"""Rounds per store: each round checks the whole store, so 200 rounds on one store take hours."""
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(2**32)
 FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 PATIENCE_SECONDS = 120
 
 
 class Load:
-    """Agents that work at once."""
+    """Agents that work concurrently."""
 
     def __init__(self, seed: int = SEED) -> None:
         print(f"CHAOS_SEED={SEED}")
@@ -45,7 +45,7 @@ class Load:
 
     @contextmanager
     def on(self, server: Server) -> Iterator[None]:
-        """The agents work for the block, which may kill the server; their errors are raised."""
+        """Let the agents work during the block, which may kill the server; raise their errors."""
         ended = threading.Event()
         with ExitStack() as stack:
             clients = [stack.enter_context(server.api()) for _ in self.agents]
@@ -62,7 +62,7 @@ class Load:
                 one.result(PATIENCE_SECONDS)
 
     def wait(self, calls: int) -> None:
-        """Until so many more calls were answered. Fails as soon as an agent has."""
+        """Wait for this many more answers. Fail as soon as an agent fails."""
         goal = self.answered + calls
 
         def reached() -> bool:
@@ -81,14 +81,14 @@ class Load:
         return sum(agent.busy for agent in self.agents)
 
     def settle(self, server: Server) -> None:
-        """What is stored is what was acknowledged: by the API, and in the database."""
+        """Assert that the API and the database have exactly what was acknowledged."""
         with server.api() as api:
             for agent in self.agents:
-                if agent.deleting:  # it goes on where it stopped
+                if agent.deleting:  # the deletion continues
                     reply = api.post("delete_session", session=agent.deleting)
                     assert reply.status_code in (200, 404), reply.text
             names = [one["session"] for one in api("list_sessions", limit=200)["sessions"]]
-            stored = {name: lines_of(api("export_session", session=name)) for name in names}
+            stored = {name: branch_histories(api("export_session", session=name)) for name in names}
         for agent in self.agents:
             own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
             agent.settle(own)
@@ -101,7 +101,7 @@ def owner(session: str) -> str:
 
 
 def local_graph(data: Path) -> Graph:
-    """All of the one user who has sessions."""
+    """Return the graph of the only user with sessions."""
     query = """SELECT DISTINCT owner FROM nodes
                WHERE kind = (SELECT number FROM kinds WHERE name = 'Session')"""
     with reading(data) as read:
@@ -112,16 +112,14 @@ def local_graph(data: Path) -> Graph:
 @pytest.mark.parametrize(
     ("kills", "calls"), [(1, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
 )
-def test_killed_under_load_nothing_acknowledged_is_lost(
-    tmp_path: Path, kills: int, calls: int
-) -> None:
+def test_server_killed_under_load_loses_nothing(tmp_path: Path, kills: int, calls: int) -> None:
     for first in range(0, kills, ROUNDS_A_STORE):
         rounds = min(kills - first, ROUNDS_A_STORE)
         kill_under_load(tmp_path / f"data-{first}", Load(SEED + first), rounds, calls)
 
 
 def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
-    """One store's life: killed so many times, and whole each time and in the end."""
+    """Kill the server of one store in each round; check the store after every kill."""
     for _ in range(rounds):
         with another(data) as server:
             if load.answered:
@@ -135,7 +133,7 @@ def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_database_refuses_and_loses_nothing(data: Path) -> None:
+def test_locked_database_refuses_writes_and_loses_nothing(data: Path) -> None:
     load = Load()
     with another(data) as server, load.on(server):
         load.wait(30)
@@ -153,7 +151,7 @@ def test_a_locked_database_refuses_and_loses_nothing(data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed (Debian: faketime)")
-def test_the_clock_jumps_and_nothing_is_lost(data: Path, tmp_path: Path) -> None:
+def test_clock_jumps_lose_nothing(data: Path, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text("+0")
     load = Load()

@@ -1,4 +1,4 @@
-"""What docs/inspection.md shows Jac developers, run as it stands there."""
+"""The examples for Jac developers in docs/inspection.md work."""
 
 import ast
 import os
@@ -38,7 +38,7 @@ def api(service: Server) -> Iterator[Api]:
 
 
 def output(command: str, service: Server, folder: Path) -> str:
-    """What a command of the docs prints, with the docs' walkers in their files."""
+    """Write the docs' walkers to files, run a command of the docs and return its output."""
     for walker in WALKERS:
         (name,) = re.findall(r"^walker (\w+)", walker, re.M)
         (folder / f"{name}.jac").write_text(walker)
@@ -55,7 +55,7 @@ def output(command: str, service: Server, folder: Path) -> str:
     return done.stdout
 
 
-def test_a_walker_of_ones_own_tells_the_results_most_used(
+def test_documented_walker_lists_most_used_results(
     service: Server, api: Api, tmp_path: Path
 ) -> None:
     told = output(COMMANDS[0], service, tmp_path)
@@ -66,10 +66,10 @@ def test_a_walker_of_ones_own_tells_the_results_most_used(
     assert all(uses[position] == u for u, position in found)
 
 
-def test_a_walker_of_ones_own_tells_the_life_of_a_result(
+def test_documented_walker_lists_history_of_a_result(
     service: Server, api: Api, tmp_path: Path
 ) -> None:
-    """By edges alone what the replies of the calls said."""
+    """Its edges agree with the replies of the calls."""
     views = {}
     for position, message in enumerate(RUN):
         if message["role"] == "assistant":
@@ -98,9 +98,7 @@ def contextrender(service: Server, folder: Path, *words: str) -> subprocess.Comp
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
-def test_one_command_runs_a_walker_on_the_stored_graph(
-    service: Server, api: Api, tmp_path: Path
-) -> None:
+def test_jac_run_executes_walker_on_stored_graph(service: Server, api: Api, tmp_path: Path) -> None:
     told = output(COMMANDS[0], service, tmp_path)
     found = contextrender(service, tmp_path, "run", "most_used.jac", "run-1")
     assert (found.returncode, found.stdout) == (0, told)
@@ -113,7 +111,7 @@ def test_one_command_runs_a_walker_on_the_stored_graph(
     assert re.findall(r"Session (\S+)", drawn) == ["run-1"]
 
 
-def test_a_walker_that_is_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> None:
+def test_jac_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> None:
     walker = WALKERS[0].replace("most_used", "spoil")
     walker = walker.replace("visit [->:HasBranch:->];", "here.key = 'spoiled'; del here;")
     (tmp_path / "spoil.jac").write_text(walker)
@@ -122,7 +120,7 @@ def test_a_walker_that_is_run_writes_nothing(service: Server, api: Api, tmp_path
     assert api("export_session", session="run-2") == before
 
 
-def test_what_cannot_be_run_is_a_sentence(service: Server, tmp_path: Path) -> None:
+def test_jac_run_explains_errors_in_one_sentence(service: Server, tmp_path: Path) -> None:
     (tmp_path / "most_used.jac").write_text(WALKERS[0])
     for words, sentence in (
         (("run", "nothing.jac"), "there is no file nothing.jac."),
@@ -145,9 +143,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("source", BROKEN)
-def test_an_error_in_ones_own_walker_has_its_line_and_reason(
-    source: str, service: Server, tmp_path: Path
-) -> None:
+def test_error_in_walker_has_line_and_reason(source: str, service: Server, tmp_path: Path) -> None:
     (tmp_path / "mine.jac").write_text(source)
     command = ["jac", "run", "--data", str(service.data), str(tmp_path / "mine.jac")]
     done = subprocess.run([BIN / "contextrender", *command], capture_output=True, text=True)
@@ -156,7 +152,7 @@ def test_an_error_in_ones_own_walker_has_its_line_and_reason(
     assert BROKEN[source] in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_jacs_own_commands_need_no_jac_on_the_path(service: Server, api: Api) -> None:
+def test_jac_commands_work_without_jac_on_path(service: Server, api: Api) -> None:
     environment = {"PATH": "/usr/bin:/bin", "CONTEXTRENDER_DATA": str(service.data)}
     command = [str(BIN / "contextrender"), "jac", "db", "inspect"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

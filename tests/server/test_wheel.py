@@ -1,7 +1,7 @@
-"""A built wheel, alone in an empty environment, runs what the documents tell a reader to run.
+"""The built wheel, in an empty environment, runs every documented command.
 
-The environment has the locked versions, and neither LiteLLM nor byLLM. Commands that install are
-resolved, not carried out; a command that can do neither is marked in its document.
+The environment has the locked versions, without LiteLLM and byLLM. Commands that install are
+resolved, not executed; a command for which neither is possible is marked in its document.
 """
 
 import gzip
@@ -19,12 +19,12 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
 
-from tests.packaging.documents import Told, scripts, told
+from tests.packaging.documents import DocumentedCommand, documented_commands, scripts
 from tests.server.servers import REPOSITORY, Server, running
 
 pytestmark = pytest.mark.release
 
-COMMANDS = {one.words: one for one in told() if not one.needs}
+COMMANDS = {one.words: one for one in documented_commands() if not one.needs}
 INSTALLERS = ("pip", "pipx", "uv")
 LISTENS = ("serve", "proxy")
 SESSION = "run-17"
@@ -33,21 +33,21 @@ RUN = json.loads(DEMO.read_text().splitlines()[0])
 RUN["messages"] = RUN["messages"][:61]
 
 
-def install(place: Path, wanted: list[str], python: str = sys.executable) -> None:
-    """An environment below `place` with these and what they require, as locked."""
+def install(place: Path, requirements: list[str], python: str = sys.executable) -> None:
+    """Create an environment below `place` with these requirements, in the locked versions."""
     pins = place / "pins.txt"
     lines = (REPOSITORY / "requirements" / "lock.txt").read_text().splitlines()
-    # Hashes would be asked of the wheel, too.
+    # With hashes, pip would require one for the wheel, too.
     pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one))
     uv, home = [sys.executable, "-m", "uv"], str(place / "venv")
     subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", python, home], check=True)
     pip = [*uv, "pip", "install", "--quiet", "--python", f"{home}/bin/python"]
-    subprocess.run([*pip, "--constraint", pins, *wanted], check=True)
+    subprocess.run([*pip, "--constraint", pins, *requirements], check=True)
 
 
 @dataclass
 class Installed:
-    """An empty environment with the wheel, and a folder and a home to work in."""
+    """An environment with the wheel, a working folder and a home folder."""
 
     place: Path
 
@@ -56,13 +56,13 @@ class Installed:
         return self.place / "venv" / "bin"
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A command, as someone in that folder gives it."""
+        """Run a command in the working folder."""
         return subprocess.run(
             words, cwd=self.place, env=self.environment(**variables), capture_output=True, text=True
         )
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Nothing of the clone's is in it."""
+        """Return environment variables without those of the repository."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -94,7 +94,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="module")
 def server(installed: Installed) -> Iterator[Server]:
-    """Its service, with a session of the documents' name."""
+    """Start the wheel's service with the session that the documents name."""
     data = installed.place / "data"
     command = [str(installed.bin / "contextrender"), "serve", "--port", "0", "--data", str(data)]
     with running(command, data, PYTHONPATH="", HOME=str(installed.place)) as server:
@@ -103,7 +103,7 @@ def server(installed: Installed) -> Iterator[Server]:
         yield server
 
 
-def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Installed) -> None:
+def test_wheel_serves_by_both_commands_and_changes_no_file(installed: Installed) -> None:
     def files() -> set[Path]:
         found = (installed.place / "venv").rglob("*")
         return {path for path in found if path.is_file() and path.suffix != ".pyc"}
@@ -135,8 +135,8 @@ print("llvmlite" in sys.modules)
 """
 
 
-def test_only_what_is_jaclangs_own_is_compiled_at_the_first_start(installed: Installed) -> None:
-    """Without a compiled app of ours the compiler, and llvmlite, is loaded anew."""
+def test_first_start_compiles_app_without_llvmlite(installed: Installed) -> None:
+    """If the compiled app is missing, it is compiled again without loading llvmlite."""
     program = str(installed.bin / "python")
     installed.run(program, "-c", COMPILES)
     compiled = list((installed.place / ".cache").rglob("render.*.jir"))
@@ -146,7 +146,7 @@ def test_only_what_is_jaclangs_own_is_compiled_at_the_first_start(installed: Ins
     assert installed.run(program, "-c", COMPILES).stdout == "False\n"
 
 
-def test_what_needs_a_model_says_how_to_get_it(installed: Installed) -> None:
+def test_missing_models_extra_is_explained(installed: Installed) -> None:
     done = installed.run("contextrender", "serve", "--port", "0", CONTEXTRENDER_MODEL="gpt-4o")
     assert done.returncode == 1
     wanted = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `uv pip install '/.+\[models\]'`\."
@@ -154,7 +154,7 @@ def test_what_needs_a_model_says_how_to_get_it(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_documented_command_runs(
+def test_documented_command_runs(
     words: tuple[str, ...], installed: Installed, server: Server
 ) -> None:
     one = COMMANDS[words]
@@ -169,8 +169,8 @@ def test_a_documented_command_runs(
         pytest.fail(f"{one.document}: {' '.join(words)} is neither run nor marked `# needs X`")
 
 
-def test_the_client_alone_looks_from_python_3_10(server: Server, tmp_path: Path) -> None:
-    """Against the service, with nothing installed but the distribution without an extra."""
+def test_client_without_extras_runs_on_python_3_10(server: Server, tmp_path: Path) -> None:
+    """The distribution is installed without extras."""
     (wheel,) = server.data.parent.glob("*.whl")
     install(tmp_path, [str(wheel)], _python_3_10())
     program = tmp_path / "venv" / "bin" / "contextrender"
@@ -193,7 +193,7 @@ def test_the_client_alone_looks_from_python_3_10(server: Server, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("document", "script"), scripts())
-def test_a_documented_script_runs(
+def test_documented_script_runs(
     document: str, script: str, installed: Installed, server: Server
 ) -> None:
     own = script.replace("http://127.0.0.1:8000", server.url)
@@ -219,19 +219,19 @@ def _leave_a_codex_session(file: Path) -> None:
     file.write_text("\n".join(json.dumps(line) for line in lines))
 
 
-def _resolve(one: Told) -> None:
-    """That what it names exists and goes together."""
+def _resolve(one: DocumentedCommand) -> None:
+    """Assert that the packages of an install command exist and are compatible."""
     chosen = ("--python", "python3.12")  # by installers that would use another
     named = [word for word in one.words[1:] if word not in ("tool", "install", *chosen)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
-    # Into an environment of nothing; agents say themselves which versions of Python they are for.
+    # Resolve into an empty target; each agent's package limits the Python versions itself.
     command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *named]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{done.stderr}"
 
 
-def _listen(one: Told, installed: Installed) -> None:
-    """It says where it is, and ends when it is told to."""
+def _listen(one: DocumentedCommand, installed: Installed) -> None:
+    """Start a server command; assert that it prints its address and stops on SIGINT."""
     data = installed.place / "data-of-its-own" if one.words[1] == "serve" else None
     variables = {"CONTEXTRENDER_DATA": str(data)} if data else {}
     with subprocess.Popen(
@@ -250,7 +250,7 @@ def _listen(one: Told, installed: Installed) -> None:
 
 def _python_3_10() -> str:
     found = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "3.10"]
-    # pyenv has one only for whom it is named.
+    # pyenv offers a version only if this variable names it.
     named = {**os.environ, "PYENV_VERSION": "3.10"}
     done = subprocess.run(found, capture_output=True, text=True, env=named)
     if done.returncode:

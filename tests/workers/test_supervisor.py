@@ -1,4 +1,4 @@
-"""Workers that are replaced, and end when they are told to: real processes."""
+"""The supervisor replaces and ends real worker processes."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ class Running:
         return [self.process.stdout.readline().split() for _ in range(count)]
 
     def started(self) -> dict[str, int]:
-        """Workers' process ids by their number, once all serve."""
+        """Return the workers' process ids by number, once all serve."""
         said = self.lines(self.count + 1)
         assert ["ready"] in said
         return {line[1]: int(line[2]) for line in said if line[0] == "worker"}
@@ -66,7 +66,7 @@ def running(first: str = "pass", looks: int = 600, count: int = 2) -> Iterator[R
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_worker_that_is_stuck_is_replaced(count: int) -> None:
+def test_stuck_worker_is_replaced(count: int) -> None:
     last = str(count - 1)
     with running(looks=20, count=count) as one:
         workers = one.started()
@@ -79,12 +79,12 @@ def test_a_worker_that_is_stuck_is_replaced(count: int) -> None:
         assert f"contextrender: worker {last} is stuck and killed." in said
 
 
-def test_what_a_worker_says_is_done_ends_it() -> None:
+def test_stop_status_of_a_worker_ends_supervisor() -> None:
     with running("os._exit(supervisor.STOP)") as one:
         assert one.process.wait(30) == 0
 
 
-def test_sigterm_ends_all_in_order() -> None:
+def test_signal_ends_all_workers_cleanly() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with running() as one:
             workers = one.started()
@@ -95,14 +95,14 @@ def test_sigterm_ends_all_in_order() -> None:
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 
 
-def test_workers_end_when_nobody_is_there_to_tell_them() -> None:
+def test_workers_end_when_supervisor_is_killed() -> None:
     with running() as one:
         one.started()
         one.process.kill()
         assert sorted(one.lines(2)) == [["alone", "0"], ["alone", "1"]]
 
 
-def test_a_first_start_that_fails_ends_it_with_the_reason() -> None:
+def test_failed_first_start_ends_supervisor_with_reason() -> None:
     with running("raise CommandError('there is no store.')") as one:
         _, said = one.process.communicate(timeout=30)
         assert one.process.returncode == 1

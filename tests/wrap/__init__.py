@@ -1,1 +1,1 @@
-"""`contextrender wrap` without the agents themselves: those are in adapters/wrap."""
+"""Tests of `contextrender wrap` without the agents; adapters/wrap has tests with the agents."""

@@ -1,4 +1,4 @@
-"""Where each agent's model calls went, found in its own environment and configuration."""
+"""The provider of each agent is found in its environment and configuration."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
     return found
 
 
-def test_claude_has_its_providers_own_address(user: User) -> None:
+def test_claude_keeps_its_provider(user: User) -> None:
     made = user.runs(Claude(NOBODY), "-p", "hi")
     assert user.upstreams == ["https://api.anthropic.com/v1"]
     assert settings_of(made)["env"] == {"ANTHROPIC_BASE_URL": ROUTE}
@@ -58,7 +58,7 @@ def test_claude_has_its_providers_own_address(user: User) -> None:
 
 
 @pytest.mark.parametrize("strongest", range(5))
-def test_claudes_layers_are_read_as_it_does(user: User, strongest: int) -> None:
+def test_claude_settings_precedence(user: User, strongest: int) -> None:
     def told(number: int) -> dict[str, dict[str, str]]:
         return {"env": {"ANTHROPIC_BASE_URL": f"https://gateway{number}.test/a/"}}
 
@@ -75,7 +75,7 @@ def test_claudes_layers_are_read_as_it_does(user: User, strongest: int) -> None:
     assert user.upstreams == [f"https://gateway{strongest}.test/a/v1"]
 
 
-def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -> None:
+def test_claude_settings_file_is_merged_and_private(user: User) -> None:
     allowed = {"permissions": {"allow": ["Bash"], "deny": ["Read"]}}
     user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **allowed})
     made = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
@@ -86,10 +86,10 @@ def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -
         "deny": ["Read"],
     }
     assert "sk-1" not in " ".join(made.arguments)
-    assert list(made.files) == [user.home / "settings.json"]  # for as long as the run takes
+    assert list(made.files) == [user.home / "settings.json"]  # only while the run lasts
 
 
-def test_claude_elsewhere_is_refused(user: User) -> None:
+def test_unsupported_claude_setup_is_refused(user: User) -> None:
     with pytest.raises(CommandError, match="outside this terminal"):
         user.runs(Claude(NOBODY), "--bg", "hi")
     user.write("managed.json", {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}})
@@ -104,7 +104,7 @@ def test_claude_elsewhere_is_refused(user: User) -> None:
     ("name", "words"),
     [("claude", ["mcp", "list"]), ("codex", ["login"]), ("opencode", ["--version"])],
 )
-def test_what_makes_no_model_call_is_run_as_it_is(user: User, name: str, words: list[str]) -> None:
+def test_command_without_model_calls_is_unchanged(user: User, name: str, words: list[str]) -> None:
     made = user.runs(AGENTS[name], *words)
     assert (made.arguments, made.makes_model_calls) == (words, False)
     assert user.upstreams == []
@@ -146,16 +146,14 @@ def test_codex_keeps_its_provider(
     assert user.upstreams == [upstream]
     assert made.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
     assert made.arguments[-2:] == ["exec", "hi"]
-    # Other users of the machine see arguments: what is secret is in the environment.
+    # Other users can see arguments, so secrets are in the environment.
     assert not [one for one in (user.routes.token, "SECRET") if one in " ".join(made.arguments)]
     variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
     assert made.environment[variable] == "SECRET"
 
 
 @pytest.mark.parametrize("option", [["-c", "{}"], ["--config", "{}"], ["--config={}"]])
-def test_an_address_among_codexs_own_options_is_redirected_too(
-    user: User, option: list[str]
-) -> None:
+def test_address_in_codex_options_is_redirected(user: User, option: list[str]) -> None:
     words = [word.format('openai_base_url="https://eu.test/v1"') for word in option]
     made = user.runs(AGENTS["codex"], *words, "-c", "model=m", "exec", "hi")
     assert user.upstreams == ["https://eu.test/v1"]
@@ -163,7 +161,7 @@ def test_an_address_among_codexs_own_options_is_redirected_too(
     assert made.arguments[-4:] == ["-c", "model=m", "exec", "hi"]
 
 
-def test_opencodes_configuration_is_merged(user: User) -> None:
+def test_opencode_configuration_is_merged(user: User) -> None:
     user.variables["OPENCODE_CONFIG_CONTENT"] = '{"theme": "mine", "mcp": {"other": {"x": 1}}}'
     user.variables["GATEWAY"] = "https://gateway.test/v1"
     own = '{"model": "gw/large", "provider": {"gw": {"options": {"baseURL": "{env:GATEWAY}",},},}}'
@@ -186,7 +184,7 @@ def test_opencodes_configuration_is_merged(user: User) -> None:
         ("ANTHROPIC_BASE_URL", "https://g.test/v1", "https://g.test/v1", f"{ROUTE}/v1"),
     ],
 )
-def test_a_variable_of_any_command(
+def test_address_in_variable_is_redirected(
     user: User, name: str, value: str, upstream: str, route: str
 ) -> None:
     user.variables[name] = value
@@ -195,18 +193,18 @@ def test_a_variable_of_any_command(
     assert user.upstreams == [upstream]
 
 
-def test_ourselves_as_a_provider_are_refused(user: User) -> None:
+def test_contextrender_as_provider_is_refused(user: User) -> None:
     user.variables["OPENAI_BASE_URL"] = "http://127.0.0.1:9/w/abc/0/v1"
     with pytest.raises(CommandError, match="ContextRender already"):
         user.runs(AGENTS["mini"])
 
 
-def test_json_with_comments() -> None:
+def test_json_with_comments_is_parsed() -> None:
     text = '{"a": "// no /* comment", /* one */ "b": [1, 2,], // two\n}'
     assert parse_json(text, "it") == {"a": "// no /* comment", "b": [1, 2]}
 
 
-def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> None:
+def test_openclaw_configuration_is_included(user: User) -> None:
     user.variables["OPENCLAW_STATE_DIR"] = str(user.home / "claw")
     messages = {"baseUrl": "https://claude.test", "api": "anthropic-messages"}
     chat = {"baseUrl": "https://gateway.test/v1", "api": "openai-completions"}

@@ -1,4 +1,4 @@
-"""What is warned of while an agent has the screen goes to a file."""
+"""Warnings go to a file while an agent uses the terminal."""
 
 import logging
 import warnings

@@ -1,4 +1,6 @@
-"""What `contextrender wrap` tells its proxy: its own options, else the settings in force."""
+"""The settings that `contextrender wrap` gives its proxy: its options, otherwise the current
+settings.
+"""
 
 import argparse
 from collections.abc import Iterator
@@ -22,33 +24,33 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     forget_settings()
 
 
-def told(*words: str) -> dict[str, Any]:
+def proxy_settings(*words: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     return vars(command._settings(parser.parse_args([*words, "claude"])))
 
 
-def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.MonkeyPatch) -> None:
-    unset = told()
+def test_options_override_settings(settings: pytest.MonkeyPatch) -> None:
+    unset = proxy_settings()
     assert (unset["budget"], unset["policy"]) == ("auto", "contextrender_cache_aware")
     settings.setenv("CONTEXTRENDER_BUDGET", "12000")
     settings.setenv("CONTEXTRENDER_POLICY", "prune")
     settings.setenv("CONTEXTRENDER_RENDER_TIMEOUT", "5")
     settings.setenv("CONTEXTRENDER_PROVIDER_TIMEOUT", "60")
     forget_settings()
-    known = told()
+    known = proxy_settings()
     assert (known["budget"], known["policy"]) == (12_000, "prune")
     assert (known["render_timeout"], known["provider_timeout"]) == (5.0, 60.0)
-    asked = told("--budget", "3000", "--policy", "full")
+    asked = proxy_settings("--budget", "3000", "--policy", "full")
     assert (asked["budget"], asked["policy"]) == (3_000, "full")
 
 
-def test_an_option_that_cannot_be_is_a_sentence(settings: pytest.MonkeyPatch) -> None:
+def test_invalid_option_raises_command_error(settings: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError, match="--budget"):
-        told("--budget", "")
+        proxy_settings("--budget", "")
 
 
-def test_an_unset_variable_is_told_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)
     unknown, known = (

@@ -1,4 +1,4 @@
-"""Processes as they are: signals, exit codes, leases, and the service that is shared."""
+"""Real processes: signals, exit codes, leases and the shared service."""
 
 import json
 import os
@@ -44,7 +44,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., object]]:
-    """Starts wrapped agents that wait; each has written its provider's address when it is there."""
+    """Return a function that starts a waiting wrapped agent, which writes its provider's address to
+    a file."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
@@ -63,7 +64,7 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
 
 
 @pytest.mark.slow
-def test_two_share_one_service_which_ends_after_both(
+def test_two_runs_share_one_service(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
     data = tmp_path / "data"
@@ -72,10 +73,10 @@ def test_two_share_one_service_which_ends_after_both(
     said = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
     assert said.count("starting the service (usually") == 1
     url = load_credentials(data).url
-    # What listens is for the agent alone.
+    # Only the agent knows the listener's secret path.
     route = first.read_text()
     assert httpx.get(route.rpartition("/w/")[0] + "/w/guess/0/v1/models").status_code == 404
-    # Killed: its agent goes on, what it held does not count any more.
+    # After wrap is killed, its agent continues and its lease ends.
     one.kill()
     one.wait()
     assert answers(f"{url}/healthz")
@@ -87,7 +88,7 @@ def test_two_share_one_service_which_ends_after_both(
 
 
 @pytest.mark.slow
-def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
+def test_terminal_shows_provider_and_one_time_link(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     command = [*WRAP, "true"]
@@ -96,7 +97,7 @@ def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
     process = subprocess.Popen(command, env=environment, stderr=theirs, stdin=subprocess.DEVNULL)
     os.close(theirs)
     said = b""
-    with suppress(OSError):  # how a terminal says that nobody has it open any more
+    with suppress(OSError):  # raised once no process has the terminal open
         while piece := os.read(ours, 4096):
             said += piece
     os.close(ours)
@@ -110,8 +111,8 @@ def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
         assert reply.status_code == status
 
 
-def test_an_agent_that_dies_of_a_signal(environment: dict[str, str], tmp_path: Path) -> None:
-    """Without a service: what makes no model call needs none."""
+def test_signal_of_agent_is_passed_on(environment: dict[str, str], tmp_path: Path) -> None:
+    """A command without model calls starts no service."""
     (tmp_path / "codex").write_text("#!/bin/sh\nkill -TERM $$\n")
     (tmp_path / "codex").chmod(0o755)
     environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
@@ -131,7 +132,7 @@ except urllib.error.HTTPError as error:
 
 
 @pytest.mark.slow
-def test_a_provider_that_is_down_is_named_at_once_and_at_the_end(
+def test_unreachable_provider_is_named_at_start_and_end(
     environment: dict[str, str],
 ) -> None:
     command = [*WRAP, sys.executable, "-c", CALL]
@@ -144,7 +145,7 @@ def test_a_provider_that_is_down_is_named_at_once_and_at_the_end(
     assert "127.0.0.1:9" in last
 
 
-def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: Path) -> None:
+def test_missing_agent_is_explained(environment: dict[str, str], tmp_path: Path) -> None:
     environment["PATH"] = str(tmp_path)
     command: list[str | Path] = [BIN / "contextrender", "wrap", "claude"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -152,7 +153,7 @@ def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: P
     assert done.stderr.count("\n") == 1 and "npm install" in done.stderr
 
 
-def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
+def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:
     own = os.getpid()
     with hold_lease(tmp_path, own):
         assert any_alive(tmp_path)
@@ -163,7 +164,7 @@ def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None:
+def test_second_server_keeps_credentials_of_first(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with served(data) as first:
         with (tmp_path / "second").open("wb") as out:
@@ -180,7 +181,7 @@ def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["file", "below a file", "not ours"])
-def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
+def test_invalid_data_folder_is_one_sentence(tmp_path: Path, kind: str) -> None:
     place = tmp_path / "taken"
     place.write_text("")
     data = place if kind == "file" else place / "data"
@@ -211,9 +212,10 @@ for turn in range(5):
 """
 
 
-def answered(asked: Asked) -> Reply:
-    """Four calls of a tool and then the end, billed with 300 tokens of the provider's own."""
-    if asked.method != "POST":  # wrap asks whether this is ContextRender
+def scripted_reply(asked: Asked) -> Reply:
+    """Reply with four tool calls and a final answer; the usage includes 300 tokens of the
+    provider."""
+    if asked.method != "POST":  # wrap checks whether the provider is ContextRender
         return whole({}, 404)
     body: dict[str, Any] = asked.json
     reply, turn = chat_reply(""), sum(one["role"] == "tool" for one in body["messages"])
@@ -225,12 +227,10 @@ def answered(asked: Asked) -> Reply:
     return whole(reply)
 
 
-def test_one_run_has_one_figure_its_last_call_included(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: Path) -> None:
     data = Path(environment["CONTEXTRENDER_DATA"])
     model = Model()
-    model.answer = answered
+    model.answer = scripted_reply
     with serving(model, lifespan="off") as url, served(data) as server:
         environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
@@ -254,7 +254,7 @@ def test_one_run_has_one_figure_its_last_call_included(
 
 
 @pytest.mark.slow
-def test_a_service_that_died_is_started_again_at_its_address(
+def test_killed_service_is_restarted_at_its_address(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
     process, there = wrap("one")
@@ -273,7 +273,7 @@ def test_a_service_that_died_is_started_again_at_its_address(
 
 
 def _holder(data: Path) -> str:
-    """The id of the process that serves a data folder."""
+    """Return the id of the process that serves a data folder."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the closing line says: the provider's own usage, and the whole history's bill."""
+"""The closing line: the provider's usage and the cost of the full history."""
 
 import json
 from typing import Any
@@ -49,12 +49,12 @@ COMPLETION = {"model": GPT, "usage": CHAT | {"completion_tokens": 4}}
         ("application/json", b'{"usage": broken', None),
     ],
 )
-def test_usage_in_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
+def test_usage_is_read_from_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
     assert read_usage(kind, body) == usage
 
 
-def tallied(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> TotalsCollector:
-    """Of a session's calls: tokens before and after, and what was used."""
+def collect_totals(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> TotalsCollector:
+    """Return the totals of a session's calls, each with tokens before, tokens after and usage."""
     collector = TotalsCollector()
     for number, (before, after, usage) in enumerate(calls):
         told = {"tokens-before": str(before), "tokens-after": str(after)}
@@ -62,8 +62,8 @@ def tallied(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> Total
     return collector
 
 
-def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
-    collector = tallied(
+def test_full_history_cost_equals_cost_without_omission() -> None:
+    collector = collect_totals(
         (900, 900, Usage(CLAUDE, 10, 0, 990, output=5)),
         (1900, 1900, Usage(CLAUDE, 10, 1000, 990, output=5)),
     )
@@ -75,39 +75,39 @@ def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
     )
 
 
-def test_a_long_run_does_not_say_from_where_it_pays() -> None:
+def test_long_run_names_no_length_that_pays() -> None:
     line = closing_line(
-        tallied((90_000, 20_000, Usage(CLAUDE, 20_000))).totals, "LINK", observing=False
+        collect_totals((90_000, 20_000, Usage(CLAUDE, 20_000))).totals, "LINK", observing=False
     )
     assert "pays off" not in line
 
 
-def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
+def test_full_history_cost_has_cached_prefix() -> None:
     price = Prices.of().of_model(CLAUDE)
     assert price is not None
     first = (10_000, 10_000, Usage(CLAUDE, 0, 0, 10_000))
-    collector = tallied(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
+    collector = collect_totals(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
     second = price.cache_read * 10_000 + price.cache_write * 2_000
     assert collector.totals.full_history_cost == pytest.approx(price.cache_write * 10_000 + second)
     assert closing_json(collector.totals, DeclaredTools(), "")["tokens_omitted"] == 7_000
 
 
-def test_a_run_that_cost_more_says_so() -> None:
-    # A little less each time, and never from the cache.
+def test_run_that_cost_more_is_marked() -> None:
+    # Each prompt is a little smaller and never cached.
     less = (20_000, 19_000, Usage(CLAUDE, 0, 0, 19_000))
-    collector = tallied((20_000, 20_000, Usage(CLAUDE, 0, 0, 20_000)), *[less] * 9)
+    collector = collect_totals((20_000, 20_000, Usage(CLAUDE, 0, 0, 20_000)), *[less] * 9)
     assert collector.totals.cost > 5 * collector.totals.full_history_cost / 2
     assert "MORE" in closing_line(collector.totals, "LINK", observing=False)
 
 
-def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
+def test_full_history_is_uncached_after_cache_lifetime() -> None:
     price = Prices.of().of_model(CLAUDE)
     assert price is not None
-    collector = tallied(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
+    collector = collect_totals(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
     assert collector.totals.full_history_cost == pytest.approx(2 * price.cache_write * 10_000)
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_missing_usage_and_price_are_named() -> None:
     collector = TotalsCollector()
     collector.add(("s",), {}, None)
     collector.add(("s",), {"fail-open": "late"}, Usage("nobody's", 5))
@@ -116,22 +116,22 @@ def test_what_is_not_known_is_said() -> None:
     assert "1 sent unchanged" in line and "$" not in line
 
 
-def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so() -> None:
-    collector = tallied((9, 9, Usage("claude-opus-4-99", 10**6)))
+def test_unknown_model_uses_its_familys_price() -> None:
+    collector = collect_totals((9, 9, Usage("claude-opus-4-99", 10**6)))
     line = closing_line(collector.totals, "link", observing=False)
     assert "it cost $5.00" in line
     assert "claude-opus-4-99 at the price of claude-opus-4-6" in line
 
 
-def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None:
+def test_omitted_share_is_of_the_complete_prompt() -> None:
     known = (8_000, 2_000, Usage(GPT, 3_000))
-    line = closing_line(tallied(known).totals, "link", observing=False)
+    line = closing_line(collect_totals(known).totals, "link", observing=False)
     assert "6,000 of 9,000 prompt tokens omitted (67%)" in line
-    collector = tallied(known, (1_000, 500, None))
+    collector = collect_totals(known, (1_000, 500, None))
     assert (collector.totals.tokens_before, collector.totals.tokens_after) == (10_000, 3_500)
 
 
-def test_declarations_that_are_paid_for_and_never_called_are_told() -> None:
+def test_unused_tool_declarations_are_named() -> None:
     rows = [("read", 2, 900), ("fly", 0, 10_000), ("contextrender_recall", 0, 80), ("old", 1, 0)]
     views = [tool(name, results, declared) for name, results, declared in rows]
     line = declared_line(DeclaredTools.of_tools(views))

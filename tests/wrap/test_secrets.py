@@ -1,4 +1,4 @@
-"""No process of a wrapped run has a secret among its arguments, which other users can read."""
+"""No process of a wrapped run has a secret in its arguments, which other users can read."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def arguments_of_all() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_no_process_has_a_secret_among_its_arguments(
+def test_no_process_has_a_secret_in_its_arguments(
     agent: str, environment: dict[str, str], tmp_path: Path, data: Path
 ) -> None:
     environment.pop("OPENAI_API_KEY", None)
@@ -123,7 +123,8 @@ def test_no_process_has_a_secret_among_its_arguments(
 
 
 def secrets_in(told: dict[str, dict[str, object]]) -> set[str]:
-    """The secret of the link and the token of the recall tool, wherever the agent finds them."""
+    """Return the secret of the link and the token of the recall tool from the agent's environment
+    and files."""
     text = json.dumps([told["environment"], told["files"]])
     found = set(re.findall(r"/w/([A-Za-z0-9_-]{20,})/", text))
     found |= set(re.findall(r"Bearer ([A-Za-z0-9_-]{20,})", text))
@@ -157,7 +158,7 @@ class Provider(Model):
 
 
 @pytest.mark.parametrize("own", ["", "proj_1"])
-def test_a_link_by_header_is_for_its_bearer_and_leaves_the_users_project(
+def test_secret_in_project_header_keeps_users_project(
     own: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "codex").write_text(CALLING)

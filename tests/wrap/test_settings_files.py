@@ -1,4 +1,4 @@
-"""Settings files as editors leave them: byte order marks, encodings, line ends."""
+"""Settings files with byte order marks, encodings and line ends of various editors."""
 
 import codecs
 from pathlib import Path
@@ -30,7 +30,7 @@ def user(tmp_path: Path) -> User:
     ],
 )
 @pytest.mark.parametrize("place", ["", "work/"])
-def test_claudes_settings_in_every_form_that_it_reads(user: User, raw: bytes, place: str) -> None:
+def test_claude_settings_are_read_in_any_encoding(user: User, raw: bytes, place: str) -> None:
     path = user.home / f"{place}.claude/settings.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(raw)
@@ -38,7 +38,7 @@ def test_claudes_settings_in_every_form_that_it_reads(user: User, raw: bytes, pl
     assert user.upstreams == ["https://gateway.test/v1"]
 
 
-def test_codexs_configuration_with_a_byte_order_mark(user: User) -> None:
+def test_codex_configuration_with_byte_order_mark(user: User) -> None:
     path = user.home / ".codex" / "config.toml"
     path.parent.mkdir()
     own = 'openai_base_url = "https://own.test/v1"\r\n'
@@ -48,7 +48,7 @@ def test_codexs_configuration_with_a_byte_order_mark(user: User) -> None:
     assert user.upstreams == ["https://own.test/v1"]
 
 
-def test_an_empty_file_and_one_of_a_mark_alone(tmp_path: Path) -> None:
+def test_empty_settings_file_is_read(tmp_path: Path) -> None:
     for raw in (b"", codecs.BOM_UTF8, b"\r\n", codecs.BOM_UTF16_LE):
         (tmp_path / "settings.json").write_bytes(raw)
         assert read_json(tmp_path / "settings.json") == {}

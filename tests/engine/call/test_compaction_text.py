@@ -1,4 +1,4 @@
-"""The text of a compaction: whose words it has, what it leaves out, and its size."""
+"""The text of a compaction: its messages, omitted results and size."""
 
 import pytest
 from contextrender_bridge.base.compaction_mark import LAST_LINE, CompactedBranch, find_compaction
@@ -29,7 +29,7 @@ def words(count: int, name: str = "w") -> str:
     return " ".join(f"{name}{number}" for number in range(count))
 
 
-def written(
+def compaction_of(
     spoken: list[MessageText],
     results: list[CompactedResult],
     limit: int = LIMIT,
@@ -39,7 +39,7 @@ def written(
     return write_compaction(BRANCH, texts, results, limit, COUNTER, summary)
 
 
-def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
+def test_messages_and_results_are_in_history_order() -> None:
     spoken = [
         MessageText(0, "user", "Find ORD-1."),
         MessageText(1, "assistant", "I look it up."),
@@ -50,7 +50,7 @@ def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
         CompactedResult(3, "list", '{"page":\n 1}', 2_345),
         CompactedResult(4, "get", '{"id": 3}', 50, "[Excerpt: 40 of 50 …]\nclerk_3"),
     ]
-    made = written(spoken, results)
+    made = compaction_of(spoken, results)
     assert made.text.startswith(BRANCH.first_line) and made.text.endswith(LAST_LINE)
     order = [
         f"[{CODE} user]\nFind ORD-1.",
@@ -66,36 +66,36 @@ def test_messages_and_results_stand_in_the_order_of_the_history() -> None:
     assert made.tokens == COUNTER.text(made.text)
 
 
-def test_the_first_and_the_newest_words_of_the_user_stay() -> None:
+def test_first_and_newest_user_messages_are_kept() -> None:
     spoken = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
-    made = written(spoken, [])
+    made = compaction_of(spoken, [])
     shown = [n for n in range(9) if f"m{n}_299" in made.text]
     assert shown[0] == 0 and shown[-1] == 8
     assert len(shown) < 9 and shown[1:] == list(range(9 - len(shown) + 1, 9))
 
 
-def test_a_message_above_its_share_is_cut_in_the_middle() -> None:
-    made = written([MessageText(0, "user", words(9_000))], [])
+def test_long_message_is_cut_in_the_middle() -> None:
+    made = compaction_of([MessageText(0, "user", words(9_000))], [])
     assert "w0 w1" in made.text and "w8999" in made.text and "left out" in made.text
     assert made.tokens <= LIMIT
 
 
-def test_the_assistants_texts_have_a_share_and_none_beside_a_summary() -> None:
+def test_assistant_texts_are_left_out_beside_a_summary() -> None:
     spoken = [MessageText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
-    made = written(spoken, [])
+    made = compaction_of(spoken, [])
     assert "a29_0" in made.text and "a0_0" not in made.text
-    with_summary = written(spoken, [], summary="All was read.")
+    with_summary = compaction_of(spoken, [], summary="All was read.")
     assert "a29_0" not in with_summary.text
     assert f"[{CODE} summary by the agent]\nAll was read." in with_summary.text
 
 
-def test_results_that_do_not_fit_are_omitted_the_excerpts_and_old_ones_first() -> None:
+def test_excerpts_and_old_results_are_omitted_first() -> None:
     size = COUNTER.text(words(300, "r"))
     results = [
         CompactedResult(n, "read", "{}", size, words(300, "r"), is_complete=n % 2 == 0)
         for n in range(12)
     ]
-    made = written([], results)
+    made = compaction_of([], results)
     assert made.tokens <= LIMIT
     assert (
         made.complete
@@ -108,7 +108,7 @@ def test_results_that_do_not_fit_are_omitted_the_excerpts_and_old_ones_first() -
 
 def test_older_omitted_results_share_a_line() -> None:
     results = [CompactedResult(n, "read" if n % 3 else "bash", "{}", 9) for n in range(400)]
-    made = written([], results)
+    made = compaction_of([], results)
     assert "- Result 399 is omitted" in made.text and "- Result 0 is" not in made.text
     assert "older results are omitted, too (positions 0 to " in made.text
     assert made.tokens < 0.2 * LIMIT + 200
@@ -118,16 +118,16 @@ def test_older_omitted_results_share_a_line() -> None:
     ("tokens", "window", "limit"),
     [(32_000, 0, 32_000), (32_000, 200_000, 32_000), (32_000, 40_000, 20_000), (9_000, 1, 2_000)],
 )
-def test_it_is_at_most_half_of_the_window(tokens: int, window: int, limit: int) -> None:
+def test_limit_is_at_most_half_of_the_window(tokens: int, window: int, limit: int) -> None:
     assert limit_tokens(tokens, window) == limit
 
 
-def test_the_budget_leaves_what_the_texts_do_not_take() -> None:
+def test_budget_excludes_tokens_of_texts() -> None:
     budget = choose_budget(32_000, shown_text=300, history_text=500, results=10)
     assert 32_000 - 1_500 < budget - 500 < 32_000
     smaller = choose_budget(32_000, shown_text=9_300, history_text=500, results=10)
     assert smaller == budget - 9_000
-    # Where text is most of a history, the policy itself cuts it to three tenths of its budget.
+    # If a history is mostly text, the policy cuts it to three tenths of its budget.
     cut = choose_budget(32_000, shown_text=300, history_text=900_000, results=10)
     assert 0.65 < 31_000 / cut < 0.75
 
@@ -139,7 +139,7 @@ LETTERS = st.text(st.characters(codec="utf-8"), max_size=400)
     st.lists(st.tuples(st.sampled_from(["user", "assistant"]), LETTERS), max_size=30),
     st.lists(st.tuples(LETTERS, LETTERS, st.booleans()), max_size=30),
 )
-def test_it_is_never_above_its_limit(
+def test_text_never_exceeds_its_limit(
     said: list[tuple[str, str]], shown: list[tuple[str, str, bool]]
 ) -> None:
     spoken = [MessageText(2 * n, role, text * 5) for n, (role, text) in enumerate(said)]
@@ -147,22 +147,22 @@ def test_it_is_never_above_its_limit(
         CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, whole)
         for n, (arguments, text, whole) in enumerate(shown)
     ]
-    made = written(spoken, results, MIN_TOKENS)
+    made = compaction_of(spoken, results, MIN_TOKENS)
     assert made.tokens <= MIN_TOKENS
     if "older results are omitted" not in made.text:
         assert all(f"esult {result.position}" in made.text for result in results)
 
 
 @given(LETTERS, st.integers(0, 90))
-def test_a_cut_text_has_no_more_than_it_may(text: str, room: int) -> None:
+def test_cut_text_never_exceeds_its_limit(text: str, room: int) -> None:
     assert COUNTER.text(cut_middle(text * 9, room, COUNTER)) <= room
 
 
 @given(LETTERS, st.integers(0, 99), st.integers(0, 10**6))
-def test_the_newest_marks_in_a_text_are_found(other: str, number: int, messages: int) -> None:
+def test_newest_compaction_in_a_text_is_found(other: str, number: int, messages: int) -> None:
     branch = CompactedBranch(number, messages, "0a1b2c")
     text = "\n".join([other, branch.first_line, "x", LAST_LINE])
     assert find_compaction(text) == (branch, "")
     assert find_compaction(f"{text}\n{other}") == (branch, other.strip())
-    assert find_compaction(f"{written([], []).text}\n{text}") == (branch, "")
+    assert find_compaction(f"{compaction_of([], []).text}\n{text}") == (branch, "")
     assert find_compaction(f"> {branch.first_line}") is None

@@ -1,4 +1,4 @@
-"""What a call was shown, as it is noted: small, whole again, and counted rightly."""
+"""The record of a call is small, restored exactly and counted correctly."""
 
 from dataclasses import replace
 
@@ -30,19 +30,19 @@ def record(**changed: object) -> CallRecord:
 
 
 @given(st.sampled_from(DELIVERIES))
-def test_a_record_is_read_as_it_was_written(delivery: str) -> None:
+def test_record_survives_json(delivery: str) -> None:
     made = record(delivery=delivery, settings=AGENT_SETTINGS, usage=(1, 2, 3, 4, 5), model="m")
     assert CallRecord.from_json(made.to_json()) == made.as_sent()
     assert CallRecord.from_json(made.fields()) == made.as_sent()
 
 
 @given(st.sets(st.integers(0, 5_000), max_size=200))
-def test_numbers_are_read_from_their_runs(numbers: set[int]) -> None:
+def test_numbers_survive_run_encoding(numbers: set[int]) -> None:
     assert numbers_in(runs(numbers)) == sorted(numbers)
 
 
-def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
-    """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
+def test_full_history_usage_adds_omitted_tokens() -> None:
+    """As in `contextrender wrap`: the cache has all of the previous full prompt."""
     first = record(before=4_000, after=4_000, usage=(1_000, 0, 3_000, 0, 50))
     sums, line = usage_sums(first, PreviousCall())
     assert (sums.uncached, sums.cache_write, sums.usage_output) == (1_000, 3_000, 50)

@@ -1,4 +1,4 @@
-"""What is shown under a budget: never too much, never an orphan, and what the plain rules say."""
+"""Rendering stays within the budget, leaves no orphan and equals a reference implementation."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ PARAMETERS = st.sampled_from(
 
 @given(transcripts(), BUDGETS, st.sampled_from([*POLICIES]))
 @settings(modest, max_examples=3 * modest.max_examples)
-def test_it_fits_without_orphans_in_its_order(
+def test_prompt_fits_in_order_without_orphans(
     messages: list[Json], budget: int, policy: str
 ) -> None:
     rendered, shown = render(messages, budget, policy)
@@ -68,7 +68,7 @@ def test_it_fits_without_orphans_in_its_order(
 
 @given(transcripts(complete=True, longest=8), st.sampled_from([*POLICIES]), st.integers(0, 3))
 @modest
-def test_what_fits_is_returned_unchanged(messages: list[Json], policy: str, spare: int) -> None:
+def test_history_within_budget_is_unchanged(messages: list[Json], policy: str, spare: int) -> None:
     outside = slow_rules.outside_budget(messages)
     inside = [message for p, message in enumerate(messages) if p not in outside]
     size = slow_rules.tokens(inside, COUNTER.text)
@@ -87,7 +87,7 @@ def by_axis(text: str) -> list[float]:
 
 @given(transcripts(), BUDGETS | st.sampled_from([1_000, 2_000]), PARAMETERS)
 @modest
-def test_scores_and_the_greedy_choice_equal_a_slow_rewrite(
+def test_scores_and_selection_equal_reference(
     messages: list[Json], budget: int, parameters: Parameters
 ) -> None:
     rendered, _ = render(messages, budget, parameters=parameters)
@@ -116,7 +116,7 @@ def test_scores_and_the_greedy_choice_equal_a_slow_rewrite(
 
 @given(transcripts(), BUDGETS)
 @modest
-def test_prune_takes_the_newest_that_fit(messages: list[Json], budget: int) -> None:
+def test_prune_selects_newest_results_that_fit(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "prune")
     if rendered.view.fits:
         return
@@ -134,7 +134,7 @@ def test_prune_takes_the_newest_that_fit(messages: list[Json], budget: int) -> N
 
 @given(transcripts(), BUDGETS, policies)
 @modest
-def test_retained_text_equals_a_rewrite(messages: list[Json], budget: int, policy: str) -> None:
+def test_retained_text_equals_reference(messages: list[Json], budget: int, policy: str) -> None:
     rendered, _ = render(messages, budget, policy)
     if rendered.view.fits:
         return
@@ -155,7 +155,7 @@ def test_retained_text_equals_a_rewrite(messages: list[Json], budget: int, polic
         assert rendered.text_tokens == kept.tokens
 
 
-def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
+def test_longest_kept_text_is_cut_first() -> None:
     messages = [user("the task " * 400), assistant("short"), user("now")]
     rendered, shown = render(messages, 100)
     assert [item.message for item in rendered.items] == [0, 1, 2]
@@ -179,7 +179,7 @@ LONG = "\n".join(f"line {n} of the log with item_{n:04}" for n in range(900))
 
 @given(transcripts(), BUDGETS)
 @modest
-def test_an_oversized_result_is_a_marked_excerpt(messages: list[Json], budget: int) -> None:
+def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -> None:
     rendered, shown = render(messages, budget)
     texts = reader(messages)
     contents = {item.message: message for item, message in zip(rendered.items, shown, strict=True)}
@@ -196,7 +196,7 @@ def test_an_oversized_result_is_a_marked_excerpt(messages: list[Json], budget: i
         )
 
 
-def test_an_excerpt_keeps_head_tail_and_the_values_in_question() -> None:
+def test_excerpt_keeps_head_tail_and_queried_values() -> None:
     rendered, shown = render(oversized(LONG, "what about item_0455"), 4_000)
     text = shown[3]["content"]
     assert [*rendered.selection.excerpts] == [1]
@@ -217,7 +217,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize(("policy", "weights"), WEIGHTS.items())
-def test_an_ablation_is_other_weights(policy: str, weights: tuple[float, float, float]) -> None:
+def test_ablation_equals_its_weights(policy: str, weights: tuple[float, float, float]) -> None:
     messages = oversized(LONG)
     ablated, _ = render(messages, 300, policy, Parameters(weight_recency=9, recency_decay=0.7))
     weighted, _ = render(messages, 300, parameters=Parameters(*weights, recency_decay=0.7))

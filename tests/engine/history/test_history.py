@@ -1,4 +1,4 @@
-"""A history: pairing, turns, exact round trips, and the same however it came about."""
+"""A history: pairing of results with calls, turns, exact round trips and incremental growth."""
 
 import json
 
@@ -31,7 +31,7 @@ from tests.support.strategies import (
 
 @given(transcripts())
 @modest
-def test_every_message_comes_back_exactly(messages: list[Json]) -> None:
+def test_messages_survive_split_and_restore(messages: list[Json]) -> None:
     check_messages(messages, 0)
     for position, message in enumerate(messages):
         head, *calls = split(message, position, COUNTER)
@@ -46,7 +46,7 @@ def test_every_message_comes_back_exactly(messages: list[Json]) -> None:
 
 @given(transcripts(longest=8))
 @modest
-def test_results_pair_with_calls_by_the_plain_rules(messages: list[Json]) -> None:
+def test_pairing_equals_reference(messages: list[Json]) -> None:
     history = recorded(messages)
     answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     for number, position in enumerate(history.results.message):
@@ -65,7 +65,7 @@ def test_results_pair_with_calls_by_the_plain_rules(messages: list[Json]) -> Non
 
 @given(transcripts(longest=8))
 @modest
-def test_sizes_equal_a_plain_recount(messages: list[Json]) -> None:
+def test_token_sizes_equal_reference(messages: list[Json]) -> None:
     history = recorded(messages)
     assert history.total_tokens == slow_rules.tokens(messages, COUNTER.text)
     for position, message in enumerate(messages):
@@ -98,7 +98,7 @@ def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObjec
 
 @given(transcripts(longest=8), st.data())
 @modest
-def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) -> None:
+def test_history_from_store_equals_live_history(messages: list[Json], data: st.DataObject) -> None:
     live = recorded(messages)
     vectors = {}
     if data.draw(st.booleans(), label="rendered before"):
@@ -115,7 +115,7 @@ def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) ->
     )
 
 
-def test_a_digest_ignores_the_order_of_fields_and_nothing_else() -> None:
+def test_digest_ignores_only_field_order() -> None:
     message = {"role": "user", "content": "a"}
     digest = digest_after("", message)
     assert digest == digest_after("", dict(reversed(message.items())))

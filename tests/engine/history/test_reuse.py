@@ -1,4 +1,4 @@
-"""Tool-Flow Analysis: the worked case, and the rules against a slow rewrite at every invocation."""
+"""Tool-Flow Analysis: a worked case, and the rules against a reference at every model call."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from tests.support.strategies import COUNTER, modest, recorded, transcripts
 GOLDEN = golden("reuse")
 
 
-def test_the_worked_case() -> None:
+def test_reuse_scores_of_worked_case() -> None:
     history = recorded(GOLDEN["messages"])
     assert history.turn == GOLDEN["invocation"]
     ids = [m["tool_call_id"] for m in GOLDEN["messages"] if m["role"] == "tool"]
@@ -23,7 +23,7 @@ def test_the_worked_case() -> None:
 
 @given(transcripts(longest=8))
 @modest
-def test_uses_and_holders_equal_a_slow_rewrite(messages: list[Json]) -> None:
+def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
     history = recorded(messages)
     positions = list(history.results.message)
     found = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
@@ -42,7 +42,7 @@ def test_uses_and_holders_equal_a_slow_rewrite(messages: list[Json]) -> None:
 
 @given(transcripts(longest=8))
 @modest
-def test_c_equals_a_slow_rewrite_before_every_invocation(messages: list[Json]) -> None:
+def test_reuse_scores_equal_reference_at_every_call(messages: list[Json]) -> None:
     history = recorded([])
     for stop, message in enumerate(messages):
         if message["role"] == "assistant":

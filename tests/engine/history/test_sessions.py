@@ -1,4 +1,4 @@
-"""Branch placement against a plain model that stores whole transcripts."""
+"""Branch matching against a model that stores full histories."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ A, B, C = user("a"), user("b"), assistant("a", *(call(id, "f", "a") for id in "x
 
 
 class Recorder:
-    """A session kept twice: as branches, and as plain whole transcripts."""
+    """A session stored as branches and as full histories."""
 
     def __init__(self) -> None:
         self.branches: list[BranchInfo] = []
@@ -41,7 +41,7 @@ class Recorder:
         return match_branch(self.branches, self.head, offset, prefix, digests, self.history_of)
 
     def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
-        """Records a transcript as the walkers do; where it was found before."""
+        """Record a history as the walkers do; return the branch match before."""
         found = self.place(whole[offset:], offset, prefix)
         fresh = whole[found.matched :]
         branch = found.branch
@@ -76,7 +76,7 @@ def digest(messages: Sequence[Json], count: int) -> str:
 
 
 def check_place(recorder: Recorder, whole: list[Json], found: BranchMatch) -> None:
-    """The place is the longest common prefix there is, on a line that has it."""
+    """Assert that the match is the longest common prefix, on a branch that has it."""
     shared = [
         [*takewhile(lambda pair: pair[0] == pair[1], zip(whole, line, strict=False))]
         for line in recorder.lines
@@ -93,15 +93,15 @@ def check_place(recorder: Recorder, whole: list[Json], found: BranchMatch) -> No
 
 @given(st.data())
 @settings(modest, max_examples=30)
-def test_every_transcript_resolves_to_the_longest_common_prefix(data: st.DataObject) -> None:
+def test_history_matches_longest_common_prefix(data: st.DataObject) -> None:
     recorder = Recorder()
     replies: list[list[Json]] = [[]]
     suffixes = st.lists(st.sampled_from([A, B, C]), min_size=1, max_size=3)
     for _ in range(data.draw(st.integers(1, 9), label="calls")):
-        known = data.draw(st.sampled_from(replies), label="goes on from")
-        kept = data.draw(st.integers(0, len(known)), label="of which")
+        known = data.draw(st.sampled_from(replies), label="reply to continue from")
+        kept = data.draw(st.integers(0, len(known)), label="kept messages")
         incremental = data.draw(st.booleans(), label="sends an offset")
-        whole = known[:kept] + data.draw(st.one_of(suffixes, st.just([])), label="and says")
+        whole = known[:kept] + data.draw(st.one_of(suffixes, st.just([])), label="new messages")
         if not whole:
             continue
         offset = data.draw(st.sampled_from([0, kept]), label="offset") if incremental else 0

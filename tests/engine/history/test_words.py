@@ -1,4 +1,4 @@
-"""What a session's own reuse says of tokens of the same kind."""
+"""Reuse of tokens in a session raises the rank of tokens of the same kind."""
 
 import json
 
@@ -10,14 +10,14 @@ from tests.support.transcripts import step
 
 
 def listing(batch: int, count: int) -> list[Json]:
-    """As many lines of accounts as of days, which come first."""
+    """Return a result with equally many lines of days and of accounts, days first."""
     accounts = [f"ACCT_{batch}{n:04} ACCU_{batch}{n:04} " + "on file " * 20 for n in range(count)]
     days = [f"20{batch}1-{n:04} 20{batch}2-{n:04} " + "on file " * 20 for n in range(count)]
     return step(f"l{batch}", "list", "{}", "\n".join(days + accounts), "")
 
 
 def accounts_shown(used: str) -> float:
-    """The share of accounts among the lines of the newest list's excerpt that are not its head."""
+    """Return the share of account lines in the second half of the newest excerpt."""
     messages: list[Json] = [{"role": "user", "content": "go on"}, *listing(1, 20)]
     for number in range(20):
         arguments = json.dumps({"account": used.format(number)})
@@ -30,5 +30,5 @@ def accounts_shown(used: str) -> float:
     return sum("ACCT" in line for line in held) / len(held)
 
 
-def test_an_excerpt_shows_more_of_what_was_used_of_a_tool_before() -> None:
+def test_excerpt_prefers_kinds_used_before() -> None:
     assert accounts_shown("ACCT_1{:04}") > accounts_shown("2011-{:04}") + 0.3

@@ -1,4 +1,4 @@
-"""Compaction through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
+"""Result summaries through byLLM and LiteLLM, with a double of an OpenAI server."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def compaction(notes: str = "A configuration.", *quotes: str) -> dict[str, Any]:
     return chat_reply({"notes": notes, "quotes": list(quotes)})
 
 
-def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
+def test_summary_has_notes_and_verbatim_quotes(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, compaction("The timeout.", "timeout_ms = 4500", "retries = 7"))
     assert compact_result(MODEL, RESULT, "Which timeout?", 200) == (
         "The timeout.\ntimeout_ms = 4500"
@@ -46,7 +46,7 @@ def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
 
 
 @pytest.mark.parametrize("line", ["A fact of ten words or so, number {}.\n", "unbroken{}"])
-def test_a_reply_above_the_limit_is_cut(double: ProviderDouble, line: str) -> None:
+def test_reply_above_the_limit_is_cut(double: ProviderDouble, line: str) -> None:
     notes = "".join(line.format(number) for number in range(500))
     double.answer = lambda _: (200, compaction(notes))
     text = compact_result(MODEL, RESULT, "", 120)
@@ -54,7 +54,7 @@ def test_a_reply_above_the_limit_is_cut(double: ProviderDouble, line: str) -> No
     assert notes.startswith(text)
 
 
-def test_a_huge_result_is_read_in_pieces(double: ProviderDouble) -> None:
+def test_huge_result_is_summarized_in_pieces(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, compaction(f"Part {len(double.requests)}."))
     text = compact_result(MODEL, "".join(f"row {n} value\n" for n in range(6_000)), "q", 300)
     count = len(double.requests)
@@ -65,7 +65,7 @@ def test_a_huge_result_is_read_in_pieces(double: ProviderDouble) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 401, 404, 429, 400])
-def test_a_failing_model_is_one_clear_error(
+def test_failing_model_raises_one_error(
     double: ProviderDouble, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     double.answer = lambda _: failure(status)
@@ -78,16 +78,16 @@ def test_a_failing_model_is_one_clear_error(
 
 
 @pytest.mark.parametrize("reply", ["not json", "", '{"notes": "", "quotes": []}', '{"other": 1}'])
-def test_an_unusable_reply_is_an_error(double: ProviderDouble, reply: str) -> None:
+def test_unusable_reply_raises_error(double: ProviderDouble, reply: str) -> None:
     double.answer = lambda _: (200, chat_reply(reply))
     with pytest.raises(ContextRenderError):
         compact_result(MODEL, RESULT, "q", 100)
     assert len(double.requests) <= 4
 
 
-def test_a_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
+def test_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
     released = threading.Event()
-    double.answer = lambda _: stalled(released, compaction())  # good, were it waited for
+    double.answer = lambda _: stalled(released, compaction())  # a valid reply, but too late
     with pytest.raises(ContextRenderError):
         compact_result(MODEL, RESULT, "q", 100, timeout=0.3, deadline=1.0)
     released.set()

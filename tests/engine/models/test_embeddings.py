@@ -1,4 +1,6 @@
-"""Embedders: one contract, the offline one bit for bit, the provider's failures contained."""
+"""Embedders keep one contract, the offline one is deterministic, and provider failures are
+contained.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ OFFLINE = load_embedder("wordllama")
 
 @pytest.fixture
 def double() -> Iterator[ProviderDouble]:
-    """A provider that embeds a text as (its length, 1)."""
+    """Start a provider that embeds a text as (length, 1)."""
     with provided(lengths) as served:
         yield served
 
@@ -59,15 +61,13 @@ def test_every_embedder_keeps_the_contract(name: str, double: ProviderDouble) ->
 
 @given(st.lists(st.text(max_size=300), max_size=6))
 @settings(deadline=None, max_examples=20)
-def test_a_text_has_the_same_bits_alone_and_in_a_batch(texts: list[str]) -> None:
+def test_embedding_is_identical_alone_and_in_a_batch(texts: list[str]) -> None:
     batch = OFFLINE.embed([*texts, "a much longer text " * 200])
     for text, row in zip(texts, batch, strict=False):
         assert OFFLINE.embed([text])[0].tobytes() == row.tobytes()
 
 
-def test_the_provider_gets_batches_and_rows_keep_their_order(
-    double: ProviderDouble, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_keep_row_order(double: ProviderDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litellm_embedder, "BATCH_TEXTS", 2)
     rows = embedder().embed(["a", " ", "bbb", "cc\ud800", "d" * 9])
     assert [len(request["input"]) for request in double.requests] == [2, 2]
@@ -75,7 +75,7 @@ def test_the_provider_gets_batches_and_rows_keep_their_order(
     assert np.allclose(rows[:, 0] / np.where(rows[:, 1], rows[:, 1], 1), [1, 0, 3, 3, 9])
 
 
-def test_a_text_is_cut_to_the_input_limit(
+def test_text_is_cut_to_input_limit(
     double: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(litellm_embedder, "DEFAULT_INPUT_LIMIT", 10)
@@ -83,14 +83,14 @@ def test_a_text_is_cut_to_the_input_limit(
     assert double.requests[0]["input"] == [("word" + " word" * 9)]
 
 
-def test_a_transient_failure_is_tried_again(double: ProviderDouble) -> None:
+def test_transient_failure_is_retried(double: ProviderDouble) -> None:
     double.answer = lambda body: failure(503) if len(double.requests) < 3 else lengths(body)
     assert embedder().embed(["text"]).shape == (1, 2)
     assert len(double.requests) == 3
 
 
 @pytest.mark.parametrize(("status", "requests"), [(500, 3), (429, 3), (401, 1), (404, 1), (400, 1)])
-def test_a_failing_provider_is_unavailable(
+def test_failing_provider_is_unavailable(
     double: ProviderDouble, status: int, requests: int
 ) -> None:
     double.answer = lambda _: failure(status)
@@ -109,19 +109,19 @@ def test_a_failing_provider_is_unavailable(
         embedding_reply([[float("nan"), 1.0]]),
     ],
 )
-def test_a_nonsense_reply_is_unavailable(double: ProviderDouble, reply: Any) -> None:
+def test_invalid_reply_is_unavailable(double: ProviderDouble, reply: Any) -> None:
     double.answer = lambda _: (200, reply)
     with pytest.raises(EmbeddingUnavailable):
         embedder(retries=0).embed(["text"])
 
 
-def test_one_refused_text_does_not_spoil_the_others(double: ProviderDouble) -> None:
+def test_refused_text_does_not_affect_others(double: ProviderDouble) -> None:
     double.answer = lambda body: failure(400) if "poison" in body["input"] else lengths(body)
     rows = embedder().embed(["abc", "poison", "de"])
     assert rows.any(axis=1).tolist() == [True, False, True]
 
 
-def test_a_provider_that_hangs_costs_its_timeout_once(double: ProviderDouble) -> None:
+def test_hanging_provider_costs_its_timeout_once(double: ProviderDouble) -> None:
     released = threading.Event()
     double.answer = lambda _: stalled(released)
     subject = embedder(timeout=0.2, retries=0)
@@ -134,7 +134,7 @@ def test_a_provider_that_hangs_costs_its_timeout_once(double: ProviderDouble) ->
     released.set()
 
 
-def test_the_breaker_lets_one_trial_through_after_its_cooldown() -> None:
+def test_circuit_breaker_allows_one_trial_after_cooldown() -> None:
     now = [0.0]
     breaker = CircuitBreaker(cooldown=30, clock=lambda: now[0])
     assert breaker.allow() and breaker.allow()

@@ -1,4 +1,4 @@
-"""Summaries through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
+"""History summaries through byLLM and LiteLLM, with a double of an OpenAI server."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
     assert "verbatim" in schema["properties"]["key_observations"]["description"]
 
 
-def test_a_guideline_asks_for_text_that_follows_it(double: ProviderDouble) -> None:
+def test_guideline_is_in_the_prompt(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, chat_reply("State: open.\nFacts: port = 80"))
     text, _ = summarise(MODEL, HISTORY, "", 200, "Keep ports.")
     assert text == "State: open.\nFacts: port = 80"
@@ -72,7 +72,7 @@ def test_a_guideline_asks_for_text_that_follows_it(double: ProviderDouble) -> No
     assert "response_format" not in double.requests[0]
 
 
-def test_notes_above_the_limit_lose_their_oldest_entries(double: ProviderDouble) -> None:
+def test_oldest_notes_are_dropped_above_limit(double: ProviderDouble) -> None:
     double.answer = lambda _: (
         200,
         notes(
@@ -89,7 +89,7 @@ def test_notes_above_the_limit_lose_their_oldest_entries(double: ProviderDouble)
     assert 80 < counter_for(MODEL).text(text) <= 120
 
 
-def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: ProviderDouble) -> None:
+def test_long_history_is_summarized_in_consecutive_pieces(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, notes(decisions=[f"Piece {len(double.requests)} read."]))
     history = "".join(f"[{n}] user:\nrow_{n} value\n" for n in range(6_000))
     text, used = summarise(MODEL, history, "Decisions:\n- Begin.", 300)
@@ -105,7 +105,7 @@ def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: Provi
 
 
 @pytest.mark.parametrize(("status", "guideline"), [(500, ""), (401, "Keep ports.")])
-def test_a_failing_model_is_one_clear_error(
+def test_failing_model_raises_one_error(
     double: ProviderDouble, status: int, guideline: str
 ) -> None:
     double.answer = lambda _: failure(status)
@@ -119,9 +119,7 @@ EMPTY = json.dumps({name: [] for name in SLOTS})
 
 
 @pytest.mark.parametrize("reply", ["not json", "", '{"files_read": []}', EMPTY])
-def test_an_unusable_reply_is_an_error_whose_tokens_count(
-    double: ProviderDouble, reply: str
-) -> None:
+def test_unusable_reply_raises_error_with_usage(double: ProviderDouble, reply: str) -> None:
     double.answer = lambda _: (200, chat_reply(reply))
     with pytest.raises(SummaryFailed) as raised:
         summarise(MODEL, HISTORY, "", 100)

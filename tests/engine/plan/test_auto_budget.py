@@ -1,4 +1,4 @@
-"""The budget that finds itself, and what comes back behind the newest result."""
+"""The automatic budget, and results restored after the newest result."""
 
 import json
 from functools import cache
@@ -21,7 +21,7 @@ STEP_DOWN = 1 - auto_budget.GROWTH * auto_budget.RATE / (1 - auto_budget.RATE)
 
 
 def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
-    """An agent that reads a file a step; `said` are its words at some of them."""
+    """Return a run that reads one file in each step; `said` maps steps to the agent's words."""
     messages = [user("read them all")]
     for file in range(steps):
         words = (said or {}).get(file, "next")
@@ -41,12 +41,12 @@ def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
 
 
 @cache
-def needed_again() -> list[tuple[Any, list[Json]]]:
-    """The calls of a run that says something of a file that left long ago."""
+def calls_with_restored_result() -> list[tuple[Any, list[Json]]]:
+    """Return the calls of a run that uses a file dropped long before."""
     return calls_of(reading(34, said={29: "function_2_77 again"}))
 
 
-def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothing() -> None:
+def test_budget_starts_at_24000_and_shrinks_without_faults() -> None:
     made = calls_of(reading(26))
     budgets = [rendered.budget for rendered, _ in made]
     over = next(n for n, (rendered, _) in enumerate(made) if rendered.selection.excerpts)
@@ -56,7 +56,7 @@ def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothi
     assert all(rendered.tokens_after <= rendered.budget for rendered, _ in made)
 
 
-def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
+def test_fault_raises_budget() -> None:
     quiet = reading(30)
     rendered, shown = calls_of(quiet)[-1]
     text = json.dumps(shown)
@@ -72,7 +72,7 @@ def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
 
 
-def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
+def test_automatic_budget_respects_model_window() -> None:
     assert limits_of(30_000, None) == (30_000, 30_000)
     assert limits_of(AUTO, None) == (160_000, 24_000)
     assert limits_of(AUTO, 1_000_000) == (160_000, 24_000)
@@ -80,7 +80,7 @@ def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() 
     assert limits_of(AUTO, 16_000) == (12_800, 12_800)
 
 
-def test_it_follows_from_the_messages_alone() -> None:
+def test_automatic_budget_depends_on_messages_only() -> None:
     messages = reading(30, said={25: "function_1_17 function_2_3", 27: "function_3_90"})
     live = calls_of(messages)[-1]
     size = len(messages) - 2
@@ -89,16 +89,16 @@ def test_it_follows_from_the_messages_alone() -> None:
     assert live[0].budget == alone[0].budget
 
 
-def back_in(shown: list[Json], position: int) -> list[int]:
-    """Numbers of the messages behind which something of a result stands."""
+def restored_in(shown: list[Json], position: int) -> list[int]:
+    """Return the numbers of messages to which text of a result was restored."""
     opens = (f"[Result {position}, which", f"[Parts of result {position}, which")
     return [
         n for n, message in enumerate(shown) if any(o in str(message["content"]) for o in opens)
     ]
 
 
-def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> None:
-    made = needed_again()
+def test_used_result_is_restored_until_rebuild() -> None:
+    made = calls_with_restored_result()
     back = [n for n, (rendered, _) in enumerate(made) if rendered.selection.restored]
     assert back
     rendered, shown = made[back[0]]
@@ -108,7 +108,7 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
     assert "def function_2_" in added.text
     assert host == max(rendered.selection.complete)
     position = rendered.view.history.results.message[2]
-    assert back_in(shown, position) == [len(shown) - 1]
+    assert restored_in(shown, position) == [len(shown) - 1]
     assert rendered.view.history.results.message[host] in rendered.complete
     assert rendered.tokens_after <= rendered.budget
     for later, then in made[back[0] + 1 :]:
@@ -120,8 +120,8 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
         assert "restored behind result" in row.decision.reason
 
 
-def test_the_record_of_a_call_has_its_budget() -> None:
-    made = needed_again()
+def test_call_record_has_its_budget() -> None:
+    made = calls_with_restored_result()
     rendered = next(rendered for rendered, _ in made if rendered.selection.restored)
     fact = record_of(rendered, AGENT_SETTINGS, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
@@ -130,7 +130,7 @@ def test_the_record_of_a_call_has_its_budget() -> None:
     assert 2 in rendered.selection.partial
 
 
-def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_room() -> None:
+def test_new_result_is_complete_up_to_2000_tokens() -> None:
     for tokens, complete in ((1_900, True), (9_000, False)):
         whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
         messages = [*reading(25), *step("big", "read", "{}", whole, "more")]

@@ -1,4 +1,4 @@
-"""The newest call and its result are always in view, shortened if they must be."""
+"""The newest call and its result are always visible, truncated if needed."""
 
 import json
 from typing import Any
@@ -17,14 +17,14 @@ from tests.support.transcripts import step
 
 
 def write(words: int, answer: str = "written") -> list[Json]:
-    """A call that carries a whole file, and its short answer."""
+    """Return a call with a whole file as argument, and its short result."""
     text = " ".join(f"line_{n}" for n in range(words // 3))
     arguments = json.dumps({"path": "src/App_1.py", "content": text})
     return step("w", "write", arguments, answer)
 
 
 def newest_of(rendered: RenderedCall) -> set[int]:
-    """The results that came after the last assistant message, and have a call."""
+    """Return the results with a call after the last assistant message."""
     history = rendered.view.history
     return {
         result
@@ -39,7 +39,7 @@ def shown_in(rendered: RenderedCall) -> set[int]:
 
 @pytest.mark.parametrize("policy", IN_PARTS)
 @pytest.mark.parametrize(("budget", "words"), [(10_000, 5_200), (20_000, 22_000)])
-def test_a_large_write_and_its_answer_stay(policy: str, budget: int, words: int) -> None:
+def test_large_write_and_its_result_are_kept(policy: str, budget: int, words: int) -> None:
     messages = [*agent_run(40), *write(words)]
     rendered, shown = render(messages, budget, policy)
     assert shown[-1] == messages[-1]
@@ -55,7 +55,7 @@ def test_a_large_write_and_its_answer_stay(policy: str, budget: int, words: int)
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_no_call_of_a_run_hides_its_newest_results(policy: str) -> None:
+def test_newest_results_are_visible_at_every_call(policy: str) -> None:
     messages = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:]]
     for size in turns_of(messages)[4::9]:
         rendered, _ = render(messages[:size], 1_500, policy)
@@ -64,7 +64,7 @@ def test_no_call_of_a_run_hides_its_newest_results(policy: str) -> None:
 
 @given(st.dictionaries(st.text(max_size=9), st.text(max_size=400), max_size=9), st.integers(0, 300))
 @modest
-def test_a_shortened_call_is_json_within_its_limit(arguments: dict[str, Any], limit: int) -> None:
+def test_truncated_call_is_json_within_its_limit(arguments: dict[str, Any], limit: int) -> None:
     text = json.dumps(arguments)
     made = cut_call("write", text, limit, COUNTER)
     if made is None:
@@ -79,7 +79,7 @@ def test_a_shortened_call_is_json_within_its_limit(arguments: dict[str, Any], li
 
 @given(transcripts(), st.sampled_from([700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
-def test_a_live_agent_sees_what_is_newest(messages: list[Json], budget: int, policy: str) -> None:
+def test_agent_defaults_show_newest_results(messages: list[Json], budget: int, policy: str) -> None:
     rendered, _ = render(messages, budget, policy, agent_defaults=True)
     assert newest_of(rendered) <= shown_in(rendered)
     if policy != "full":

@@ -1,4 +1,4 @@
-"""What of a newest result is left out, in its tool's own terms."""
+"""The description of omitted lines of a newest result, in the terms of its tool."""
 
 import pytest
 from contextrender_bridge.engine.plan.excerpt_text import describe_omitted_lines
@@ -36,13 +36,13 @@ def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
         (PLAIN, [], "Read", "not JSON", "lines 1-100"),
     ],
 )
-def test_what_is_missing_is_told_in_lines(
+def test_omitted_lines_are_described(
     text: str, lines: list[tuple[int, int]], tool: str, arguments: str, expected: str
 ) -> None:
     assert describe_omitted_lines(text, shown(text, *lines), tool, arguments) == expected
 
 
-def test_a_newest_result_that_is_cut_says_which_lines_to_read_on_with() -> None:
+def test_excerpt_of_newest_result_names_next_offset() -> None:
     text = "".join(f"{n:6}→def function_{n}(argument): return {n}\n" for n in range(1, 900))
     read = [user("read it"), *step("r", "Read", '{"file_path": "a.py"}', text)]
     _, messages = render(read, 6_000, "contextrender_cache_aware")

@@ -1,4 +1,4 @@
-"""Greedy selection: the worked cases, a plain rewrite of the rules, and U."""
+"""Greedy selection: worked cases and a reference implementation."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ GOLDEN = golden("selection")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"budget {case['budget']}")
-def test_the_worked_cases(case: dict[str, Any]) -> None:
+def test_greedy_selection_of_worked_cases(case: dict[str, Any]) -> None:
     matrix = np.array(case["cosine"])
     greedy = select_greedily(
         np.array(case["usefulness"]),
@@ -31,7 +31,7 @@ def test_the_worked_cases(case: dict[str, Any]) -> None:
 
 @st.composite
 def problems(draw: st.DrawFn) -> dict[str, Any]:
-    """Few distinct numbers, so that ties, exact fits and equal texts are common."""
+    """Draw few distinct numbers, so that ties, exact fits and equal texts are common."""
     n = draw(st.integers(0, 7))
     useful = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 2.75, -0.5, 0.1 + 0.2, 0.3])
     cosine = st.sampled_from([1.0, 0.0, -1.0, 0.5, 0.554700, -0.25])
@@ -48,7 +48,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(problems())
 @modest
-def test_the_choice_equals_a_plain_rewrite(problem: dict[str, Any]) -> None:
+def test_greedy_selection_equals_reference(problem: dict[str, Any]) -> None:
     matrix = np.array(problem["cosine"])
     greedy = select_greedily(
         np.array(problem["usefulness"]),

@@ -1,4 +1,4 @@
-"""What a call showed, told by edges relative to the call before, is read back exactly."""
+"""A selection is restored exactly from its edges, which store changes from the previous call."""
 
 import json
 
@@ -30,7 +30,7 @@ LARGER = [*reading(24), *write(4_000), *reading(8, lines=900)[1:], *agent_run(9)
 
 
 def own_texts(messages: list[Json], history: History) -> dict[int, str]:
-    """The texts of events, by number."""
+    """Return the texts of events by number."""
     texts: dict[int, str] = {}
     for message, first in zip(messages, history.first_events, strict=False):
         texts[first] = content_text(message.get("content"))
@@ -42,7 +42,7 @@ def own_texts(messages: list[Json], history: History) -> dict[int, str]:
 def check_trail(
     messages: list[Json], budget: int, policy: str, *, agent_defaults: bool = False
 ) -> int:
-    """Follows every call's edges, through JSON; returns how many edges there were."""
+    """Restore every call from its edges, through JSON; return the number of edges."""
     history, trail = History(), EdgeTrail()
     before: Selection | None = None
     count = 0
@@ -92,21 +92,19 @@ def check_trail(
     ],
 )
 @pytest.mark.parametrize("policy", ["contextrender_cache_aware", "contextrender_excerpts"])
-def test_a_selection_is_read_back_from_its_edges(
-    messages: list[Json], budget: int, policy: str
-) -> None:
+def test_selection_is_restored_from_edges(messages: list[Json], budget: int, policy: str) -> None:
     assert check_trail(messages, budget, policy)
 
 
 @given(transcripts(), st.sampled_from([200, 700]))
 @modest
-def test_any_policys_selection_is_read_back(messages: list[Json], budget: int) -> None:
+def test_selection_of_any_policy_is_restored(messages: list[Json], budget: int) -> None:
     for policy in ("contextrender", "contextrender_cache_aware", "prune", "full"):
         check_trail(messages, budget, policy, agent_defaults=True)
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.lists(st.integers(0, 70), max_size=3))
-def test_pieces_tell_any_text(text: str, own: str, starts: list[int]) -> None:
+def test_pieces_restore_any_text(text: str, own: str, starts: list[int]) -> None:
     ranges = tuple(number for start in sorted(starts) for number in (start, 5))
     for known in ((), ranges):
         assert text_of(pieces_of(text, own, known), own)[0] == text

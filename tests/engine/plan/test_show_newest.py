@@ -1,4 +1,4 @@
-"""The newest turn's results, shown beyond an automatic budget in one call."""
+"""The results of the newest turn, shown above an automatic budget for one call."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ BEFORE = reading(26)
 
 
 def rows(tokens: int) -> str:
-    """Return a text of about so many tokens."""
+    """Return a text of about this many tokens."""
     return "".join(f"row_{n}_A\n" for n in range(tokens // 6))
 
 
@@ -44,7 +44,7 @@ def calls_after(
     return made
 
 
-def test_a_newest_result_is_complete_once_and_then_an_excerpt_in_its_place() -> None:
+def test_newest_result_is_complete_once_then_excerpt() -> None:
     text = rows(7_800)
     (first, prompt), (second, later) = calls_after(text)
     assert prompt[-1]["content"] == text
@@ -61,7 +61,7 @@ def test_a_newest_result_is_complete_once_and_then_an_excerpt_in_its_place() -> 
     ), "the messages before the call of the result are shared"
 
 
-def test_the_smallest_come_first_up_to_8000_tokens_together() -> None:
+def test_smallest_results_are_complete_up_to_8000_tokens() -> None:
     (_, prompt), _ = calls_after(rows(5_000), rows(4_000), rows(3_000))
     shown = [message["content"] for message in prompt[-3:]]
     assert [text in shown for text in (rows(3_000), rows(4_000), rows(5_000))] == [
@@ -71,7 +71,7 @@ def test_the_smallest_come_first_up_to_8000_tokens_together() -> None:
     ]
 
 
-def test_a_larger_result_shows_its_first_2000_tokens_in_one_piece() -> None:
+def test_larger_result_shows_first_2000_tokens() -> None:
     text = rows(20_000)
     (first, prompt), (_, later) = calls_after(text)
     mark, _, shown = prompt[-1]["content"].partition("\n")
@@ -84,19 +84,19 @@ def test_a_larger_result_shows_its_first_2000_tokens_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize(("budget", "window"), [(24_000, None), (AUTO, 20_000)])
-def test_a_number_and_the_models_window_are_strict_limits(budget: int, window: int | None) -> None:
+def test_fixed_budget_and_model_window_are_strict(budget: int, window: int | None) -> None:
     for rendered, _ in calls_after(rows(7_000), budget=budget, window=window):
         assert not rendered.selection.next_excerpts
         assert rendered.tokens_after <= rendered.budget
 
 
-def test_the_budget_is_at_least_half_of_what_the_last_turns_brought() -> None:
+def test_budget_is_at_least_half_of_recent_results() -> None:
     texts = [rows(tokens) for tokens in (30_000, 25_000, 20_000)]
     (first, _), _ = calls_after(*texts)
     results = first.view.history.results
     recent = [
         tokens
         for turn, tokens in zip(results.turn, results.tokens, strict=True)
-        if turn >= first.view.history.turn - 1 - 8  # one call was made since
+        if turn >= first.view.history.turn - 1 - 8  # one call later
     ]
     assert first.budget == sum(recent[:-1]) // 2

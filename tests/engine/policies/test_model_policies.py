@@ -1,4 +1,6 @@
-"""The policies that need a model: what a summary stands for, when it is made, and what if not."""
+"""The policies that need a model: which messages a summary replaces, when it is written, and
+failures.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ any_policy = st.sampled_from(NAMES)
 
 
 def long_run(turns: int) -> list[Json]:
-    """One task, and calls whose results are 90 to 110 tokens each."""
+    """Return a run with one task, and calls with results of 90 to 110 tokens."""
     messages = [{"role": "system", "content": "Be brief."}, user("Audit the ledgers.")]
     for turn in range(turns):
         text = " ".join(f"ledger_{turn}_{row} is fine" for row in range(12))
@@ -58,7 +60,7 @@ def shown_summary(shown: list[Json]) -> Json:
 
 @given(transcripts(), BUDGETS, any_policy, st.sampled_from([None, filling]), st.booleans())
 @modest
-def test_within_budget_and_never_an_orphan_at_any_call(
+def test_every_call_fits_without_orphans(
     messages: list[Json], budget: int, policy: str, text_of: Any, fails: bool
 ) -> None:
     script, store = Script(text_of), SummariesInMemory()
@@ -79,7 +81,7 @@ def test_within_budget_and_never_an_orphan_at_any_call(
 
 
 @each_policy
-def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> None:
+def test_summary_is_one_marked_tool_result_with_call(policy: str) -> None:
     messages = long_run(20)
     script = Script(lambda *_: "ledger_0_0 is fine")
     rendered, shown = render(messages, 1000, policy, summaries=scripted(script))
@@ -99,7 +101,7 @@ def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> No
 
 
 @each_policy
-def test_it_is_extended_only_when_the_budget_is_full_again(policy: str) -> None:
+def test_summary_is_extended_only_when_budget_is_full(policy: str) -> None:
     messages = long_run(30)
     script, store = Script(), SummariesInMemory()
     calls: list[int] = []
@@ -116,7 +118,7 @@ def test_it_is_extended_only_when_the_budget_is_full_again(policy: str) -> None:
         assert int(second[1 : second.index("]")]) > int(first[last + 2 : first.index("]", last)])
 
 
-def test_compact_covers_everything_and_keeps_the_task() -> None:
+def test_compact_summarizes_all_but_the_task() -> None:
     messages = [*long_run(20), user("And now?"), assistant("On it.", call("x", "read", "{}"))]
     messages += [result("x", "ledger_x_1 is short by 5")]
     script = Script()
@@ -132,7 +134,7 @@ def test_compact_covers_everything_and_keeps_the_task() -> None:
     assert shown[4]["tool_call_id"] == "x"
 
 
-def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
+def test_acon_uses_guideline_and_keeps_last_turn() -> None:
     messages = long_run(20)
     script = Script()
     _, shown = render(messages, 1000, "acon", summaries=scripted(script, guideline="Ids only."))
@@ -147,7 +149,7 @@ def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
 
 
 @each_policy
-def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy: str) -> None:
+def test_earlier_calls_render_equally_without_model(policy: str) -> None:
     messages = long_run(20)
     script, store = Script(), SummariesInMemory()
     live = {
@@ -162,7 +164,7 @@ def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy
         assert again.warnings == []
 
 
-def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:
+def test_guideline_comes_from_file_or_default(tmp_path: Path) -> None:
     made = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
     assert made and made.guideline == GUIDELINE == load_guideline("")
     file = tmp_path / "guideline.txt"

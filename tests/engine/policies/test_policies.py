@@ -1,4 +1,6 @@
-"""Policies of our own: within budget, marked, and the same however a history came about."""
+"""The additional policies stay within the budget, mark excerpts and do not depend on how a history
+grew.
+"""
 
 import random
 import re
@@ -21,7 +23,7 @@ from tests.support.strategies import (
 )
 from tests.support.transcripts import assistant, call, result
 
-OURS = (
+ADDITIONAL_POLICIES = (
     "semantic_retrieval",
     "reuse_density",
     "contextrender_excerpts",
@@ -41,12 +43,12 @@ MARK = re.compile(
     r"\[Excerpt: (\d+) of (\d+) tokens left out at \[?…\]?;(?: lines [\d, -]+(?: and others)?;)? "
     r"recall result (\d+) for all of it\]\n"
 )
-policies = st.sampled_from([*OURS, *METHOD_POLICIES])
+policies = st.sampled_from([*ADDITIONAL_POLICIES, *METHOD_POLICIES])
 budgets = BUDGETS | st.sampled_from([1_500])
 
 
 def agent_run(turns: int, seed: int = 0) -> list[Json]:
-    """A long run: results of many sizes, each named after and drawn on by later calls."""
+    """Return a long run with results of many sizes that later calls use."""
     dice = random.Random(seed)
     messages: list[Json] = [{"role": "user", "content": "Find the Ledger of Order_1 and audit it."}]
     for turn in range(turns):
@@ -69,14 +71,14 @@ def agent_run(turns: int, seed: int = 0) -> list[Json]:
 
 
 def turns_of(messages: list[Json]) -> list[int]:
-    """How many messages each model invocation had before it, the next one's last."""
+    """Return the number of messages before each model call, including the next one."""
     spoken = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     return [*spoken, len(messages)]
 
 
 @given(transcripts(most_turns=9), budgets, policies, PARAMETERS, st.data())
 @modest
-def test_however_a_history_grew_the_rendering_is_the_same(
+def test_rendering_is_independent_of_how_history_grew(
     messages: list[Json], budget: int, policy: str, parameters: Parameters, data: st.DataObject
 ) -> None:
     history, at = History(), 0
@@ -84,7 +86,7 @@ def test_however_a_history_grew_the_rendering_is_the_same(
         step = data.draw(st.integers(1, 5))
         history.extend(messages[at : at + step], COUNTER)
         at += step
-        other = data.draw(st.sampled_from([None, *OURS]))
+        other = data.draw(st.sampled_from([None, *ADDITIONAL_POLICIES]))
         if other:
             render(messages[:at], budget, other, parameters, history=history)
     grown, shown = render(messages, budget, policy, parameters, history=history)
@@ -96,7 +98,7 @@ def test_however_a_history_grew_the_rendering_is_the_same(
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(policy: str) -> None:
+def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     messages = agent_run(40)
     found = 0
     for size in turns_of(messages)[::10]:
@@ -122,7 +124,7 @@ def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(policy: str
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_the_newest_results_are_shown_if_half_of_what_is_free_holds_them(policy: str) -> None:
+def test_newest_results_are_complete_within_half_of_remaining_tokens(policy: str) -> None:
     messages = agent_run(40)
     for size in turns_of(messages)[5::8]:
         rendered, _ = render(messages[:size], 2_000, policy)
@@ -134,7 +136,7 @@ def test_the_newest_results_are_shown_if_half_of_what_is_free_holds_them(policy:
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -> None:
+def test_large_result_is_excerpt_of_head_and_new_values(policy: str) -> None:
     rows = [f"line {n} of the log" for n in range(900)]
     rows[455] = "line 455 says Invoice_77 is due"
     messages = [*agent_run(3), *agent_run(1, seed=5)[1:2]]

@@ -1,4 +1,6 @@
-"""A frozen rendering: repeated as it was, appended to, selected anew only when it must be."""
+"""The cache-aware policy repeats and appends to the previous prompt and rebuilds it only when
+needed.
+"""
 
 import itertools
 import json
@@ -26,27 +28,27 @@ def prompts(
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
         rendered, shown = render(messages[:size], budget, POLICY, parameters, history=history)
-        anew = rendered.selection.rebuilt == size
+        is_rebuilt = rendered.selection.rebuilt == size
         assert rendered.tokens_after <= budget
-        made.append((shown, anew))
+        made.append((shown, is_rebuilt))
     return made
 
 
 @pytest.mark.parametrize(
     ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(rebuild_share=0.2))]
 )
-def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Parameters) -> None:
+def test_prompts_repeat_previous_one_between_rebuilds(budget: int, parameters: Parameters) -> None:
     made = prompts(agent_run(60), budget, parameters)
     kept = 0
-    for (before, _), (now, anew) in itertools.pairwise(made):
-        if not anew:
+    for (before, _), (now, is_rebuilt) in itertools.pairwise(made):
+        if not is_rebuilt:
             assert json.dumps(now[: len(before)]) == json.dumps(before)
             kept += 1
     assert kept > len(made) / 3
-    assert 1 < sum(anew for _, anew in made) < len(made) / 2
+    assert 1 < sum(is_rebuilt for _, is_rebuilt in made) < len(made) / 2
 
 
-def test_a_selection_follows_from_the_last_answered_one_and_the_history_alone() -> None:
+def test_selection_depends_on_last_answered_selection_only() -> None:
     messages = agent_run(30)
     live = History()
     known: list[Selection] = []
@@ -62,7 +64,7 @@ def test_a_selection_follows_from_the_last_answered_one_and_the_history_alone() 
         known.append(first.selection)
 
 
-def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
+def test_reasons_name_kept_and_new_results() -> None:
     messages = agent_run(40)
     reasons = set()
     sizes = turns_of(messages)
@@ -91,7 +93,8 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
 
 
 def check_ranks(rows: list[ResultRow], since: int, messages: list[Json]) -> None:
-    """What was left out names the call of the rebuild, how it ranked then, and how many fitted."""
+    """Assert that the reason of an omitted result has the call of the rebuild, its rank and the
+    number of fitting results."""
     call = 1 + sum(one["role"] == "assistant" for one in messages[:since])
     out = [row.decision.reason for row in rows if row.decision.display == "omitted"]
     fitted = sum(row.decision.display == "complete" and row.position < since for row in rows)

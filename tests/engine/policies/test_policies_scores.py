@@ -1,4 +1,4 @@
-"""S, BM25, the text cap and retrieval as the plain formulas of docs/policies.md say."""
+"""Reuse density, BM25, the text limit and retrieval follow the formulas in docs/policies.md."""
 
 import math
 import re
@@ -29,7 +29,7 @@ def words(text: str) -> set[str]:
 
 
 def bm25(results: list[str], query: set[str]) -> list[float]:
-    """k1 1.2, b 0.75; a word's frequency is the number of segments that hold it."""
+    """Return BM25 scores with k1 = 1.2 and b = 0.75; a word's frequency counts its segments."""
     held = [[words(part) for part in segments_of(text)] for text in results]
     lengths = [sum(map(len, parts)) for parts in held]
     mean = max(1.0, sum(lengths) / len(lengths))
@@ -48,7 +48,7 @@ def bm25(results: list[str], query: set[str]) -> list[float]:
 
 
 def density(messages: list[Json]) -> list[float]:
-    """S of every result before the next invocation."""
+    """Return the reuse density (S) of every result before the next model call."""
     answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     owner: dict[str, int] = {}
     results: list[int] = []
@@ -93,16 +93,16 @@ def density(messages: list[Json]) -> list[float]:
 
 @given(transcripts(longest=8), BUDGETS)
 @modest
-def test_s_is_what_the_formula_says_for_anything(messages: list[Json], budget: int) -> None:
+def test_reuse_density_equals_formula(messages: list[Json], budget: int) -> None:
     if sum(message["role"] == "user" for message in messages) > 1:
-        # A first user message without a word is a task without words.
+        # The reference takes the first user message with text as the task.
         messages = [m for m in messages if m["role"] != "user" or content_text(m.get("content"))]
     rendered, _ = render(messages, budget, "reuse_density")
     if rendered.selection.scores and len(rendered.view.costs):
         assert list(rendered.selection.scores.score) == pytest.approx(density(messages), rel=1e-9)
 
 
-def test_density_alone_is_the_greedy_by_s() -> None:
+def test_reuse_density_selects_greedily_by_score() -> None:
     messages = agent_run(30)
     for size in turns_of(messages)[10::6]:
         alone = Parameters(newest_share=0)
@@ -128,7 +128,7 @@ def talk(turns: int = 12) -> list[Json]:
 @pytest.mark.parametrize(
     "policy", ["reuse_density", "contextrender_excerpts", "contextrender_cache_aware"]
 )
-def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str) -> None:
+def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> None:
     messages = talk()
     rendered, _ = render(messages, 2_000, policy)
     kept = rendered.selection.text
@@ -152,7 +152,7 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
 
 @given(transcripts(), BUDGETS)
 @modest
-def test_retrieval_takes_recent_results_then_the_nearest(messages: list[Json], budget: int) -> None:
+def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "semantic_retrieval")
     view, plan = rendered.view, rendered.selection
     if view.fits:

@@ -1,4 +1,4 @@
-"""Recall: the worked case, the rules against a slow rewrite, and the sums."""
+"""Recall measures: a worked case, a reference implementation and sums."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ GOLDEN = golden("reuse")
 WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
 
 
-def test_the_worked_case() -> None:
+def test_recall_events_of_worked_case() -> None:
     expected = [(e["turn"], e["result"], e["age"]) for e in GOLDEN["recall_events"]]
     found = recall_events(GOLDEN["messages"])
     assert [(event.turn, event.result, event.age) for event in found] == expected
@@ -37,7 +37,7 @@ messages_lists = st.lists(
 
 @given(messages_lists)
 @settings(max_examples=60)
-def test_events_equal_a_plain_rewrite_of_the_rules(messages: list[dict[str, Any]]) -> None:
+def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
     def said(message: dict[str, Any]) -> set[str]:
         text = message["content"] + " "
         for made in message.get("tool_calls", []):
@@ -67,7 +67,7 @@ def event(position: int, age: int, *tokens: str) -> RecallEvent:
     return RecallEvent(9, 20, 0, position, age, frozenset(tokens))
 
 
-def test_a_score_sums_events_turns_and_invocations() -> None:
+def test_score_sums_events_turns_and_calls() -> None:
     score = RecallScore()
     score.add_turn(
         [event(1, 2, "Aaaaaa"), event(3, 30, "Bbbbbb", "Cccccc")],

@@ -1,4 +1,4 @@
-"""What calls lacked: checked against the prompts themselves, text by text."""
+"""Misses of calls, checked against the texts of the prompts."""
 
 from typing import Any
 
@@ -30,14 +30,14 @@ ORDER = [
 ]
 
 
-def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
+def misses_of(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     past = past_of(messages)
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     return [(step.turn, miss) for step in steps for miss in step.missing_results]
 
 
-def test_a_value_used_out_of_view_is_a_miss() -> None:
-    ((turn, miss),) = missed([*ORDER, REFUND])
+def test_use_of_omitted_value_is_a_miss() -> None:
+    ((turn, miss),) = misses_of([*ORDER, REFUND])
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
     (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
@@ -47,23 +47,23 @@ def test_a_value_used_out_of_view_is_a_miss() -> None:
     assert why.cost > why.remaining_tokens
 
 
-def test_a_value_cut_from_a_call_is_not_in_view() -> None:
+def test_value_cut_from_a_call_is_not_visible() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
     written = step("w", "write_file", long, "ok", "")
     settings = RenderSettings(budget=400, policy="prune", agent_defaults=True)
-    found = missed([*ORDER, *written, REFUND], settings)
+    found = misses_of([*ORDER, *written, REFUND], settings)
     assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
 
 
-def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
+def test_repeated_call_is_a_miss_unless_result_is_visible() -> None:
     again = assistant("", call("b", "find_order"))
-    ((turn, miss),) = missed([*ORDER, again])
+    ((turn, miss),) = misses_of([*ORDER, again])
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, (), True)
-    assert missed([*ORDER[:3], again]) == []
+    assert misses_of([*ORDER[:3], again]) == []
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_excerpts"])
-def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
+def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
     messages = make_run(30)
     settings = RenderSettings(budget=900, policy=policy)
     past = past_of(messages)
@@ -75,17 +75,17 @@ def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
         assert before is not None
         items = past.render(past.history_before(before), settings).items
         prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
-    missed = {
+    misses_of = {
         (step.turn, numbers[missing.result], value)
         for step in steps
         for missing in step.missing_results
         for value in missing.values
     }
-    assert missed == slow_rules.lacking(messages, prompts) != set()
+    assert misses_of == slow_rules.lacking(messages, prompts) != set()
 
 
-def test_names_of_fields_and_tools_are_told_apart() -> None:
-    """An agent knows them without the result; what stands as a value anywhere counts."""
+def test_names_of_fields_and_tools_are_marked() -> None:
+    """An agent knows these names without the result, unless they are also values."""
     record = '{"order_id": "ORD_77412", "page_limit": 50}' + " and a customer" * 60
     past = [
         user("Refund the customer."),
@@ -94,7 +94,7 @@ def test_names_of_fields_and_tools_are_told_apart() -> None:
     ]
 
     def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:
-        return [(lack.values, lack.names_only) for _, lack in missed([*past, assistant(said)])]
+        return [(lack.values, lack.names_only) for _, lack in misses_of([*past, assistant(said)])]
 
     assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
     assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]

@@ -1,4 +1,4 @@
-"""What past calls showed, recomputed: the same as rendering each of them anew."""
+"""Replayed calls equal separate renderings of each prefix."""
 
 from dataclasses import replace
 from functools import reduce
@@ -37,7 +37,7 @@ def steps(past: CachedReplay) -> list[ReplayedCall]:
     return found
 
 
-def test_every_step_is_the_rendering_of_its_prefix() -> None:
+def test_replayed_call_equals_rendering_of_its_prefix() -> None:
     run = make_run(24, 4)[:-1]
     found = steps(past_of(run))
     history = History()
@@ -67,7 +67,7 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
     assert found[-1].tokens_before > SETTINGS.budget
 
 
-def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
+def test_costs_use_the_price_of_each_calls_model() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
     known = steps(past_of(make_run(24, 4)))
     mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in known]
@@ -85,7 +85,7 @@ def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
     assert list(spend([], prices).cost) == []
 
 
-def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
+def test_full_history_is_capped_at_model_window() -> None:
     known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
     large = [replace(step, full_usage=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
     assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)

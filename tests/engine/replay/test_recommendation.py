@@ -1,4 +1,4 @@
-"""Which setting is recommended, and the sentence that says so."""
+"""The recommended setting and its sentence."""
 
 from contextrender_bridge.engine.replay.recommendation import (
     Replayed,
@@ -14,7 +14,7 @@ def option(policy: str, budget: int | str, cost: float | None, missing: int) -> 
     return Replayed(policy, budget, cost, 1.0, 100, missing)
 
 
-def test_the_default_of_live_agents_comes_first_if_it_is_worth_its_misses() -> None:
+def test_agent_default_is_recommended_unless_it_misses_more() -> None:
     default = option("contextrender_cache_aware", "auto", 0.7, 4)
     cheaper = option("contextrender_cache_aware", 6000, 0.4, 5)
     assert recommend([FULL, cheaper, default]) == 2
@@ -22,14 +22,14 @@ def test_the_default_of_live_agents_comes_first_if_it_is_worth_its_misses() -> N
     assert recommend([FULL, cheaper, misses_more]) == 1
 
 
-def test_a_setting_that_saves_little_or_misses_much_is_not_recommended() -> None:
+def test_setting_with_little_saving_or_many_misses_is_not_recommended() -> None:
     options = [FULL, option("a", 6000, 0.99, 0), option("b", 6000, 0.1, 6), option("c", 1, None, 0)]
     assert recommend(options) is None
     assert "Full history is best" in sentence_on(options, None, 1)
     assert sentence_on(options, None, 0).endswith("It is the setting in use.")
 
 
-def test_the_sentence_says_when_the_recommended_setting_is_in_use() -> None:
+def test_sentence_names_recommendation_and_current_setting() -> None:
     options = [option("a", 6000, 0.25, 3), option("b", 12000, 0.5, 10)]
     assert sentence_on(options, 0, 0) == (
         "a with a budget of 6,000 tokens is recommended: $0.25 and 97% of the steps with all "
@@ -41,7 +41,7 @@ def test_the_sentence_says_when_the_recommended_setting_is_in_use() -> None:
     assert "no price" in sentence_on([option("a", 1, None, 0)], None, 0)
 
 
-def test_the_settings_that_matter_are_each_compared_once() -> None:
+def test_each_option_is_compared_once() -> None:
     found = list(choices("contextrender", 12_000, 20_000))
     assert found[0] == ("contextrender", 12_000) and len(found) == len(set(found))
     budgets = [budget for policy, budget in found if policy == "contextrender"]

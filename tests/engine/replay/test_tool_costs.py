@@ -1,4 +1,4 @@
-"""What a tool costs, counted by hand."""
+"""Costs of tools, computed by hand."""
 
 import pytest
 from contextrender_bridge.base.prices import price_from
@@ -9,7 +9,7 @@ PRICE = price_from({"input": 2, "cached": 0.2, "written": 2.5, "output": 8})
 MILLION = 1_000_000
 
 
-def test_results_are_written_once_and_read_at_each_later_call() -> None:
+def test_result_costs_one_write_and_a_read_per_later_call() -> None:
     results = [("look", MILLION, 1), ("look", 5_000, 4), ("see", MILLION, 3)]
     look, see, idle = tool_costs(results, {1}, {"see": 0, "idle": MILLION}, 4, PRICE)
     assert look.dollars == pytest.approx(2.5 + 2 * 0.2)  # calls 2, 3 and 4; the second has no call
@@ -19,7 +19,7 @@ def test_results_are_written_once_and_read_at_each_later_call() -> None:
     assert idle.declared_dollars == pytest.approx(2.5 + 3 * 0.2) and idle.results == 0
 
 
-def test_without_a_price_there_are_no_dollars() -> None:
+def test_dollars_are_none_without_a_price() -> None:
     (tool,) = tool_costs([("look", 5, 1)], (), {"look": 7}, 3, None)
     assert tool.dollars is None and tool.declared_dollars is None
 
@@ -28,7 +28,7 @@ def view(name: str, *tools: object) -> dict[str, object]:
     return {"session": {"session": name}, "tools": list(tools)}
 
 
-def test_what_floods_and_what_is_never_called_is_said() -> None:
+def test_advice_names_large_and_unused_tools() -> None:
     fields = ("name", "results", "tokens", "reused", "declared", "unused_tokens", "largest")
     rest = {"largest_turn": 7, "dollars": 1.0, "declared_dollars": 0.5}
     bash = dict(zip(fields, ("bash", 3, 20_000, 1, 100, 15_000, 9_000), strict=True)) | rest

@@ -1,4 +1,4 @@
-"""Excerpts: within their limit, made of the text, every gap said, head, tail and values kept."""
+"""Excerpts stay within their limit, name every gap, and keep head, tail and values."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ long_texts = st.one_of(texts(), many_lines)
 
 
 def kept_pieces(text: str, shown: str) -> Iterator[tuple[int, str]]:
-    """(where it stands in the text, piece) of an excerpt, checking what its gaps say."""
+    """Yield each piece of an excerpt with its offset in the text; assert the sizes of the gaps."""
     at = 0
     for index, part in enumerate(GAP.split(shown)):
         if index % 2:
@@ -39,13 +39,13 @@ def kept_pieces(text: str, shown: str) -> Iterator[tuple[int, str]]:
 
 @given(long_texts, st.integers(0, 3))
 @modest
-def test_what_fits_is_the_text_itself(text: str, spare: int) -> None:
+def test_text_within_limit_is_unchanged(text: str, spare: int) -> None:
     assert excerpt(text, COUNTER.text(text) + spare, COUNTER) == text
 
 
 @given(long_texts, st.integers(-5, 400))
 @modest
-def test_an_excerpt_is_the_text_with_its_gaps_said_within_its_limit(text: str, limit: int) -> None:
+def test_excerpt_has_marked_gaps_within_limit(text: str, limit: int) -> None:
     shown = excerpt(text, limit, COUNTER, {"order_17", "tr_solo"})
     assert COUNTER.text(shown) <= max(0, limit)
     if GAP.search(shown):
@@ -65,7 +65,7 @@ def test_head_and_tail_are_kept(text: str, limit: int) -> None:
             assert kept(line)
 
 
-def test_the_lines_that_hold_wanted_values_are_kept() -> None:
+def test_lines_with_wanted_values_are_kept() -> None:
     limit = 250
     text = "\n".join(f"entry {n}: value_{n:05} and more" for n in range(2_000))
     shown = excerpt(text, limit, COUNTER, {"value_01234", "value_00777", "nowhere_1"})
@@ -87,7 +87,7 @@ def test_pieces_with_most_values_come_first() -> None:
 
 
 @pytest.mark.parametrize("line", ["x", "\n", "item_1 item_2\n"])
-def test_no_text_takes_much_longer_than_others_of_its_length(line: str) -> None:
+def test_excerpt_time_is_linear(line: str) -> None:
     wanted = {f"item_{n}" for n in range(1_000)}
 
     def shown(size: int) -> None:

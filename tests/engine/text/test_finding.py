@@ -1,4 +1,4 @@
-"""What is found in a text, which texts tell of a failure, and what a session is about."""
+"""Text search, detection of failures, and the title of a session."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from contextrender_bridge.engine.text.text_search import (
 from tests.support.transcripts import assistant, system, user
 
 
-def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
+def test_search_ignores_case_and_regex_syntax() -> None:
     found = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert found is not None
     told = (found.before, found.match, found.after)
@@ -27,7 +27,7 @@ def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
     assert TextQuery("absent").look_in("an absen t") is None
 
 
-def test_what_is_told_of_a_place_is_bounded() -> None:
+def test_match_and_context_are_bounded() -> None:
     text = "a" * 10_000
     found = TextQuery("a" * 900).look_in(f"{text}!")
     assert found is not None and len(found.match) == LONGEST_FOUND
@@ -50,7 +50,7 @@ SUCCESSES = [
 ]
 
 
-def test_failures_are_told_from_successes() -> None:
+def test_failures_are_distinguished_from_successes() -> None:
     assert [text for text in FAILURES if not tells_failure(text)] == []
     assert [text for text in SUCCESSES if tells_failure(text)] == []
     assert tells_failure("no", '{"role": "tool", "is_error": true}')
@@ -79,7 +79,7 @@ def test_failures_are_told_from_successes() -> None:
         ([user("word" * 10_000)], ("word" * LONGEST)[: LONGEST - 1] + "…"),
     ],
 )
-def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: str) -> None:
+def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], told: str) -> None:
     assert opening_of(messages) == told
 
 
@@ -93,5 +93,5 @@ def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: st
         ('{"order_id": "ORD-1.2"}', ""),
     ],
 )
-def test_the_file_that_a_call_names(arguments: str, file: str) -> None:
+def test_file_of_a_call_is_found(arguments: str, file: str) -> None:
     assert file_named(arguments) == file

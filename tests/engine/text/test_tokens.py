@@ -1,4 +1,4 @@
-"""Token counts: tiktoken's own, additive, offline, and safe on hostile text."""
+"""Token counts equal tiktoken's, are additive, need no network and accept any text."""
 
 import os
 import subprocess
@@ -27,12 +27,12 @@ def oracle(encoding: str) -> Any:
 
 
 @given(st.text())
-def test_text_counts_as_tiktoken_does(text: str) -> None:
+def test_count_equals_tiktoken(text: str) -> None:
     assert COUNTER.text(text) == len(oracle("o200k_base").encode_ordinary(text))
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
-def test_tokens_spread_over_parts_are_those_of_the_text(parts: list[str]) -> None:
+def test_token_counts_of_parts_sum_to_the_text(parts: list[str]) -> None:
     ends = list(accumulate(map(len, parts)))
     counts = COUNTER.spread("".join(parts), ends)
     assert sum(counts) == COUNTER.text("".join(parts))
@@ -40,7 +40,7 @@ def test_tokens_spread_over_parts_are_those_of_the_text(parts: list[str]) -> Non
     assert min(counts) >= 0
 
 
-def test_a_long_text_counts_as_tiktoken_does() -> None:
+def test_count_of_long_text_equals_tiktoken() -> None:
     encoding = "cl100k_base"
     text = 'Line {"key_1": 3.5, "path": "/a/b.py"}, it\'s one.\n    indented words\n' * 5_000
     assert len(text) > 3 * tokens.PIECE_CHARS
@@ -49,7 +49,7 @@ def test_a_long_text_counts_as_tiktoken_does() -> None:
 
 
 @pytest.mark.parametrize("run", [" ", "a", "=", "\ud800"])
-def test_no_text_takes_much_longer_than_others_of_its_length(run: str) -> None:
+def test_counting_time_is_linear(run: str) -> None:
     assert grows_in_proportion(lambda size: COUNTER.text(run * size + "x"), 50_000)
 
 
@@ -76,12 +76,12 @@ def test_cut_keeps_a_prefix_within_the_limit(text: str, limit: int) -> None:
         ("claude-sonnet-4-6", "o200k_base"),
     ],
 )
-def test_a_model_has_its_encoding_or_the_default(model: str | None, encoding: str) -> None:
+def test_model_has_its_encoding_or_the_default(model: str | None, encoding: str) -> None:
     assert counter_for(model).encoding == encoding
     assert counter_for(model) is counter_for(model)
 
 
-def test_counts_need_neither_network_nor_litellm() -> None:
+def test_counting_needs_no_network_or_litellm() -> None:
     script = (
         "import socket, sys\n"
         "def refuse(*_): raise OSError('network')\n"

@@ -1,4 +1,4 @@
-"""Which strings Tool-Flow Analysis follows: the worked cases and a plain rewrite of the rules."""
+"""The values that Tool-Flow Analysis follows: worked cases and a reference implementation."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ GOLDEN = golden("values")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["text"][:30])
-def test_the_worked_cases(case: dict[str, Any]) -> None:
+def test_values_of_worked_cases(case: dict[str, Any]) -> None:
     assert sorted(extract_values(case["text"])) == sorted(case["values"])
 
 
 @given(texts(longest=1) | st.text(st.sampled_from("aZ09_.-\\ntr é\n")) | st.text())
 @modest
-def test_values_equal_a_plain_rewrite_of_the_rules(text: str) -> None:
+def test_values_equal_reference(text: str) -> None:
     assert extract_values(text) == slow_rules.values(text)
 
 
 @pytest.mark.parametrize("run", ["a", "a_", "\\", "Aa1 "])
-def test_no_text_takes_much_longer_than_others_of_its_length(run: str) -> None:
+def test_extraction_time_is_linear(run: str) -> None:
     assert grows_in_proportion(lambda size: extract_values(run * (size // len(run))), 250_000)

@@ -1,4 +1,4 @@
-"""A changed field gives another row, and so is written; a node's edges are read when asked for."""
+"""A changed field changes the row, and a node's edges are read on demand."""
 
 import importlib
 import operator
@@ -37,7 +37,7 @@ STORED = [
 @pytest.mark.parametrize(
     ("module", "name"), [(module, name) for module, names in STORED for name in names]
 )
-def test_a_changed_field_is_another_row(module: str, name: str) -> None:
+def test_changed_field_changes_the_row(module: str, name: str) -> None:
     load_app(app_dir())
     kind = getattr(importlib.import_module(f"nodes.{module}"), name)
     hints = get_type_hints(kind)
@@ -59,13 +59,13 @@ def test_a_changed_field_is_another_row(module: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Edge:
-    """As far as a list of them looks."""
+    """A stand-in for an edge."""
 
     id: int
 
 
 EDGES = [Edge(1), Edge(2)]
-ASKED: dict[str, tuple[Callable[[Any], Any], Any]] = {
+ACCESSES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "list": (list, EDGES),
     "len": (len, 2),
     "copy": (lambda edges: edges.copy(), EDGES),
@@ -81,13 +81,13 @@ def unread() -> StoredEdges:
     return edges
 
 
-@pytest.mark.parametrize("how", ASKED)
-def test_whatever_is_asked_first_reads_them(how: str) -> None:
-    ask, answer = ASKED[how]
+@pytest.mark.parametrize("how", ACCESSES)
+def test_first_access_reads_edges(how: str) -> None:
+    ask, answer = ACCESSES[how]
     assert ask(unread()) == answer
 
 
-def test_joining_reads_nothing_and_is_kept() -> None:
+def test_adding_edges_reads_nothing() -> None:
     edges = unread()
     edges.append(Edge(2))
     edges.append(Edge(3))
@@ -95,7 +95,7 @@ def test_joining_reads_nothing_and_is_kept() -> None:
     assert list(edges) == [Edge(1), Edge(2), Edge(3)] and not edges.is_unread
 
 
-def test_what_is_changed_first_changes_what_is_stored() -> None:
+def test_changes_apply_to_stored_edges() -> None:
     edges = unread()
     edges.remove(Edge(1))
     assert list(edges) == [Edge(2)]

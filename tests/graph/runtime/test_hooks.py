@@ -1,4 +1,4 @@
-"""Functions of the runtime that jaclang alone implements."""
+"""Runtime functions that only jaclang implements are called directly."""
 
 import pytest
 from contextrender_bridge.runtime.request import register_hooks
@@ -6,7 +6,7 @@ from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manag
 
 
 class Later:
-    """A plugin that comes when the hooks are there."""
+    """A plugin that is registered after the hooks."""
 
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
@@ -14,11 +14,11 @@ class Later:
         return to == "mine" or None
 
 
-def test_they_are_called_without_the_manager_until_a_plugin_comes() -> None:
+def test_hooks_bypass_plugin_manager_until_a_plugin_is_registered() -> None:
     register_hooks()
     (own,) = plugin_manager.hook.check_read_access.get_hookimpls()
     assert JacRuntimeInterface.check_read_access.__code__ is own.function.__code__
-    # Jaclang's own function has lost this default; the manager fills it in.
+    # jaclang's function lacks this default; its plugin manager fills it in.
     assert JacRuntimeInterface.check_access_level.__defaults__ == (False,)
     plugin_manager.register(Later, name="later")
     try:

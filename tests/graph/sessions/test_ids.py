@@ -1,4 +1,4 @@
-"""Ids of what a session has: apart from each other, and in the order in which it is written."""
+"""Ids of a session's rows are distinct and sorted in write order."""
 
 from uuid import UUID, uuid4
 
@@ -9,7 +9,7 @@ LARGEST = 2**24 - 1
 
 
 def parts(session: UUID, branch: int) -> list[UUID]:
-    """A branch's, in the order in which a run writes them."""
+    """Return a branch's ids in the order in which a run writes them."""
     written = [branch_id(session, branch)]
     for number in (0, 1, 255, 256, LARGEST):
         written += [event_id(session, branch, number), call_id(session, branch, number)]
@@ -17,13 +17,13 @@ def parts(session: UUID, branch: int) -> list[UUID]:
     return written
 
 
-def test_what_is_written_together_stands_together() -> None:
+def test_ids_are_sorted_in_write_order() -> None:
     written = [id for branch in (0, 1, LARGEST) for id in parts(SESSION, branch)]
     assert written == sorted(set(written))
     assert {id.bytes[:9] for id in written} == {SESSION.bytes[:9]}
     assert set(written).isdisjoint(parts(OTHER, 0))
 
 
-def test_a_number_that_no_branch_has_names_something_of_its_own() -> None:
+def test_ids_of_invalid_numbers_are_distinct() -> None:
     odd = [event_id(SESSION, 0, number) for number in (-1, LARGEST + 1, 2**80)]
     assert len({*odd, *parts(SESSION, 0)}) == len(odd) + len(parts(SESSION, 0))

@@ -1,4 +1,4 @@
-"""One writer a session, whoever else in this process shares the folder, or no longer does."""
+"""One writer per session, also when a folder's locks are shared in the process."""
 
 import subprocess
 import sys
@@ -19,20 +19,20 @@ except Busy:
 """
 
 
-def seen_elsewhere(folder: Path) -> str:
-    """What another process finds that wants the session."""
+def lock_in_other_process(folder: Path) -> str:
+    """Try to lock the session in another process; return its result."""
     found = subprocess.run(
         [sys.executable, "-c", HOLD_IT, str(folder)], capture_output=True, text=True, check=True
     )
     return found.stdout.strip()
 
 
-def test_a_folder_is_locked_until_the_last_who_shares_it_leaves(tmp_path: Path) -> None:
+def test_shared_locks_work_until_last_user_leaves(tmp_path: Path) -> None:
     first, second = SessionLocks.shared(tmp_path), SessionLocks.shared(tmp_path)
     assert first is second
     second.unshare()
     with first.hold("owner", "session"):
-        assert seen_elsewhere(tmp_path) == "busy"
-    assert seen_elsewhere(tmp_path) == "held"
+        assert lock_in_other_process(tmp_path) == "busy"
+    assert lock_in_other_process(tmp_path) == "held"
     first.unshare()
     assert SessionLocks.shared(tmp_path) is not first

@@ -1,4 +1,4 @@
-"""A backup taken while others write holds what was acknowledged, and restores into either store."""
+"""A backup taken during writes has everything acknowledged, and restores into either store."""
 
 import os
 import sqlite3
@@ -39,7 +39,7 @@ def message(number: int) -> Json:
 
 
 @pytest.mark.usefixtures("database")
-def test_taken_under_load_it_restores_into_an_empty_folder(
+def test_backup_under_load_restores_into_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     data, backup = tmp_path / "data", tmp_path / "backup"
@@ -70,7 +70,7 @@ def test_taken_under_load_it_restores_into_an_empty_folder(
         use(monkeypatch, new_database(request.getfixturevalue("postgres")))
     assert main(["restore", str(backup), "--data", str(to)]) == 0
     assert main(["restore", str(backup), "--data", str(to)]) == 1
-    with local(to, first.token) as second:  # it is good still
+    with local(to, first.token) as second:  # the token is still valid
         assert second.branches("done") == before
         for writer in range(3):
             messages = second.branches(f"w{writer}")[0]["messages"]
@@ -90,7 +90,7 @@ def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_it_moves_a_store_into_a_database_and_back(
+def test_backup_moves_store_to_database_and_back(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: str
 ) -> None:
     use(monkeypatch, new_database(postgres))
@@ -110,17 +110,17 @@ def test_it_moves_a_store_into_a_database_and_back(
 
 
 def plain(row: tuple[Any, ...]) -> list[str]:
-    """Values that can be compared, JSON without its spaces."""
+    """Return comparable values, JSON without spaces."""
     return [str(value).replace(" ", "") for value in row]
 
 
 def tables(store: SqliteStore) -> set[str]:
-    """Those whose rows are copied as they are."""
+    """Return the tables whose rows are copied unchanged."""
     found = store.read("SELECT name FROM sqlite_master WHERE type = 'table'")
     return {name for (name,) in found} - {"meta", "kinds", "sqlite_sequence"}
 
 
-def test_every_column_is_copied_and_accounts_are_as_jac_scale_lays_them_out(tmp_path: Path) -> None:
+def test_backup_copies_every_column(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     laid_out = Identities(store)._table.metadata.tables
     assert tables(store) == set(TABLES)
@@ -132,7 +132,7 @@ def test_every_column_is_copied_and_accounts_are_as_jac_scale_lays_them_out(tmp_
     store.close()
 
 
-def test_it_is_private_and_refuses_a_folder_in_use(backup: Path, tmp_path: Path) -> None:
+def test_backup_is_private_and_refuses_used_folder(backup: Path, tmp_path: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o700
     assert {file.name for file in backup.iterdir()} == {"store.db", "jwt_secret", "audit.log"}
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in backup.iterdir())
@@ -149,7 +149,7 @@ def test_it_is_private_and_refuses_a_folder_in_use(backup: Path, tmp_path: Path)
         ("", r"whole|read"),
     ],
 )
-def test_what_is_damaged_or_of_a_later_layout_is_refused_and_nothing_is_left(
+def test_damaged_or_newer_backup_is_refused(
     backup: Path, tmp_path: Path, statement: str, said: str
 ) -> None:
     file = backup / "store.db"
@@ -164,6 +164,6 @@ def test_what_is_damaged_or_of_a_later_layout_is_refused_and_nothing_is_left(
     assert not list((tmp_path / "to").glob("store*"))
 
 
-def test_what_is_no_backup_is_told(tmp_path: Path) -> None:
+def test_folder_without_backup_is_refused(tmp_path: Path) -> None:
     assert main(["restore", str(tmp_path), "--data", str(tmp_path / "to")]) == 1
     assert not (tmp_path / "to").exists()

@@ -1,6 +1,6 @@
-"""The primary killed with -9 under load; the service goes on with the synchronous standby.
+"""The primary is killed with -9 under load; the service continues with the synchronous standby.
 
-One round, or `FAILOVER_ROUNDS`.
+`FAILOVER_ROUNDS` sets the number of rounds (default 1).
 """
 
 import os
@@ -30,7 +30,7 @@ ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 
 
 class Pair:
-    """Two clusters that follow each other; `address` names both."""
+    """A primary and a standby cluster; `address` names both."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.primary = stack.enter_context(Cluster.running())
@@ -43,14 +43,14 @@ class Pair:
         return f"postgresql://{ACCOUNT}@/postgres?host={hosts}"
 
     def kill_primary(self) -> None:
-        """It and all its processes by kill -9, so that nothing is said to anyone."""
+        """Kill the primary and all its processes with -9, so that it notifies nobody."""
         file = self.primary.folder / "data" / "postmaster.pid"
         parent = file.read_text().splitlines()[0]
         found = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
         for process in (parent, *found.stdout.split()):
             with suppress(ProcessLookupError):
                 os.kill(int(process), signal.SIGKILL)
-        # It starts again only once its number is nobody's, a remnant's neither.
+        # It can start again only after its process id is free.
         until(lambda: not Path(f"/proc/{parent}").exists())
 
     def promote(self) -> None:
@@ -81,9 +81,7 @@ def replicated() -> Iterator[Pair]:
         yield Pair(stack)
 
 
-def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(
-    replicated: Pair, tmp_path: Path
-) -> None:
+def test_killed_primary_loses_nothing_acknowledged(replicated: Pair, tmp_path: Path) -> None:
     with (
         served(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
         agents_at_work(server) as go_on,
@@ -96,7 +94,7 @@ def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(
             replicated.rejoin()
 
 
-def test_a_primary_that_comes_back_alone_acknowledges_nothing(replicated: Pair) -> None:
+def test_old_primary_alone_acknowledges_nothing(replicated: Pair) -> None:
     replicated.kill_primary()
     replicated.promote()
     old = replicated.standby
@@ -113,7 +111,7 @@ def test_a_primary_that_comes_back_alone_acknowledges_nothing(replicated: Pair) 
 
 
 @pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
-def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
+def test_service_works_behind_transaction_pooler(tmp_path: Path) -> None:
     with (
         Cluster.running() as cluster,
         pooled(cluster) as address,
@@ -125,7 +123,7 @@ def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
 
 @contextmanager
 def pooled(cluster: Cluster) -> Iterator[str]:
-    """The address of a PgBouncer in transaction mode, before two connections to the cluster."""
+    """Run PgBouncer in transaction mode with two connections to the cluster; yield its address."""
     folder = cluster.folder / "pool"
     folder.mkdir()
     conf = folder / "pgbouncer.ini"

@@ -1,4 +1,4 @@
-"""What only a database on a network does: go away, come back, sit behind a pooler."""
+"""PostgreSQL specifics: outages, several hosts, limits and partitions."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,7 +28,7 @@ def unit(store: PostgresStore) -> WriteBatch:
     return WriteBatch(insert=[(OWNER, uuid4(), kind, None, row(key="k"))])
 
 
-def test_away_it_is_told_soon_and_back_it_goes_on(cluster: Cluster) -> None:
+def test_store_fails_during_outage_and_recovers(cluster: Cluster) -> None:
     store = PostgresStore(cluster.address, Settings())
     store.write(unit(store))
     cluster.stop()
@@ -48,29 +48,27 @@ def test_away_it_is_told_soon_and_back_it_goes_on(cluster: Cluster) -> None:
     store.close()
 
 
-def test_an_address_without_a_server_is_one_sentence(tmp_path: Path) -> None:
+def test_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="postgresql://"):
         PostgresStore(f"postgresql://postgres@/x?host={tmp_path}", Settings())
 
 
-def test_of_several_hosts_the_one_that_takes_writes_is_used(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_writable_host_of_several_is_used(cluster: Cluster, tmp_path: Path) -> None:
     address = cluster.address.replace("host=", f"host={tmp_path},")
     store = PostgresStore(address, Settings())
     store.write(unit(store))
     store.close()
 
 
-def test_its_limits_are_the_settings(cluster: Cluster) -> None:
+def test_statement_timeout_follows_settings(cluster: Cluster) -> None:
     store = PostgresStore(cluster.address, Settings(database_statement_timeout=0.05))
     with pytest.raises(StoreUnavailable):
         store.read("SELECT pg_sleep(5)")
     store.close()
 
 
-def test_tables_can_be_spread_by_owner(cluster: Cluster) -> None:
-    """Every key begins with the owner, so the tables take partitions by its hash."""
+def test_tables_can_be_partitioned_by_owner(cluster: Cluster) -> None:
+    """Every key begins with the owner, so tables can be partitioned by the owner's hash."""
     store = PostgresStore(cluster.address, Settings())
     with store.transaction() as cursor:
         cursor.execute("DROP TABLE nodes")

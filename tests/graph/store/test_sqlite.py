@@ -1,5 +1,6 @@
-"""A log that is removed or damaged under an open store: nothing more is written, no write is lost
-that the disk still has."""
+"""If the write-ahead log of an open store is removed or damaged, the store writes nothing more and
+loses no write that is still on the disk.
+"""
 
 import random
 import sqlite3
@@ -13,7 +14,7 @@ from contextrender_bridge.store.writes import StoreUnavailable
 
 
 @pytest.mark.parametrize("ends", [("-wal",), ("-shm",), ("-wal", "-shm")])
-def test_a_log_that_is_removed_is_noticed(tmp_path: Path, ends: tuple[str, ...]) -> None:
+def test_removed_log_is_detected(tmp_path: Path, ends: tuple[str, ...]) -> None:
     file = tmp_path / "store.db"
     with closing(SqliteStore(file)) as store:
         assert store.claim("before", 60)
@@ -29,7 +30,7 @@ def test_a_log_that_is_removed_is_noticed(tmp_path: Path, ends: tuple[str, ...])
         assert again.claim("after", 60)
 
 
-def test_the_log_of_the_last_connection_goes_with_it(tmp_path: Path) -> None:
+def test_last_connection_removes_the_log(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     with closing(SqliteStore(file)) as store, closing(SqliteStore(file)) as other:
         for one in (store, other):
@@ -49,7 +50,7 @@ def cut(part: float) -> Callable[[Path], None]:
 
 
 def overwrite(start: int, length: int) -> Callable[[Path], None]:
-    """Return what overwrites so many bytes; a negative start counts from the end."""
+    """Return a function that overwrites this many bytes; a negative start counts from the end."""
 
     def damage(file: Path) -> None:
         with file.open("r+b") as handle:
@@ -78,7 +79,7 @@ BEFORE = [f"before {n}" for n in range(20)]
     ],
     ids=["empty", "half", "last bytes", "header", "salt", "last frame", "marks", "pages"],
 )
-def test_a_damaged_log_is_noticed_and_what_is_whole_is_saved(
+def test_damaged_log_is_detected_and_intact_part_saved(
     tmp_path: Path, end: str, damage: Callable[[Path], None], is_saved: bool
 ) -> None:
     file = tmp_path / "store.db"
@@ -94,7 +95,7 @@ def test_a_damaged_log_is_noticed_and_what_is_whole_is_saved(
             for call in (store.probe, lambda: store.read("SELECT 1")):
                 with pytest.raises(StoreUnavailable, match="by another program"):
                     call()
-        # The log has everything: SQLite makes an index that was overwritten anew.
+        # The log has everything, because SQLite rebuilds an overwritten index.
         assert not acknowledged or end == "-shm"
     with closing(SqliteStore(file)) as again:
         missing = [work for work in [*BEFORE, *acknowledged] if again.claim(work, 60)]

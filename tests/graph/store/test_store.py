@@ -1,4 +1,4 @@
-"""Both databases do the same: whole units or nothing, and never over what somebody else wrote."""
+"""Both stores write a batch completely or not at all, and never over another writer's change."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -33,14 +33,14 @@ def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] 
     return found[0] if found else None
 
 
-def test_what_is_written_is_read_by_its_owner_alone(store: Store) -> None:
+def test_node_is_read_by_its_owner_only(store: Store) -> None:
     id = uuid4()
     insert(store, id)
     assert fields_of(store, id) == {"key": str(id)}
     assert fields_of(store, id, STRANGER) is None
 
 
-def test_of_two_that_read_the_same_one_is_told(store: Store) -> None:
+def test_conflicting_update_raises_write_conflict(store: Store) -> None:
     id = uuid4()
     insert(store, id)
     store.write(update(id, 1, key="first"))
@@ -52,7 +52,7 @@ def test_of_two_that_read_the_same_one_is_told(store: Store) -> None:
     assert fields_of(store, id) == {"key": "first"}
 
 
-def test_a_fence_keeps_out_what_was_made_on_something_older(store: Store) -> None:
+def test_fence_refuses_write_based_on_old_revision(store: Store) -> None:
     session, fresh = uuid4(), uuid4()
     insert(store, session)
     store.write(update(session, 1, key="newer"))
@@ -65,7 +65,7 @@ def test_a_fence_keeps_out_what_was_made_on_something_older(store: Store) -> Non
     assert fields_of(store, fresh) is None
 
 
-def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
+def test_concurrent_updates_lose_nothing(store: Store) -> None:
     id = uuid4()
     insert(store, id)
 
@@ -83,7 +83,7 @@ def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
     assert fields_of(store, id) == {"n": 40}
 
 
-def test_a_node_takes_its_edges_with_it_and_an_edge_goes_alone(store: Store) -> None:
+def test_deleting_node_deletes_its_edges(store: Store) -> None:
     ids = [uuid4() for _ in range(3)]
     for id in ids:
         insert(store, id)
@@ -99,14 +99,14 @@ def test_a_node_takes_its_edges_with_it_and_an_edge_goes_alone(store: Store) -> 
     assert not list(store.edges(OWNER, [ids[0]]))
 
 
-def test_another_layout_is_refused(store: Store) -> None:
+def test_other_layout_is_refused(store: Store) -> None:
     with store.transaction() as cursor:
         cursor.execute("UPDATE meta SET value = '99' WHERE name = 'layout'")
     with pytest.raises(OtherLayout, match="99"), store.transaction() as cursor:
         store.make_tables(cursor, ["SELECT 1"])
 
 
-def test_what_does_not_load_stays_until_it_is_put_aside_and_comes_back(store: Store) -> None:
+def test_unloadable_row_is_quarantined_and_recovered(store: Store) -> None:
     operator, id = OperatorMemory(store), uuid4()
     kind = store.kinds.number("nodes.gone", "Renamed")
     data = row(key="kept", created_at=1.0)
@@ -125,7 +125,7 @@ def test_what_does_not_load_stays_until_it_is_put_aside_and_comes_back(store: St
     assert operator.get(sound).archetype.key == str(sound)
 
 
-def test_of_two_who_take_a_name_at_once_one_is_told(store: Store) -> None:
+def test_second_user_of_a_name_is_refused(store: Store) -> None:
     users = Identities(store)
     name = {"type": "username", "value_raw": "Alice", "value_normalized": "alice"}
     one, other = ({"user_id": id, "identities": [name], "root_id": id} for id in ("one", "other"))

@@ -1,4 +1,4 @@
-"""An upgrade under load: the first version of today's layout and this one, on one database."""
+"""An upgrade under load: the first and the current version of the store layout use one database."""
 
 import io
 import os
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """The project as it was when the layout was last changed."""
+    """Extract the project at the commit that last changed the layout."""
     git = ["git", "-C", str(REPOSITORY)]
     log = [*git, "log", "-1", "--format=%H", "--", LAYOUT]
     commit = subprocess.run(log, capture_output=True, text=True).stdout.strip()
@@ -61,7 +61,7 @@ def test_two_versions_write_the_same_session(
 
 @contextmanager
 def serving(folder: Path, project: Path, database: str, **environment: str) -> Iterator[Server]:
-    """The program of that project over a database; it says itself where it was loaded from."""
+    """Run a project's server on a database; it prints the path that it was loaded from."""
     data = folder / "data"
     program = (
         "import sys, contextrender_bridge as ours; from contextrender_bridge.cli import main; "

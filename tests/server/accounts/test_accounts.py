@@ -1,4 +1,4 @@
-"""Who gets in."""
+"""Authentication with tokens and passwords."""
 
 import stat
 import time
@@ -19,7 +19,7 @@ def forged(secret: str, user: str, seconds: int = 60) -> str:
     return "Bearer " + jwt.encode({"sub": user, "exp": int(time.time()) + seconds}, secret)
 
 
-def test_only_a_good_token_gets_in(server: Server) -> None:
+def test_only_valid_tokens_are_accepted(server: Server) -> None:
     token = load_credentials(server.data).token
     user = jwt.decode(token, options={"verify_signature": False})["sub"]
     secret = (server.data / "jwt_secret").read_text()
@@ -34,7 +34,7 @@ def test_only_a_good_token_gets_in(server: Server) -> None:
     assert noop(server, "Bearer " + jwt.encode({"sub": user}, "", algorithm="none")) == 401
 
 
-def test_everything_kept_is_the_owners_alone(server: Server) -> None:
+def test_data_files_are_readable_by_owner_only(server: Server) -> None:
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in server.data.iterdir()}
     stored = {"store.db"} if DATABASE not in server.environment else set()
@@ -42,7 +42,7 @@ def test_everything_kept_is_the_owners_alone(server: Server) -> None:
     assert set(files.values()) == {0o600}
 
 
-def test_an_added_user_can_log_in(server: Server) -> None:
+def test_added_user_can_log_in(server: Server) -> None:
     token = server.add_user("alice", password="correct horse")
     assert noop(server, f"Bearer {token}") == 200
     form = {"username": "alice", "password": "correct horse"}

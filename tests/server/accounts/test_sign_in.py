@@ -1,4 +1,4 @@
-"""Signing in to the console: codes that work once, and a cookie that is nothing by itself."""
+"""Console sign-in: a code works once, and a cookie needs its proof."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.server.servers import Server
 
 
 @pytest.fixture
-def stranger(server: Server) -> Iterator[httpx.Client]:
+def browser(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, timeout=300) as made:
         yield made
 
@@ -22,68 +22,66 @@ def code(client: httpx.Client) -> str:
 
 
 @pytest.fixture
-def proof(client: httpx.Client, stranger: httpx.Client) -> str:
-    """The stranger is signed in; what has to go beside the cookie."""
-    reply = stranger.post("/console/sign-in", json={"code": code(client)})
+def proof(client: httpx.Client, browser: httpx.Client) -> str:
+    """Sign the browser in and return the proof that each request needs beside the cookie."""
+    reply = browser.post("/console/sign-in", json={"code": code(client)})
     assert reply.status_code == 200, reply.text
-    given: str = reply.json()["proof"]
-    return given
+    proof_text: str = reply.json()["proof"]
+    return proof_text
 
 
-def call(stranger: httpx.Client, **headers: str) -> int:
+def call(browser: httpx.Client, **headers: str) -> int:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return stranger.post("/walker/noop", json={}, headers=named).status_code
+    return browser.post("/walker/noop", json={}, headers=named).status_code
 
 
-def test_a_code_works_once(client: httpx.Client, stranger: httpx.Client) -> None:
+def test_code_works_once(client: httpx.Client, browser: httpx.Client) -> None:
     made = code(client)
-    assert stranger.post("/console/sign-in", json={"code": made}).status_code == 200
-    stranger.cookies.clear()
-    assert stranger.post("/console/sign-in", json={"code": made}).status_code == 401
-    assert stranger.post("/console/sign-in", json={"code": made[:-2]}).status_code == 401
-    assert stranger.post("/console/sign-in", json={}).status_code == 422
-    assert stranger.post("/console/sign-in", json=[]).status_code == 422
-    assert "set-cookie" not in stranger.post("/console/sign-in", json={"code": made}).headers
+    assert browser.post("/console/sign-in", json={"code": made}).status_code == 200
+    browser.cookies.clear()
+    assert browser.post("/console/sign-in", json={"code": made}).status_code == 401
+    assert browser.post("/console/sign-in", json={"code": made[:-2]}).status_code == 401
+    assert browser.post("/console/sign-in", json={}).status_code == 422
+    assert browser.post("/console/sign-in", json=[]).status_code == 422
+    assert "set-cookie" not in browser.post("/console/sign-in", json={"code": made}).headers
 
 
-def test_a_code_is_made_for_bearers_alone(stranger: httpx.Client, proof: str) -> None:
+def test_code_needs_bearer_token(browser: httpx.Client, proof: str) -> None:
     headers = {"x-contextrender-console": proof}
-    assert stranger.post("/console/link", json={}, headers=headers).status_code == 401
+    assert browser.post("/console/link", json={}, headers=headers).status_code == 401
 
 
-def test_the_cookie_is_for_no_script_and_no_other_site(
-    client: httpx.Client, stranger: httpx.Client
-) -> None:
-    reply = stranger.post("/console/sign-in", json={"code": code(client)})
+def test_cookie_is_http_only_and_same_site(client: httpx.Client, browser: httpx.Client) -> None:
+    reply = browser.post("/console/sign-in", json={"code": code(client)})
     cookie = reply.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and "path=/walker/" in cookie
 
 
-def test_the_cookie_is_nothing_without_its_proof(stranger: httpx.Client, proof: str) -> None:
-    assert call(stranger, x_contextrender_console=proof) == 200
-    assert call(stranger) == 401
-    assert call(stranger, x_contextrender_console=proof[::-1]) == 401
+def test_cookie_without_proof_is_refused(browser: httpx.Client, proof: str) -> None:
+    assert call(browser, x_contextrender_console=proof) == 200
+    assert call(browser) == 401
+    assert call(browser, x_contextrender_console=proof[::-1]) == 401
 
 
-def test_another_sites_page_gets_nothing_for_it(stranger: httpx.Client, proof: str) -> None:
-    assert call(stranger, x_contextrender_console=proof, origin="http://127.0.0.1:1") == 403
-    assert call(stranger, x_contextrender_console=proof, sec_fetch_site="same-site") == 403
-    reply = stranger.post(
+def test_cookie_from_another_site_is_refused(browser: httpx.Client, proof: str) -> None:
+    assert call(browser, x_contextrender_console=proof, origin="http://127.0.0.1:1") == 403
+    assert call(browser, x_contextrender_console=proof, sec_fetch_site="same-site") == 403
+    reply = browser.post(
         "/console/sign-in", json={"code": "x"}, headers={"origin": "https://evil.example"}
     )
     assert reply.status_code == 403
 
 
-def test_neither_code_nor_cookie_is_a_bearers_token(
-    client: httpx.Client, stranger: httpx.Client, proof: str
+def test_code_cookie_and_proof_are_not_bearer_tokens(
+    client: httpx.Client, browser: httpx.Client, proof: str
 ) -> None:
-    (cookie,) = stranger.cookies.values()
-    stranger.cookies.clear()
+    (cookie,) = browser.cookies.values()
+    browser.cookies.clear()
     for token in (cookie, code(client), proof):
-        assert call(stranger, authorization=f"Bearer {token}") == 401
+        assert call(browser, authorization=f"Bearer {token}") == 401
 
 
-def test_taking_tokens_back_ends_the_sign_in(server: Server) -> None:
+def test_revoking_tokens_ends_sign_in(server: Server) -> None:
     with server.client(server.add_user("signs-in")) as bearer:
         made, unused = code(bearer), code(bearer)
         with httpx.Client(base_url=server.url, timeout=300) as page:
@@ -94,7 +92,7 @@ def test_taking_tokens_back_ends_the_sign_in(server: Server) -> None:
             assert page.post("/console/sign-in", json={"code": unused}).status_code == 401
 
 
-def test_signing_out_takes_the_cookie_away(stranger: httpx.Client, proof: str) -> None:
-    assert stranger.post("/console/sign-out", json={}).status_code == 200
-    assert not list(stranger.cookies)
-    assert call(stranger, x_contextrender_console=proof) == 401
+def test_signing_out_deletes_cookie(browser: httpx.Client, proof: str) -> None:
+    assert browser.post("/console/sign-out", json={}).status_code == 200
+    assert not list(browser.cookies)
+    assert call(browser, x_contextrender_console=proof) == 401

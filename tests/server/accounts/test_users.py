@@ -1,4 +1,4 @@
-"""`contextrender user`, beside a server that runs: what a command did counts at once."""
+"""`contextrender user` takes effect in a running server at once."""
 
 import json
 import time
@@ -33,7 +33,7 @@ def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def user(service: Server, *words: str, input: str = "", status: int = 0) -> str:
-    """What the command prints, or says of its failure."""
+    """Run `contextrender user`; return its output, or its error if `status` is not 0."""
     done = service.command("user", *words, input=input)
     assert done.returncode == status, done.stderr
     return (done.stderr if status else done.stdout).strip()
@@ -44,7 +44,7 @@ def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Respon
         return client.post(f"/walker/{walker}", json=fields)
 
 
-def test_tokens_are_taken_back_at_once(service: Server) -> None:
+def test_tokens_are_revoked_at_once(service: Server) -> None:
     first = user(service, "add", "carol", "--password-stdin", input="first password\n")
     second = user(service, "token", "carol", "--days", "2")
     assert [ask(service, one, "list_sessions").status_code for one in (first, second)] == [200] * 2
@@ -63,7 +63,7 @@ def test_tokens_are_taken_back_at_once(service: Server) -> None:
         assert httpx.post(service.url + "/user/login", json=form).status_code == status
 
 
-def test_a_removed_users_sessions_are_deleted(service: Server) -> None:
+def test_removing_user_deletes_sessions(service: Server) -> None:
     assert "required: --delete-sessions" in user(service, "remove", "alice", status=2)
     heir, token = user(service, "add", "bob"), user(service, "add", "alice")
     for one, name in ((heir, "kept"), (token, "one"), (token, "two")):
@@ -77,25 +77,23 @@ def test_a_removed_users_sessions_are_deleted(service: Server) -> None:
     assert "no user" in user(service, "remove", "nobody", "--delete-sessions", status=1)
 
 
-def test_clients_of_the_local_server_find_the_next_token(
-    service: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_client_reads_renewed_token(service: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(service.data))
     with ContextRender(service.url) as client:
         assert client.list_sessions()
         old = load_credentials(service.data).token
         user(service, "token", "local", "--revoke")
         assert ask(service, old, "list_sessions").status_code == 401
-        until(lambda: load_credentials(service.data).token != old)  # the server looks after it
+        until(lambda: load_credentials(service.data).token != old)  # the server renews it
         assert client.list_sessions()
     with ContextRender(service.url, old) as client, pytest.raises(Unauthorized):
         client.list_sessions()
 
 
-def test_the_local_servers_token_is_renewed_before_it_ends(
+def test_local_token_is_renewed_after_half_its_lifetime(
     tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that finds one whose time is half over writes another; a fresh one it keeps."""
+    """A newer token is kept."""
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
     with local(tmp_path) as made:
         accounts, fresh = made.accounts, made.token
@@ -109,7 +107,7 @@ def test_the_local_servers_token_is_renewed_before_it_ends(
         assert accounts.local_token(other) != other
 
 
-def test_after_the_clock_was_set_back_the_local_token_is_good_and_renewed(
+def test_local_token_is_renewed_when_clock_is_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with local(tmp_path) as made:
@@ -125,7 +123,7 @@ def test_after_the_clock_was_set_back_the_local_token_is_good_and_renewed(
         assert accounts.caller(fresh) is not None
 
 
-def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
+def test_token_expires_with_one_minute_clock_tolerance(server: Server) -> None:
     claims = jwt.decode(load_credentials(server.data).token, options={"verify_signature": False})
     secret = (server.data / "jwt_secret").read_text()
     now = int(time.time())
@@ -138,7 +136,7 @@ def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
     assert status(iat=now) == 401
     assert status(iat=now + 30, exp=now + 90) == 200
     assert status(iat=now - 90, exp=now - 30) == 200
-    # Made before the clock was set back: its end alone counts.
+    # Issued before the clock was set back: only the expiry counts.
     assert status(iat=now + 300, exp=now + 900) == 200
     assert status(iat=now - 900, exp=now - 90) == 401
 
@@ -155,7 +153,7 @@ def test_failed_logins_are_limited(service: Server) -> None:
     assert httpx.post(url, json=form).status_code == 429
 
 
-def test_the_audit_log_says_what_was_done_and_no_contents(service: Server) -> None:
+def test_audit_log_has_events_without_contents(service: Server) -> None:
     token = user(service, "add", "erin")
     ask(service, token, "sync", session="kept", messages=MESSAGES)
     exported = ask(service, token, "export_session", session="kept").json()["reports"][0]

@@ -1,4 +1,4 @@
-"""What a client is told: one shape for reports, one for errors, and nothing it did not ask for."""
+"""Replies: one format for reports, one for errors, and no contents that were not requested."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,13 +23,13 @@ RUNTIME_ROUTES = (
 
 
 def error(reply: httpx.Response, status: int, code: str) -> Json:
-    """The error in a reply, which says it in a sentence."""
+    """Return the error in a reply; assert that its message is a sentence."""
     told = error_of(reply, status, code)
     assert told["message"].endswith(".")
     return told
 
 
-def test_success_is_the_reports_alone(client: httpx.Client) -> None:
+def test_success_has_only_reports(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "shape", "texts": ["a", "b"]})
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/json"
@@ -40,11 +40,11 @@ def test_success_is_the_reports_alone(client: httpx.Client) -> None:
     assert shown == {"reports": [{"key": "shape", "id": page["id"], "lines": lines}]}
 
 
-def test_a_walker_without_fields_takes_an_empty_body(client: httpx.Client) -> None:
+def test_endpoint_without_fields_accepts_empty_body(client: httpx.Client) -> None:
     assert client.post("/walker/noop").json() == {"reports": [None]}
 
 
-def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -> None:
+def test_app_error_has_its_details(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
     told = error(reply, 409, "history_diverged")
     assert told == {
@@ -55,7 +55,7 @@ def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -
     }
 
 
-def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Server) -> None:
+def test_unexpected_exception_reveals_nothing(client: httpx.Client, server: Server) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [CANARY], "end": "crash"})
     error(reply, 500, "internal")
     assert CANARY not in reply.text
@@ -72,31 +72,33 @@ def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Ser
         ("POST", "/healthz", 405),
     ],
 )
-def test_wrong_paths_and_methods(client: httpx.Client, method: str, path: str, status: int) -> None:
+def test_wrong_path_or_method_is_refused(
+    client: httpx.Client, method: str, path: str, status: int
+) -> None:
     reply = client.request(method, path)
     error(reply, status, reply.json()["error"]["code"])
 
 
-def test_no_route_of_the_runtime_is_left(server: Server) -> None:
+def test_runtime_routes_are_removed(server: Server) -> None:
     for path in RUNTIME_ROUTES:
         assert httpx.get(server.url + path).status_code == 404
         assert httpx.post(server.url + path, json={}).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/user/register", "/user/create", "/user/refresh-token"])
-def test_nobody_can_register(server: Server, path: str) -> None:
+def test_registration_is_closed(server: Server, path: str) -> None:
     form = {"username": "eve", "password": "12345678"}
     assert httpx.post(server.url + path, json=form).status_code == 404
 
 
-def test_other_origins_get_no_permission(server: Server) -> None:
+def test_other_origins_are_refused(server: Server) -> None:
     reply = httpx.get(server.url + "/healthz", headers={"origin": "http://evil.example"})
     error(reply, 403, "origin_not_allowed")
     assert not [name for name in reply.headers if name.startswith("access-control")]
     assert "server" not in reply.headers
 
 
-def test_nothing_sent_or_reported_is_printed(client: httpx.Client, server: Server) -> None:
+def test_contents_are_not_printed(client: httpx.Client, server: Server) -> None:
     message = {"role": "user", "content": CANARY}
     assert client.post("/walker/echo", json={"messages": [message]}).status_code == 200
     client.post("/walker/append", json={"key": CANARY, "texts": [CANARY], "end": "crash"})
@@ -132,25 +134,25 @@ REPORTS = st.recursive(
 
 @given(REPORTS)
 @settings(max_examples=20)
-def test_what_is_said_within_the_process_is_what_json_would_say(report: Any) -> None:
+def test_in_process_reply_equals_json(report: Any) -> None:
     told = json_value({"reports": [report]})
     assert told == from_json(encode({"reports": [report]}))
 
 
 class Reporting:
-    """As a walker declares what it reports."""
+    """A walker that declares the type of its reports."""
 
     reports: ClassVar[list[View]]
 
 
 @given(st.lists(st.builds(View, REPORTS, REPORTS)))
-def test_a_reply_is_written_by_its_declared_types_as_it_would_be_without(reports: Any) -> None:
+def test_declared_types_do_not_change_reply(reports: Any) -> None:
     reply = Reply(Reporting)
     assert reply.encode({"reports": reports}) == encode({"reports": reports})
     assert reply.value({"reports": reports}) == json_value({"reports": reports})
 
 
-def test_what_is_said_within_the_process_is_nobody_elses() -> None:
+def test_in_process_reply_is_a_copy() -> None:
     report = {"calls": [{"id": "a"}]}
     json_value(report)["calls"][0]["id"] = "b"
     reply = {"reports": [View(report)]}

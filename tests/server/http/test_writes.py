@@ -1,4 +1,4 @@
-"""A success is on disk; anything else wrote nothing; nobody reaches another user's nodes."""
+"""A success is on disk, a failure writes nothing, and no user reaches another user's nodes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def append(client: httpx.Client, key: str, *texts: str, end: str = "") -> httpx.
     return client.post("/walker/append", json={"key": key, "texts": texts, "end": end})
 
 
-def shown(client: httpx.Client, key: str) -> list[str]:
+def stored_lines(client: httpx.Client, key: str) -> list[str]:
     reports = client.post("/walker/show", json={"key": key}).json()["reports"]
     lines = [line for page in reports for line in page["lines"]]
     return [line["text"] for line in sorted(lines, key=lambda line: line["number"])]
@@ -23,18 +23,18 @@ def stored_bytes(data: Path) -> int:
 
 
 @pytest.mark.parametrize("end", ["crash", "raise"])
-def test_a_request_that_fails_writes_nothing(client: httpx.Client, end: str) -> None:
+def test_failed_request_writes_nothing(client: httpx.Client, end: str) -> None:
     assert append(client, f"fails by {end}", "a", end=end).status_code >= 400
-    assert shown(client, f"fails by {end}") == []
+    assert stored_lines(client, f"fails by {end}") == []
 
 
 def test_commit_now_writes_at_once(client: httpx.Client) -> None:
     assert append(client, "answer_before_commit", "a", end="commit and crash").status_code == 500
-    assert shown(client, "answer_before_commit") == ["a"]
+    assert stored_lines(client, "answer_before_commit") == ["a"]
 
 
 @pytest.mark.slow
-def test_what_is_deleted_is_gone_from_the_disk(data: Path) -> None:
+def test_deletion_removes_contents_from_disk(data: Path) -> None:
     with running([*TEST_APP, "0", str(data)], data) as server, server.client() as client:
         append(client, "kept", "a")
         before = stored_bytes(data)
@@ -43,10 +43,10 @@ def test_what_is_deleted_is_gone_from_the_disk(data: Path) -> None:
         assert client.post("/walker/forget", json={"key": "deleted"}).status_code == 200
         assert stored_bytes(data) - before < (full - before) / 5
         assert not [path for path in data.glob("store.db*") if b"GONE_" in path.read_bytes()]
-        assert shown(client, "kept") == ["a"]
+        assert stored_lines(client, "kept") == ["a"]
 
 
-def test_a_node_is_its_owners_alone(server: Server, client: httpx.Client) -> None:
+def test_node_is_accessible_to_owner_only(server: Server, client: httpx.Client) -> None:
     (page,) = append(client, "mine", "a").json()["reports"]
     mine = {"count": 1, "key": "mine"}
     seen = client.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
@@ -54,4 +54,4 @@ def test_a_node_is_its_owners_alone(server: Server, client: httpx.Client) -> Non
     with server.client(server.add_user("mallory")) as other:
         seen = other.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
         assert seen == [False, []]
-        assert shown(other, "mine") == []
+        assert stored_lines(other, "mine") == []

@@ -1,4 +1,4 @@
-"""Bodies that are not what a walker declares: each a 4xx with a sentence, never an echo."""
+"""Invalid request bodies get a 4xx with an explanation that never repeats the body."""
 
 import gc
 import json
@@ -39,23 +39,23 @@ INVALID = {
 
 
 @pytest.mark.parametrize("case", NOT_JSON)
-def test_what_is_not_json_is_400(client: httpx.Client, case: str) -> None:
+def test_invalid_json_is_400(client: httpx.Client, case: str) -> None:
     reply = client.post("/walker/echo", content=NOT_JSON[case])
     error(reply, 400, "invalid_json")
 
 
 @pytest.mark.parametrize("case", INVALID)
-def test_what_is_not_declared_is_422(client: httpx.Client, case: str) -> None:
+def test_undeclared_or_invalid_field_is_422(client: httpx.Client, case: str) -> None:
     body, sentence = INVALID[case]
     reply = client.post("/walker/echo", content=body)
     assert error(reply, 422, "invalid_request")["message"] == sentence
 
 
-def test_a_whole_number_is_a_number(client: httpx.Client) -> None:
+def test_integer_is_accepted_for_float(client: httpx.Client) -> None:
     assert client.post("/walker/echo", json={"messages": [], "weight": 1}).status_code == 200
 
 
-def test_an_objects_type_key_means_nothing(client: httpx.Client) -> None:
+def test_type_key_creates_no_object(client: httpx.Client) -> None:
     messages = [
         {"__type__": "Page", "__module__": "contextrender", "code": "x", "message": "y"},
         {"a": {"__type__": "NodeAnchor", "id": "0"}, "$ref": "0", "_jac_spawn_node": "0"},
@@ -64,13 +64,13 @@ def test_an_objects_type_key_means_nothing(client: httpx.Client) -> None:
     assert reply.json() == {"reports": [messages]}
 
 
-def test_an_announced_body_over_the_limit_is_refused_unread(server: Server) -> None:
+def test_body_with_too_large_content_length_is_refused(server: Server) -> None:
     reply = httpx.post(server.url + "/walker/echo", content=b" " * (2 * 2**20 + 1))
     told = error(reply, 413, "body_too_large")
     assert told["message"] == "A body may have up to 2 MB."
 
 
-def test_a_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None:
+def test_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None:
     def chunks(megabytes: int) -> Iterator[bytes]:
         yield b'{"messages": [{"a": "'
         for _ in range(megabytes):
@@ -81,15 +81,15 @@ def test_a_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None
     assert client.post("/walker/echo", content=chunks(2)).status_code == 413
 
 
-def test_many_names_are_refused_by_the_first_that_is_none(client: httpx.Client) -> None:
-    """Before each of them is looked at."""
+def test_first_unknown_field_is_refused(client: httpx.Client) -> None:
+    """The check stops at the first one."""
     reply = client.post("/walker/echo", json={f"n{number}": 0 for number in range(100_000)})
     told = error(reply, 422, "invalid_request")
     assert told["message"].startswith("There is no field 'n0'; ")
 
 
-def test_nothing_of_a_refused_body_is_kept(tmp_path: Path) -> None:
-    """Without the collector's help."""
+def test_refused_body_is_freed(tmp_path: Path) -> None:
+    """The garbage collector is off, so a reference cycle would keep it."""
     body = json.dumps({"messages": [{"unlike_any": [n]} for n in range(30_000)]})
 
     with in_process(tmp_path) as service:

@@ -1,4 +1,4 @@
-"""What strangers may take of a server before anybody knows who they are."""
+"""Limits before authentication: time, sizes, connections and bodies in memory."""
 
 import json
 import select
@@ -39,19 +39,19 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
 
 @contextmanager
 def listening(
-    most: int = 100, header_timeout: float = 60, idle: float = 60, **limits: Any
+    max_connections: int = 100, header_timeout: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
-    http = guarded(most, header_timeout)
+    http = guarded(max_connections, header_timeout)
     with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
         yield urlsplit(url).port or 0
 
 
-def all_of(connection: socket.socket) -> bytes:
+def read_all(connection: socket.socket) -> bytes:
     connection.settimeout(30)
     return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
-def one_answer(connection: socket.socket) -> bytes:
+def read_answer(connection: socket.socket) -> bytes:
     connection.settimeout(30)
     answer = b""
     while not answer.endswith(b"}}"):
@@ -67,48 +67,48 @@ def code(answer: bytes) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "])
-def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
+def test_slow_headers_time_out(said: bytes) -> None:
     with (
         listening(header_timeout=0.2) as port,
         socket.create_connection(("127.0.0.1", port)) as slow,
     ):
         slow.sendall(said)
-        assert code(all_of(slow)) == (408, "request_timeout")
+        assert code(read_all(slow)) == (408, "request_timeout")
 
 
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
 @pytest.mark.parametrize("lines", [1, 1_000])
-def test_a_large_head_is_refused(lines: int, end: bytes) -> None:
+def test_large_headers_are_refused(lines: int, end: bytes) -> None:
     head = b"\r\n".join(b"x-%d: %s" % (line, b"a" * (100_000 // lines)) for line in range(lines))
     with listening() as port, socket.create_connection(("127.0.0.1", port)) as large:
         large.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n" + head + end)
-        assert code(all_of(large)) == (431, "headers_too_large")
+        assert code(read_all(large)) == (431, "headers_too_large")
 
 
-def test_a_connection_that_rests_too_long_is_closed() -> None:
+def test_idle_connection_is_closed() -> None:
     with listening(idle=0.2) as port, socket.create_connection(("127.0.0.1", port)) as idle:
         idle.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert all_of(idle).startswith(b"HTTP/1.1 200")
+        assert read_all(idle).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("limit", ["silence", "body_timeout"])
-def test_a_body_that_trickles_on_is_not_waited_for(limit: str) -> None:
+def test_slow_body_times_out(limit: str) -> None:
     limits: Any = {limit: 0.2}
     with listening(**limits) as port, socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 90\r\n\r\nhalf")
-        assert code(one_answer(slow)) == (408, "request_timeout")
+        assert code(read_answer(slow)) == (408, "request_timeout")
 
 
-def test_bodies_that_are_held_at_once_are_limited_together() -> None:
-    """A user's to twice the largest, of which nothing is left when they have gone."""
+def test_bodies_in_memory_are_limited_together() -> None:
+    """One user's bodies may total two times the body limit; closed connections free theirs."""
     head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n"
     with listening() as port:
-        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
-        for connection in held:
+        connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        for connection in connections:
             connection.sendall(head + b"x" * 900_000)
-        ready, _, _ = select.select(held, [], [], 30)
-        assert code(one_answer(ready[0])) == (503, "too_many_bytes_in_flight")
-        for connection in held:
+        ready, _, _ = select.select(connections, [], [], 30)
+        assert code(read_answer(ready[0])) == (503, "too_many_bytes_in_flight")
+        for connection in connections:
             connection.close()
         whole = b"x" * 2**20
         until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=whole).text == "1048576")
@@ -123,49 +123,49 @@ def test_bodies_that_are_held_at_once_are_limited_together() -> None:
         (b"http://LOCALHOST/ HTTP/1.1\r\nhost: localhost\r\nconnection: close", ""),
     ],
 )
-def test_anothers_address_in_the_first_line_is_refused(asked: bytes, refused: str) -> None:
+def test_foreign_host_in_request_line_is_refused(asked: bytes, refused: str) -> None:
     with listening() as port, socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(b"GET " + asked + b"\r\n\r\n")
-        answer = all_of(connection)
+        answer = read_all(connection)
         assert code(answer) == (400, refused) if refused else answer.startswith(b"HTTP/1.1 200")
 
 
-def test_a_request_names_one_host(server: Server) -> None:
+def test_two_host_headers_are_refused(server: Server) -> None:
     place = urlsplit(server.url)
     with socket.create_connection((place.hostname, place.port)) as connection:
         lines = f"host: {place.netloc}\r\nhost: elsewhere\r\nconnection: close\r\n\r\n"
         connection.sendall(f"GET /healthz HTTP/1.1\r\n{lines}".encode())
-        assert code(all_of(connection)) == (400, "several_hosts")
+        assert code(read_all(connection)) == (400, "several_hosts")
 
 
-def test_one_connection_too_many_is_told_so_and_others_go_on() -> None:
-    with listening(most=2) as port:
-        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
-        for connection in held:  # a round trip each: they are counted by now
+def test_connection_above_limit_gets_429() -> None:
+    with listening(max_connections=2) as port:
+        connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        for connection in connections:  # after one round trip each connection is counted
             connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         with socket.create_connection(("127.0.0.1", port)) as third:
-            assert code(all_of(third)) == (429, "too_many_connections")
-        held.pop().close()
+            assert code(read_all(third)) == (429, "too_many_connections")
+        connections.pop().close()
         while True:  # until the server has noticed
             with socket.create_connection(("127.0.0.1", port)) as fourth:
                 fourth.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
                 try:
-                    if all_of(fourth).startswith(b"HTTP/1.1 200"):
+                    if read_all(fourth).startswith(b"HTTP/1.1 200"):
                         break
                 except ConnectionError:
                     pass
-        held.pop().close()
+        connections.pop().close()
 
 
-def test_a_login_is_small(server: Server) -> None:
+def test_large_login_is_refused(server: Server) -> None:
     body = json.dumps({"username": "local", "password": "x" * 5000})
     reply = httpx.post(server.url + "/user/login", content=body)
     told = error(reply, 413, "body_too_large")
     assert told["message"] == "A body may have up to 4096 bytes."
 
 
-def test_a_request_brings_a_limited_number_of_messages(client: httpx.Client) -> None:
+def test_messages_per_request_are_limited(client: httpx.Client) -> None:
     reply = client.post("/walker/echo", json={"messages": [{}] * 20_001})
     error(reply, 413, "too_many_messages")
     assert client.post("/walker/echo", json={"messages": [{}] * 20_000}).status_code == 200

@@ -1,4 +1,4 @@
-"""Looks back beside agents' calls. The clock is a double."""
+"""Views of past calls slow down while agents' calls run. The clock is a double."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from contextrender_bridge.server.process.threads import RESTS, Pace
 
 @dataclass
 class Clock:
-    """Work takes processor time, rest does not; a second of either is one."""
+    """A clock on which work takes processor time and sleep does not."""
 
     now: float = 100.0
     worked: float = 0.0
@@ -44,14 +44,14 @@ def work(clock: Clock, slices: int, seconds: float) -> None:
         pause()
 
 
-def test_beside_agents_a_look_works_a_tenth_of_the_time(clock: Clock) -> None:
+def test_view_works_a_tenth_of_the_time_during_agent_calls(clock: Clock) -> None:
     shared = Pace()
     with shared.agent(), shared.look():
         work(clock, 50, 0.003)
     assert sum(clock.rests) == pytest.approx(50 * 0.003 * RESTS)
 
 
-def test_with_no_agent_at_work_it_never_rests(clock: Clock) -> None:
+def test_view_never_sleeps_without_agent_calls(clock: Clock) -> None:
     shared = Pace()
     with shared.look():
         work(clock, 50, 0.003)

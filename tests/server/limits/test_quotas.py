@@ -1,4 +1,4 @@
-"""What one user may take, of a server with limits."""
+"""Limits for each user."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from tests.server.http.test_replies import error
 from tests.server.servers import served
 
 
-def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path) -> None:
+def test_calls_per_minute_are_limited_across_processes(tmp_path: Path) -> None:
     now = 0.0
     nothing: Any = None
     settings = Settings(user_max_calls_per_minute=30)
@@ -61,7 +61,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         error(sync("c"), 429, "too_many_sessions")
         assert sync("a").status_code == 200
         client.post("/walker/delete_session", json={"session": "a"})
-        noise = random.Random(1).randbytes(2 * 2**20).hex()  # compresses to no less than half
+        noise = random.Random(1).randbytes(2 * 2**20).hex()  # compresses to at least half its size
         assert sync("c", noise).status_code == 200
         full = sync("b", "more")
         error(full, 429, "too_much_stored")
@@ -71,7 +71,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
 
         reply = client.post("/walker/list_sessions", json={})
         assert reply.status_code == 200
-        while reply.status_code != 429:  # calls become free meanwhile
+        while reply.status_code != 429:  # the quota refills meanwhile
             reply = client.post("/walker/list_sessions", json={})
         error(reply, 429, "too_many_calls")
         assert reply.headers["retry-after"] in ("1", "2")
@@ -84,7 +84,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_sessions_created_at_once_stay_within_the_limit(
+def test_concurrent_creation_respects_session_limit(
     tmp_path: Path, new_store: NewStore, workers: int
 ) -> None:
     limit, calls = 10, 60
@@ -97,7 +97,7 @@ def test_sessions_created_at_once_stay_within_the_limit(
         def create(number: int) -> int:
             messages = [{"role": "user", "content": f"task {number}"}]
             fields = {"session": f"s{number}", "messages": messages}
-            with server.client() as own:  # a connection of its own reaches either worker
+            with server.client() as own:  # a new connection may reach either worker
                 return own.post("/walker/sync", json=fields).status_code
 
         with ThreadPoolExecutor(calls) as pool:
@@ -105,7 +105,7 @@ def test_sessions_created_at_once_stay_within_the_limit(
         assert set(statuses) <= {200, 429}
         created = statuses.count(200)
         assert created <= limit
-        # A call that failed holds no room.
+        # A failed call uses no quota.
         assert (
             client.post("/walker/sync", json={"session": "bad", "messages": 1}).status_code == 422
         )

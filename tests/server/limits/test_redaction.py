@@ -1,4 +1,4 @@
-"""Rules take secrets out of messages before they are stored; over real HTTP and files."""
+"""Redaction rules remove secrets from messages before they are stored, over real HTTP and files."""
 
 import json
 import string
@@ -22,7 +22,7 @@ TICKET = "TICKET-99120"
 
 
 def history(turns: int) -> list[dict[str, Any]]:
-    """Steps that name the key in texts, arguments, parts and results."""
+    """Return a history with the key in texts, arguments, parts and results."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": f"Log in with {KEY}."}]
     for turn in range(turns):
         arguments = json.dumps({"key": KEY, "for": TICKET, "turn": turn})
@@ -46,7 +46,7 @@ def redacting(place: Path) -> Iterator[Server]:
         yield server
 
 
-def test_it_is_never_stored_nor_logged_and_its_place_is_marked(redacting: Server) -> None:
+def test_secret_is_marked_and_never_stored_or_logged(redacting: Server) -> None:
     with redacting.api() as api:
         api("render", session="once", messages=history(3))
         exported = api("export_session", session="once")
@@ -67,8 +67,8 @@ def test_it_is_never_stored_nor_logged_and_its_place_is_marked(redacting: Server
     assert not [row for row in held if b"canary7731" in row or b"99120" in row]
 
 
-def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None:
-    """Whole each time, or what is new after the prefix: one branch, nothing recorded twice."""
+def test_unredacted_history_continues_the_session(redacting: Server) -> None:
+    """Full histories and new messages after a prefix make one branch without duplicates."""
     with redacting.api() as api:
         whole = history(6)
         first = api("render", session="goes-on", messages=whole[:5], output="plan")
@@ -83,7 +83,7 @@ def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None
     assert [line["messages"] for line in shape["branches"]] == [len(whole)]
 
 
-def test_what_a_message_is_stays_and_arguments_stay_json() -> None:
+def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
     greedy = Redaction({"all": r"(?s)item.*|tool|call_1"})
     call = {"id": "call_1", "type": "function", "function": {"name": "look"}}
     call["function"] = {"name": "look", "arguments": '{"a": "item 7", "b": [1, "x"]}'}
@@ -108,7 +108,7 @@ def test_what_a_message_is_stays_and_arguments_stay_json() -> None:
         ("alone", "line 1 must be a name and a pattern"),
     ],
 )
-def test_an_unfit_rule_is_refused_at_the_start(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_rule_is_refused_at_start(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "rules"
     path.write_text(text)
     with pytest.raises(CommandError, match=said):
@@ -117,15 +117,15 @@ def test_an_unfit_rule_is_refused_at_the_start(tmp_path: Path, text: str, said: 
         read_rules(tmp_path / "nowhere")
 
 
-WRITTEN = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (f"aws_secret_access_key = {WRITTEN}", "[redacted:keys]"),
-        (f'{{"SecretAccessKey": "{WRITTEN}"}}', '{"[redacted:keys]"}'),
-        (f"export AWS_SECRET_ACCESS_KEY={WRITTEN}", "export [redacted:keys]"),
+        (f"aws_secret_access_key = {AWS_SECRET}", "[redacted:keys]"),
+        (f'{{"SecretAccessKey": "{AWS_SECRET}"}}', '{"[redacted:keys]"}'),
+        (f"export AWS_SECRET_ACCESS_KEY={AWS_SECRET}", "export [redacted:keys]"),
         ("postgres://me:hunter22@db:5432/x", "postgres://me:[redacted:passwords]@db:5432/x"),
         ("redis://:hunter22@cache/0", "redis://:[redacted:passwords]@cache/0"),
         ("host=db password=hunter22 port=1", "host=db password=[redacted:passwords] port=1"),
@@ -143,7 +143,7 @@ WRITTEN = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("commit 0123456789abcdef0123456789abcdef01234567 secret", None),
     ],
 )
-def test_secrets_are_found_by_what_stands_before_them(text: str, left: str | None) -> None:
+def test_secrets_are_found_by_preceding_text(text: str, left: str | None) -> None:
     once = Redaction.of(RULES).text(text)
     assert once == Redaction.of(RULES).text(once) == (left or text)
 
@@ -156,7 +156,7 @@ def test_secrets_are_found_by_what_stands_before_them(text: str, left: str | Non
         json.dumps({"k": KEY, "half": "\ud83d"}),
     ],
 )
-def test_arguments_are_read_decoded(arguments: str) -> None:
+def test_escaped_arguments_are_redacted(arguments: str) -> None:
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])
     changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
@@ -193,7 +193,7 @@ SECRETS: dict[str, st.SearchStrategy[tuple[str, str]]] = {
     ),
     "emails": random_text(12).map(lambda secret: ("note", f"{secret}@example.org")),
 }
-"""A name and a value whose last word is secret, for each kind that the rules find."""
+"""A name and a value whose last word is secret, for each rule."""
 
 
 @st.composite
@@ -232,7 +232,7 @@ def histories(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
 
 @given(histories())
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_no_secret_of_any_rule_is_left_in_a_message(case: tuple[str, list[dict[str, Any]]]) -> None:
+def test_no_secret_remains_in_a_message(case: tuple[str, list[dict[str, Any]]]) -> None:
     secret, messages = case
     redaction = Redaction.of(RULES)
     changed = redaction.applied({"messages": messages})
@@ -243,7 +243,7 @@ def test_no_secret_of_any_rule_is_left_in_a_message(case: tuple[str, list[dict[s
     assert redaction.applied(changed) == changed
 
 
-def test_no_secret_of_any_rule_is_in_the_database(tmp_path: Path) -> None:
+def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
     secrets: list[str] = []
     with served(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server, server.api() as api:
 
@@ -263,8 +263,8 @@ def test_no_secret_of_any_rule_is_in_the_database(tmp_path: Path) -> None:
     assert not [secret for secret in secrets for data in found if secret.encode() in data]
 
 
-def test_arguments_that_a_rule_breaks_are_not_stored() -> None:
-    """A rule that matches over two values leaves no JSON: nothing of it is stored."""
+def test_arguments_that_redaction_breaks_are_not_stored() -> None:
+    """If a match spans two values and the rest is no JSON, only the mark is stored."""
     redaction = Redaction({"pair": r'"user": "\w+", "pin": "\d+'})
     call = {"id": "c", "function": {"name": "run", "arguments": '{"user": "ann", "pin": "7731"}'}}
     changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
@@ -272,7 +272,7 @@ def test_arguments_that_a_rule_breaks_are_not_stored() -> None:
     assert json.loads(arguments) == {"redacted": "[redacted:pair]"}
 
 
-def test_fields_of_arguments_are_redacted_whatever_their_names() -> None:
+def test_every_field_of_arguments_is_redacted() -> None:
     arguments = json.dumps({"id": KEY, "type": KEY, KEY: 1, f"{KEY}2": 2, "password": 77310042})
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])

@@ -1,4 +1,4 @@
-"""What is not kept goes, longest unused first; what is in use stays, whatever the limits."""
+"""Retention deletes the longest unused sessions first and never a session in use."""
 
 import json
 import random
@@ -19,47 +19,47 @@ from tests.support.local import Local, local
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Local]:
+def service(tmp_path: Path) -> Iterator[Local]:
     with local(tmp_path / "data") as made:
         yield made
 
 
-def sync(kit: Local, session: str, text: str = "Hello.") -> None:
-    kit("sync", session=session, messages=[{"role": "user", "content": text}])
+def sync(service: Local, session: str, text: str = "Hello.") -> None:
+    service("sync", session=session, messages=[{"role": "user", "content": text}])
 
 
-def names(kit: Local) -> set[str]:
-    return {one["session"] for one in kit("list_sessions")["sessions"]}
+def names(service: Local) -> set[str]:
+    return {one["session"] for one in service("list_sessions")["sessions"]}
 
 
-def retention_of(kit: Local, **limits: Any) -> Retention:
-    return Retention(kit.runtime, kit.accounts, replace(read_settings(), **limits))
+def retention_of(service: Local, **limits: Any) -> Retention:
+    return Retention(service.runtime, service.accounts, replace(read_settings(), **limits))
 
 
 @pytest.fixture
-def later(kit: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
-    """Three sessions, and it is ten days later; the last two were used since."""
+def later(service: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
+    """Store three sessions and move the clock ten days ahead."""
     real = time.time
     for session in ("a", "b", "c"):
-        sync(kit, session, f"{session} " * 40_000 + f"VALUE_{session}")
+        sync(service, session, f"{session} " * 40_000 + f"VALUE_{session}")
     monkeypatch.setattr(time, "time", lambda: real() + 10 * module.DAY)
-    return kit
+    return service
 
 
-def test_age(later: Local) -> None:
+def test_sessions_are_deleted_by_age(later: Local) -> None:
     assert retention_of(later, retention_days=11).collect() == []
-    gone = retention_of(later, retention_days=9).collect()
-    assert [(one.session.key, one.reason) for one in gone] == [(n, "age") for n in "abc"]
+    deletions = retention_of(later, retention_days=9).collect()
+    assert [(one.session.key, one.reason) for one in deletions] == [(n, "age") for n in "abc"]
     assert names(later) == set()
 
 
-def test_number_of_sessions_longest_unused_first(later: Local) -> None:
+def test_longest_unused_sessions_are_deleted_above_count(later: Local) -> None:
     sync(later, "a", "a branch: it is used again")
     retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
     retention.on_collected = lambda why: metrics.deletions.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
-    assert names(later) == {"a", "b", "c"}  # only looked
+    assert names(later) == {"a", "b", "c"}  # `due` deletes nothing
     assert [one.reason for one in retention.collect()] == ["sessions"]
     assert names(later) == {"a", "c"}
     assert 'deleted_sessions_total{reason="sessions"} 1.0' in metrics.page().decode()
@@ -73,35 +73,37 @@ def test_number_of_sessions_longest_unused_first(later: Local) -> None:
     }
 
 
-def test_bytes_and_the_space_is_given_back(kit: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_above_size_are_deleted_and_file_shrinks(
+    service: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     draw = random.Random(1)
     for session in ("a", "b", "c"):
-        sync(kit, session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
+        sync(service, session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
-    gone = retention_of(kit, retention_mb=1).collect()
-    assert [(one.session.key, one.reason) for one in gone] == [("a", "bytes"), ("b", "bytes")]
-    assert all(500_000 < one.bytes < 800_000 for one in gone)
-    assert sum(file.stat().st_size for file in kit.data.glob("store.db*")) < 1_000_000
+    deletions = retention_of(service, retention_mb=1).collect()
+    assert [(one.session.key, one.reason) for one in deletions] == [("a", "bytes"), ("b", "bytes")]
+    assert all(500_000 < one.bytes < 800_000 for one in deletions)
+    assert sum(file.stat().st_size for file in service.data.glob("store.db*")) < 1_000_000
 
 
-def test_what_is_in_use_stays_and_it_is_said(kit: Local, caplog: pytest.LogCaptureFixture) -> None:
+def test_session_in_use_is_kept_with_warning(
+    service: Local, caplog: pytest.LogCaptureFixture
+) -> None:
     for session in ("a", "b"):
-        sync(kit, session)
-    assert retention_of(kit, retention_sessions=1).collect() == []
-    assert names(kit) == {"a", "b"}
+        sync(service, session)
+    assert retention_of(service, retention_sessions=1).collect() == []
+    assert names(service) == {"a", "b"}
     assert "in use" in caplog.text
 
 
-def test_the_command_says_what_would_go_and_what_went(
-    kit: Local, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gc_command_lists_deletions(service: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     for session in ("a", "b", "c"):
-        sync(kit, session)
+        sync(service, session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
-    said = printed("gc", "--data", kit.data, "--dry-run")
+    said = printed("gc", "--data", service.data, "--dry-run")
     assert "local  a  sessions" in said and "Sessions would go: 1" in said
-    assert "Sessions deleted: 1" in printed("gc", "--data", kit.data)
-    assert names(kit) == {"b", "c"}
+    assert "Sessions deleted: 1" in printed("gc", "--data", service.data)
+    assert names(service) == {"b", "c"}

@@ -1,4 +1,4 @@
-"""The command lines, on the real app."""
+"""Server commands with the real app."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
     ("name", "number"),
     [("contextrender", signal.SIGINT), pytest.param("jac", signal.SIGTERM, marks=pytest.mark.slow)],
 )
-def test_it_says_when_it_is_ready_and_stops_cleanly(
+def test_server_prints_address_and_stops_cleanly(
     data: Path, name: str, number: signal.Signals
 ) -> None:
     foreign = data.parent / "elsewhere"
@@ -49,7 +49,7 @@ def test_it_says_when_it_is_ready_and_stops_cleanly(
 
 
 @pytest.mark.slow
-def test_a_taken_port_is_an_error(data: Path) -> None:
+def test_used_port_is_an_error(data: Path) -> None:
     with running([*SERVE["contextrender"], str(data)], data) as server:
         port = server.url.rpartition(":")[2]
         for command in ("contextrender", "jac"):
@@ -85,7 +85,7 @@ def test_jac_start_points_to_jac_serve() -> None:
         (["user", "add", "local"], {}, "already"),
     ],
 )
-def test_what_cannot_work_is_one_sentence(
+def test_invalid_option_is_one_sentence(
     data: Path, arguments: list[str], environment: dict[str, str], sentence: str
 ) -> None:
     if sentence == "already":

@@ -1,4 +1,6 @@
-"""`embedded()` in programs with packages of the app's names, that die, or cannot have it."""
+"""`embedded()` in programs that have packages with the app's names, are killed, or pass an invalid
+folder.
+"""
 
 import os
 import subprocess
@@ -58,7 +60,8 @@ print("done")
 
 
 def run_host(folder: Path, when: str) -> Path:
-    """Runs it, its own packages imported `before`, `amid` or `after`; its data."""
+    """Run the host program, which imports its packages `before`, `amid` or `after`; return its data
+    folder."""
     for name in PACKAGES:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file in ("__init__.py", "history.py"):
@@ -75,10 +78,10 @@ def run_host(folder: Path, when: str) -> Path:
 
 
 @pytest.mark.parametrize("when", ["before", "amid", "after"])
-def test_a_host_keeps_its_own_packages(when: str, tmp_path: Path) -> None:
+def test_host_program_keeps_its_own_packages(when: str, tmp_path: Path) -> None:
     data = run_host(tmp_path, when)
 
-    # Our own programs find the same types under their plain names.
+    # The app finds the stored types under their usual names.
     with embedded(data) as service, service.client() as client:
         assert client.inspect_session("run")["uses"] == 1
         assert client.export_session("run")["branches"][0]["messages"][-1]["content"] == "And now?"
@@ -95,7 +98,7 @@ with embedded(Path(sys.argv[1])) as service:
 """
 
 
-def test_a_private_server_ends_with_its_program_and_shows_its_token_to_nobody(
+def test_embedded_server_ends_with_program_and_hides_token(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-c", DYING, str(tmp_path / "data")]
@@ -123,7 +126,7 @@ def test_a_private_server_ends_with_its_program_and_shows_its_token_to_nobody(
     until(has_ended, seconds=30)
 
 
-def test_why_a_private_server_does_not_start_is_said(tmp_path: Path) -> None:
+def test_embedded_server_explains_failed_start(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(CommandError, match="is a file: name another"), embedded(file):

@@ -1,4 +1,4 @@
-"""A live agent whose server is killed again and again gets the prompts of one that never was."""
+"""An agent's prompts do not change when its server is killed repeatedly."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ CALLS_BETWEEN_KILLS = 10
 SETTINGS: Json = {"policy": "contextrender_cache_aware", "budget": 3000}
 
 
-def test_prompts_are_the_same_bytes_when_the_server_is_killed_after_every_tenth_call(
+def test_prompts_are_identical_when_server_is_killed_every_tenth_call(
     tmp_path: Path, new_store: NewStore
 ) -> None:
     steady = live_prompts(tmp_path / "steady" / "data", new_store(), CALLS)
@@ -30,7 +30,7 @@ def test_prompts_are_the_same_bytes_when_the_server_is_killed_after_every_tenth_
 
 
 def live_prompts(data: Path, environment: Json, calls_between_kills: int) -> list[bytes]:
-    """Return what each call of an agent is sent; its server is killed after so many calls."""
+    """Return the prompt of each call of an agent whose server is killed after this many calls."""
     run = agent_run(CALLS, lines=5)
     answers = [index for index, message in enumerate(run) if message["role"] == "assistant"]
     prompts: list[bytes] = []

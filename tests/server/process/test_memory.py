@@ -1,4 +1,4 @@
-"""What a service holds: after its first start, and once a large request is over."""
+"""Memory of a service after its first start and after a large request."""
 
 import os
 import time
@@ -27,7 +27,7 @@ def workers(server: Server) -> list[int]:
     return [int(pid) for pid in children.read_text().split()]
 
 
-def test_a_first_start_leaves_no_compiler_in_memory(tmp_path: Path) -> None:
+def test_first_start_unloads_compiler(tmp_path: Path) -> None:
     with served(tmp_path / "data", XDG_CACHE_HOME=str(tmp_path / "cache")) as server:
         (worker,) = workers(server)
         assert list((tmp_path / "cache").rglob("*.jir")), "it has compiled"
@@ -37,8 +37,8 @@ def test_a_first_start_leaves_no_compiler_in_memory(tmp_path: Path) -> None:
         assert held < 300 * MEGABYTE, held / MEGABYTE
 
 
-def test_memory_of_a_large_body_is_given_back(tmp_path: Path) -> None:
-    """53 MB, to at most 1.3 times of before within a minute."""
+def test_memory_of_large_body_is_released(tmp_path: Path) -> None:
+    """One minute after a body of 53 MB, memory is at most 1.3 times what it was before."""
     with served(tmp_path / "data") as server, server.client() as client:
         (worker,) = workers(server)
         small = [{"role": "user", "content": "Read the file."}]

@@ -1,4 +1,4 @@
-"""Where the threads of a service run: on one processor that the system chose."""
+"""All threads of a service run on one processor that the system chose."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ def place(of: ThreadPoolExecutor) -> set[int]:
     return of.submit(os.sched_getaffinity, 0).result()
 
 
-def test_threads_share_one_processor_for_the_block_and_none_after() -> None:
+def test_threads_share_one_processor_during_the_block() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor()
     with thread(processor.join) as early, thread(processor.join) as late, thread() as other:
         with processor.first():
@@ -38,7 +38,7 @@ def test_threads_share_one_processor_for_the_block_and_none_after() -> None:
         assert os.sched_getaffinity(0) == place(early) == place(late) == everywhere
 
 
-def test_switched_off_it_moves_nothing() -> None:
+def test_disabled_pinning_moves_no_thread() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor(on=False)
     with processor.first(), thread(processor.join) as one:
         processor.choose()

@@ -1,4 +1,4 @@
-"""What an app does by itself, it does while it is served, whenever its store could be opened."""
+"""Background work of an app runs while it is served, once its store can be opened."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ LONG = 1e6
 
 
 def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
-    """What is sent to a server that ends once something has begun."""
+    """Serve an app until `begun` is set; return the messages that it sends."""
     sent = []
 
     async def run() -> None:
@@ -40,7 +40,7 @@ def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
 
 
 @pytest.mark.parametrize("refusals", [0, 2])
-def test_an_app_works_by_itself_until_the_server_ends(
+def test_background_work_runs_until_server_stops(
     refusals: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovering, "AGAIN_SECONDS", 0.001)
@@ -64,7 +64,7 @@ def test_an_app_works_by_itself_until_the_server_ends(
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_a_server_without_a_store_ends_in_order() -> None:
+def test_server_without_store_shuts_down_cleanly() -> None:
     begun = threading.Event()
 
     def build() -> Starlette:
@@ -74,7 +74,7 @@ def test_a_server_without_a_store_ends_in_order() -> None:
     assert served(build, begun)[-1] == "lifespan.shutdown.complete"
 
 
-def test_what_fails_is_done_again() -> None:
+def test_failed_work_is_retried() -> None:
     turns = []
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""`contextrender serve --workers 2`: one service, whichever of its processes answers."""
+"""`contextrender serve --workers 2` behaves as one service."""
 
 import os
 import signal
@@ -31,8 +31,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Callable[..., httpx.Client]]:
-    with ExitStack() as open_ones:
-        yield lambda *token: open_ones.enter_context(server.client(*token))
+    with ExitStack() as stack:
+        yield lambda *token: stack.enter_context(server.client(*token))
 
 
 def workers_of(server: Server) -> list[int]:
@@ -46,14 +46,14 @@ def sync(client: httpx.Client, session: str, count: int) -> httpx.Response:
     return client.post("/walker/sync", json=fields)
 
 
-def test_a_session_goes_on_in_whichever_process_answers(connect: Connect) -> None:
+def test_session_continues_in_any_worker(connect: Connect) -> None:
     clients = [connect() for _ in range(8)]
     for count, client in enumerate(clients, 1):
         reply = sync(client, "wandering", count).json()["reports"][0]
         assert (reply["offset"], reply["recorded"], reply["branch"]) == (count, 1, 0)
 
 
-def test_figures_are_those_of_all_processes(connect: Connect) -> None:
+def test_metrics_include_all_workers(connect: Connect) -> None:
     clients = [connect() for _ in range(12)]
     key = ("contextrender_calls_total", "", "sync", "200")
     before = figures(clients[0])
@@ -64,7 +64,7 @@ def test_figures_are_those_of_all_processes(connect: Connect) -> None:
     assert all(page[("contextrender_calls_in_flight",)] >= 1 for page in pages)
 
 
-def test_a_token_taken_back_is_refused_by_every_process(server: Server, connect: Connect) -> None:
+def test_revoked_token_is_refused_by_every_worker(server: Server, connect: Connect) -> None:
     token = server.add_user("mallory")
     clients = [connect(token) for _ in range(12)]
     for number, client in enumerate(clients):
@@ -74,15 +74,15 @@ def test_a_token_taken_back_is_refused_by_every_process(server: Server, connect:
         assert sync(client, f"s-{number}", 2).status_code == 401
 
 
-def test_failed_logins_are_counted_together(connect: Connect) -> None:
+def test_failed_logins_are_counted_across_workers(connect: Connect) -> None:
     wrong = {"username": "nobody", "password": "not a password"}
     answers = [connect().post("/user/login", json=wrong) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
     error(answers[-1], 429, "too_many_logins")
 
 
-def test_a_worker_is_replaced_while_calls_go_on(server: Server) -> None:
-    """One is killed: what was acknowledged is there."""
+def test_killed_worker_is_replaced_during_calls(server: Server) -> None:
+    """Nothing acknowledged is lost."""
     with agents_at_work(server, forgiven=0) as go_on:
         go_on()
         old = workers_of(server)

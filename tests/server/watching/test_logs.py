@@ -1,4 +1,4 @@
-"""A log line says where and what kind, never what."""
+"""Log lines have place and type of an event, never contents."""
 
 import json
 import logging
@@ -24,14 +24,14 @@ def line(name: str) -> str:
     return ContentFreeFormatter().format(record)
 
 
-def test_another_packages_message_is_withheld() -> None:
+def test_message_of_other_package_is_withheld() -> None:
     text = line("jaclang.runtimelib.memory")
     assert " ERROR jaclang.runtimelib.memory b.py:7 (message withheld) ValueError at" in text
     assert ", after KeyError at test_logs.py" in text
     assert "SECRET" not in text
 
 
-def test_our_own_message_is_shown() -> None:
+def test_own_message_is_shown() -> None:
     assert "SECRET x ValueError at" in line("contextrender")
 
 
@@ -58,7 +58,7 @@ def talk(server: Server) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_line_for_each_request_and_never_contents(tmp_path: Path, form: str) -> None:
+def test_each_request_is_logged_without_contents(tmp_path: Path, form: str) -> None:
     data = tmp_path / "data"
     options = ["--log-format", form, "--log-level", "debug"]
     with served(data, *options) as server:

@@ -1,4 +1,4 @@
-"""`GET /metrics`, as Prometheus reads it; the dashboard and the documentation name it all."""
+"""`GET /metrics`, and the dashboard and documentation that name every metric."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_calls_are_counted_and_timed(client: httpx.Client) -> None:
     assert not [name for name in after if "stranger" in str(name)]
 
 
-def test_it_tells_no_contents(client: httpx.Client, server: Server) -> None:
+def test_metrics_have_no_contents(client: httpx.Client, server: Server) -> None:
     client.post("/walker/echo", json={"messages": [{"a": "sk-secret-in-a-message"}]})
     assert not re.search("secret|local", client.get("/metrics").text)
 
@@ -54,12 +54,12 @@ ASKED: Json = {"model": "gpt-4o", "policy": "prune"}
 HISTORY = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
 
 Names = dict[str, set[str]]
-"""Labels by the name of a metric, as it is asked for."""
+"""Label names by metric name."""
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceInProcess]:
-    """A service that has rendered calls; what does not happen here is counted by hand."""
+    """Start a service with rendered calls; count deletions and failures by hand."""
     with in_process(tmp_path_factory.mktemp("dashboard") / "data") as service:
         for messages in (HISTORY[:1], HISTORY):
             assert post(service, "render", session="s", messages=messages, **ASKED) == 200
@@ -81,7 +81,7 @@ def page(service: ServiceInProcess) -> str:
 
 @pytest.fixture(scope="module")
 def served(service: ServiceInProcess) -> Names:
-    """Every metric; when each began to be counted is the library's own."""
+    """Return every served metric with its labels, without the library's `_created` times."""
     found: Names = defaultdict(set)
     for family in text_string_to_metric_families(page(service)):
         for sample in family.samples:
@@ -95,31 +95,31 @@ def queries() -> list[str]:
     return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
 
 
-def asked_for(query: str) -> tuple[str, ...]:
+def metric_names(query: str) -> tuple[str, ...]:
     names = re.findall(r"contextrender_\w+", query)
     return tuple(re.sub("_(bucket|sum|count)$", "", name) for name in names)
 
 
-def test_the_dashboard_shows_every_metric_that_is_served_and_no_other(served: Names) -> None:
-    assert {name for query in queries() for name in asked_for(query)} == set(served)
+def test_dashboard_shows_exactly_the_served_metrics(served: Names) -> None:
+    assert {name for query in queries() for name in metric_names(query)} == set(served)
 
 
-def test_the_dashboard_asks_for_labels_that_there_are(served: Names) -> None:
+def test_dashboard_uses_existing_labels(served: Names) -> None:
     for query in queries():
-        labels = set.union(*(served[name] for name in asked_for(query)))
+        labels = set.union(*(served[name] for name in metric_names(query)))
         grouped = re.findall(r"by \(([^)]*)\)", query)
         wanted = {name.strip() for group in grouped for name in group.split(",")}
         wanted |= set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", query))
         assert wanted <= labels, query
 
 
-def test_the_page_has_a_row_for_every_metric_with_its_labels(served: Names) -> None:
+def test_documentation_lists_every_metric_with_labels(served: Names) -> None:
     rows = re.findall(r"^\| `(contextrender_\w+)(?:\{([^}]*)\})?` \|", PAGE.read_text(), re.M)
     told = {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
     assert told == {name: labels - {"le"} for name, labels in served.items()}
 
 
-def test_calls_are_told_by_the_policy_that_rendered_them(service: ServiceInProcess) -> None:
+def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:
     early = {"output": "plan", "answer_before_commit": True}
     assert post(service, "render", session="s", messages=HISTORY, policy="recency_summary") == 422
     assert post(service, "render", session="e", messages=HISTORY, policy="full", **early) == 200
@@ -131,10 +131,10 @@ def test_calls_are_told_by_the_policy_that_rendered_them(service: ServiceInProce
     assert calls['policy="",route="inspect_session",status="200"'] == "1.0"
 
 
-def test_without_a_store_the_rest_is_told(
+def test_metrics_work_without_store(
     service: ServiceInProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store's reads are a double that fails."""
+    """A double makes every read of the store fail."""
 
     def fail(*_: object) -> None:
         raise StoreUnavailable("gone")

@@ -1,4 +1,4 @@
-"""Live and ready, over disks that are really full, read-only or damaged."""
+"""Liveness and readiness on disks that are really full, read-only or damaged."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small real one; skips the test where mounting is not allowed."""
+    """Mount a small real disk; skip the test if mounting is not allowed."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Leaves no page of its disk free."""
+    """Fill the disk of a file completely."""
     with file.open("ab", buffering=0) as ballast:
         for size in (2**20, 2**12, 1):
             with suppress(OSError):
@@ -55,7 +55,7 @@ def ready(url: str) -> httpx.Response:
     return httpx.get(f"{url}/healthz/ready", timeout=20)
 
 
-def becomes(url: str, status: int) -> httpx.Response:
+def wait_for_status(url: str, status: int) -> httpx.Response:
     seen: list[httpx.Response] = []
 
     def reached() -> bool:
@@ -74,18 +74,18 @@ def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_a_503_and_passes(disk: Path) -> None:
+def test_full_disk_is_503_until_freed(disk: Path) -> None:
     data, ballast = disk / "data", disk / "ballast"
     with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         assert sync(server, "before").status_code == 200
         fill(ballast)
         error(sync(server, "during", "x" * 100_000), 503, "storage_unavailable")
-        told = error(becomes(server.url, 503), 503, "not_ready")
+        told = error(wait_for_status(server.url, 503), 503, "not_ready")
         assert "MB left" in told["message"]
         with server.client() as client:
             assert client.post("/walker/export_session", json={"session": "before"}).is_success
         ballast.unlink()
-        becomes(server.url, 200)
+        wait_for_status(server.url, 200)
         assert sync(server, "after").status_code == 200
         assert "Traceback" not in server.err
 
@@ -94,7 +94,7 @@ def test_a_full_disk_is_a_503_and_passes(disk: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"no database at all " * 300, b"SQLite format 3\0" + b"\xff" * 4000]
 )
-def test_a_damaged_file_at_the_start(tmp_path: Path, content: bytes) -> None:
+def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> None:
     data = tmp_path / "in" / "data"
     data.mkdir(parents=True)
     (data / "store.db").write_bytes(content)
@@ -110,11 +110,11 @@ def test_a_damaged_file_at_the_start(tmp_path: Path, content: bytes) -> None:
         assert (told.returncode, told.stderr.count("\n")) == (1, 1)
         assert "damaged" in told.stderr
         (data / "store.db").unlink()
-        becomes(url, 200)
+        wait_for_status(url, 200)
 
 
-def folded(file: Path) -> bytes:
-    """What the file holds once its log is folded into it."""
+def checkpoint(file: Path) -> bytes:
+    """Checkpoint the write-ahead log into the file and return its bytes."""
     with closing(sqlite3.connect(file)) as other:
         assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
     return file.read_bytes()
@@ -122,15 +122,15 @@ def folded(file: Path) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["gone", "emptied", "cut", "another's", "older"])
-def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, how: str) -> None:
+def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: str) -> None:
     data = tmp_path / "in" / "data"
     SqliteStore(make_private(tmp_path / "other") / "store.db").close()
     with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         file, aside = data / "store.db", data / "aside.db"
-        begun = folded(file)
+        begun = checkpoint(file)
         for number in range(20):
             assert sync(server, f"s{number}", secrets.token_hex(9_000)).status_code == 200
-        whole = folded(file)
+        whole = checkpoint(file)
         assert len(whole) > len(begun)
         assert sync(server, "last").status_code == 200
         if how == "gone":
@@ -149,17 +149,17 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
         refused = error(sync(server, "u"), 503, "storage_unavailable")["message"]
         assert "nothing was written" in refused
         assert ("cut or overwritten" in refused) is (how != "gone")
-        error(becomes(server.url, 503), 503, "not_ready")
+        error(wait_for_status(server.url, 503), 503, "not_ready")
         if how == "gone":
             assert not file.exists()
             aside.rename(file)
         else:
             file.write_bytes(whole)
-        becomes(server.url, 200)
+        wait_for_status(server.url, 200)
         assert sync(server, "u").status_code == 200
 
 
-def test_why_not_and_figures_are_for_this_machine_and_the_local_user(
+def test_details_and_metrics_need_loopback_or_local_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_DISK_MB", str(10**9))
@@ -181,19 +181,17 @@ def test_why_not_and_figures_are_for_this_machine_and_the_local_user(
         app.state.service.close()
 
 
-def test_a_store_that_hangs_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A labelled double: a disk that hangs cannot be had here."""
+def test_hanging_store_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hanging disk is a double."""
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 0.05)
-    store, goes_on = SqliteStore(tmp_path / "store.db"), threading.Event()
-    monkeypatch.setattr(store, "probe", goes_on.wait)
+    store, resume = SqliteStore(tmp_path / "store.db"), threading.Event()
+    monkeypatch.setattr(store, "probe", resume.wait)
     nothing: Any = None
     readiness = Readiness(store, tmp_path, Settings(min_free_disk_mb=1), nothing, nothing)
     for _ in range(3):
         with pytest.raises(NotReady, match="does not answer"):
             asyncio.run(readiness.look())
-    goes_on.set()
+    resume.set()
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 30)
     assert asyncio.run(readiness.look())["status"] == "ready"
     readiness.close()

@@ -1,4 +1,4 @@
-"""OpenTelemetry's spans, in the SDK's own exporter in memory, of a service in this process."""
+"""OpenTelemetry spans of a service in this process, collected by the SDK's memory exporter."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    monkeypatch.setattr(spans, "_start", None)  # and so it is put back
+def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    monkeypatch.setattr(spans, "_start", None)  # monkeypatch restores it
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -44,15 +44,15 @@ def by_name(made: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
     return [one for one in made if one.name == name]
 
 
-def test_a_requests_walker_and_storage_are_inside_each_other(
-    tmp_path: Path, told: InMemorySpanExporter
+def test_request_walker_and_storage_spans_are_nested(
+    tmp_path: Path, exporter: InMemorySpanExporter
 ) -> None:
     message = {"role": "user", "content": CANARY}
     with in_process(tmp_path / "data") as service:
-        told.clear()
+        exporter.clear()
         assert post(service, "render", session=CANARY, messages=[message]).status_code == 200
         assert post(service, "explain", session="none", turn=7).status_code == 404
-    made = told.get_finished_spans()
+    made = exporter.get_finished_spans()
     (request,), (walker,) = by_name(made, "POST render"), by_name(made, "walker render")
     (write,) = by_name(made, "store write")
     assert by_name(made, "store read")
@@ -66,13 +66,13 @@ def test_a_requests_walker_and_storage_are_inside_each_other(
     assert CANARY not in "".join(one.to_json() for one in made)
 
 
-def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter) -> None:
+def test_render_span_has_token_counts(tmp_path: Path, exporter: InMemorySpanExporter) -> None:
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000, "model": "gpt-4o"}
     with in_process(tmp_path / "data") as service:
-        told.clear()
+        exporter.clear()
         reply = post(service, "render", **fields)
     view = reply.json()["reports"][0]
-    (walker,) = by_name(told.get_finished_spans(), "walker render")
+    (walker,) = by_name(exporter.get_finished_spans(), "walker render")
     unbudgeted = view["tokens_unbudgeted"]
     assert walker.attributes == {
         "gen_ai.request.model": "gpt-4o",
@@ -87,10 +87,10 @@ def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter
 
 
 @pytest.mark.slow
-def test_provider_calls_tell_the_model_and_no_contents(
-    told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+def test_provider_span_has_model_and_no_contents(
+    exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A labelled double stands for LiteLLM's call."""
+    """LiteLLM's call is a double."""
 
     def fail(**_: Any) -> None:
         raise ConnectionError(CANARY)
@@ -98,39 +98,39 @@ def test_provider_calls_tell_the_model_and_no_contents(
     monkeypatch.setattr(litellm(), "embedding", fail)
     with pytest.raises(EmbeddingUnavailable):
         LiteLLMEmbedder("text-embedding-3-small", retries=0).embed([CANARY])
-    (made,) = told.get_finished_spans()
+    (made,) = exporter.get_finished_spans()
     attributes = {"gen_ai.request.model": "text-embedding-3-small", "error.type": "ConnectionError"}
     assert (made.name, made.attributes) == ("provider embedding", attributes)
     assert CANARY not in made.to_json()
 
 
 @pytest.mark.slow
-def test_a_completion_is_inside_the_request_that_needs_it(
-    tmp_path: Path, told: InMemorySpanExporter
+def test_completion_span_is_inside_request_span(
+    tmp_path: Path, exporter: InMemorySpanExporter
 ) -> None:
-    """The model is a labelled double."""
+    """The model is a double."""
     notes = {"notes": CANARY, "quotes": []}
     compactor = provided(lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor")
     with compactor as double, in_process(tmp_path / "data") as service:
         fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
         reply = post(service, "render", **fields)
     assert CANARY in reply.text
-    made = told.get_finished_spans()
+    made = exporter.get_finished_spans()
     (request,) = by_name(made, "POST render")
     asked = by_name(made, "provider completion")
     assert len(asked) == len(double.requests) >= 1
     for one in asked:
         assert one.parent is not None and one.parent.span_id == request.context.span_id
         assert one.attributes == {"gen_ai.request.model": "openai/scripted-compactor"}
-    # It was run once until it had to wait, and again with the answer.
+    # The walker ran until it had to wait, and again with the answer.
     assert len(by_name(made, "walker render")) == 2
     assert CANARY not in "".join(one.to_json() for one in made)
 
 
-def test_a_model_call_through_the_proxy_tells_the_providers_host_and_no_contents(
-    tmp_path: Path, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+def test_proxy_span_has_provider_host_and_no_contents(
+    tmp_path: Path, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The provider is a labelled double; the service's HTTP is real."""
+    """The provider is a double; the service's HTTP is real."""
     model = Model()
     model.script = [whole(chat(CANARY))]
     with serving(model, lifespan="off") as url:
@@ -146,7 +146,7 @@ def test_a_model_call_through_the_proxy_tells_the_providers_host_and_no_contents
             )
             assert got.json() == chat(CANARY)
     assert CANARY in model.asked[0].path
-    made = told.get_finished_spans()
+    made = exporter.get_finished_spans()
     (request,) = by_name(made, "POST s")
     (asked,) = by_name(made, "provider request")
     assert asked.attributes == {"server.address": "127.0.0.1"}
