@@ -150,9 +150,9 @@ def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
     edges = store.read("SELECT source, kind, target, data FROM edges WHERE owner = ?", (owner,))
     for source, kind, target, data in edges:
         edge = (store.uuid(source), kind, store.uuid(target))
-        store.write(WriteBatch(part=[(owner, *edge)]))
+        store.write(WriteBatch(delete_edges=[(owner, *edge)]))
         yield store.kinds.name(kind)[1], edge
-        store.write(WriteBatch(join=[(owner, *edge, data)]))
+        store.write(WriteBatch(upsert_edges=[(owner, *edge, data)]))
 
 
 def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> bool:

@@ -25,7 +25,7 @@ RUN = agent_run(30, lines=3)
 
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "WIPED_AT_ONCE", 10)
+    monkeypatch.setattr(request, "NODES_PER_DELETION", 10)
 
 
 @pytest.mark.usefixtures("slices")
@@ -37,10 +37,10 @@ def test_other_requests_write_between_slices(
     write = Store.write
     wiped = 0
 
-    def pausing(self: Store, unit: WriteBatch) -> None:
+    def pausing(self: Store, batch: WriteBatch) -> None:
         nonlocal wiped
-        write(self, unit)
-        wiped += bool(unit.cut or unit.wipe)
+        write(self, batch)
+        wiped += bool(batch.delete_edges_at or batch.delete_unchecked)
         if wiped == 3:
             under_way.set()
             assert resume.wait(30)
@@ -68,11 +68,11 @@ def test_interrupted_deletion_is_finished_later(
     left = [slice]
     write = Store.write
 
-    def failing(self: Store, unit: WriteBatch) -> None:
-        left[0] -= bool(unit.cut or unit.wipe)
+    def failing(self: Store, batch: WriteBatch) -> None:
+        left[0] -= bool(batch.delete_edges_at or batch.delete_unchecked)
         if not left[0]:
             raise StoreUnavailable("The store did not take the change; nothing was written.")
-        write(self, unit)
+        write(self, batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", failing)

@@ -114,7 +114,7 @@ def part(source: object, kind: type, target: object) -> None:
 
     Unlike Jac's own way, this does not read the source's other edges.
     """
-    CURRENT.get().part(node_id(source), kind, node_id(target))
+    CURRENT.get().delete_edge(node_id(source), kind, node_id(target))
 
 
 def has_nodes_between(first: UUID, last: UUID) -> bool:

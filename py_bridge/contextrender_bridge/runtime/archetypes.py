@@ -20,7 +20,7 @@ from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import NodeRow
 from contextrender_bridge.store.kinds import Name, TypeNumbers
-from contextrender_bridge.store.writes import End
+from contextrender_bridge.store.writes import EdgeKey
 
 _TYPES: Final[dict[Name, type]] = {}
 
@@ -118,7 +118,7 @@ def nodes_from(
     return nodes
 
 
-StoredEnds = tuple[End, type, tuple[Any, Any], bytes | None]
+StoredEnds = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
 """An edge with its type, its two nodes and its data."""
 
 

@@ -96,7 +96,7 @@ class RequestMemory(TieredMemory):
     def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
         """Return the owner's anchors of these ids, by id, with one read."""
         anchors = {id: self.__mem__[id] for id in ids if id in self.__mem__}
-        absent = self._changes.removed.keys() | self._absent
+        absent = self._changes.deleted_nodes.keys() | self._absent
         unread = [id for id in ids if id not in anchors and id not in absent]
         if unread:
             owner = self.owner or unread[0]
@@ -118,7 +118,7 @@ class RequestMemory(TieredMemory):
         """Load nodes with their edges, with one read."""
         assert self.owner is not None
         nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
-        removed = self._changes.removed
+        removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
         group = self._take(new, self.owner)
         self._absent.update(hubs)
@@ -216,27 +216,27 @@ class RequestMemory(TieredMemory):
             self._unlist(anchor)
         self._forget_edges_at(id)
 
-    def part(self, source: UUID, kind: type, target: UUID) -> None:
+    def delete_edge(self, source: UUID, kind: type, target: UUID) -> None:
         """Delete an edge, which need not be loaded."""
         if (id := edge_id(source, kind, target)) in self.__mem__:
             self.delete(id)
         elif self.owner is not None:
-            self._changes.parted[id] = (self.owner, source, self.number(kind), target)
+            self._changes.deleted_edges[id] = (self.owner, source, self.number(kind), target)
 
-    def fence(self, id: UUID) -> None:
+    def require_unchanged(self, id: UUID) -> None:
         """Let each flush fail if another request has changed this node since it was read."""
-        self._changes.fences.add(id)
+        self._changes.required_unchanged.add(id)
 
-    def cut(self, ids: Iterable[UUID]) -> None:
+    def delete_edges_at(self, ids: Iterable[UUID]) -> None:
         """Delete the edges of stored nodes with the next flush, without loading them."""
-        self._changes.cut += ids
+        self._changes.edges_deleted_at += ids
 
-    def wipe(self, ids: Iterable[UUID]) -> None:
+    def delete_unread(self, ids: Iterable[UUID]) -> None:
         """Delete stored nodes with the next flush, without loading them.
 
-        Their edges must be `cut` before.
+        The caller must delete their edges before, by `delete_edges_at`.
         """
-        self._changes.wiped += ids
+        self._changes.deleted_unread += ids
 
     def commit(self, anchor: object = None) -> None:
         """Do nothing: `flush` writes."""
@@ -270,9 +270,9 @@ class RequestMemory(TieredMemory):
 
     def _forget_changes(self, committed: CommittedRows) -> None:
         """Bring the loaded nodes and edges to the state that was written."""
-        for id in self._changes.cut:
+        for id in self._changes.edges_deleted_at:
             self._forget_edges_at(id)
-        for id in self._changes.wiped:
+        for id in self._changes.deleted_unread:
             self.__mem__.pop(id, None)
         self._changes.mark_written(committed)
         for id in (*committed.nodes, *committed.edges):
@@ -354,7 +354,11 @@ class RequestMemory(TieredMemory):
             except TypeError:
                 continue
             id = edge_id(source, kind, target)
-            if source in changes.removed or target in changes.removed or id in changes.parted:
+            if (
+                source in changes.deleted_nodes
+                or target in changes.deleted_nodes
+                or id in changes.deleted_edges
+            ):
                 continue
             if id in self.__mem__:
                 anchors[id] = self.__mem__[id]

@@ -26,7 +26,7 @@ from contextrender_bridge.engine.history.session_cache import Key, SessionState
 from contextrender_bridge.runtime.memory import CURRENT
 from contextrender_bridge.sessions.caches import WORKING_SET
 from contextrender_bridge.sessions.ids import CALLER, ids_ahead, session_id_of
-from contextrender_bridge.store.writes import WIPED_AT_ONCE
+from contextrender_bridge.store.writes import NODES_PER_DELETION
 
 Tell = Callable[[object], None]
 
@@ -60,7 +60,7 @@ class SessionLease:
         self._released = False
         self._memory.on_end.enter_context(self)
         # A write of the request fails if the session has changed since it was read.
-        self._memory.fence(self.id)
+        self._memory.require_unchanged(self.id)
         self.cached = WORKING_SET.get(self.place)
 
     def adopts(self) -> bool:
@@ -113,23 +113,23 @@ def commit_now() -> None:
     CURRENT.get().flush()
 
 
-def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
+def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
     """Delete the caller's nodes with their edges, unread, in slices between which others can write.
 
     Each slice fails if the node `mark` has changed, so that no newer data is deleted. A request
     that loses such a race may run again, and deletes the remaining nodes.
     """
     memory, doomed = CURRENT.get(), list(ids)
-    memory.fence(mark)
+    memory.require_unchanged(mark)
     wrote = memory.wrote
     # The order of each table on disk: edges by their nodes' ids, nodes as they were inserted. So a
     # slice changes few pages, and few slices change a page. A single slice is one write.
-    for slice in batched(sorted(doomed), WIPED_AT_ONCE):
-        memory.cut(slice)
-        if len(doomed) > WIPED_AT_ONCE:
+    for slice in batched(sorted(doomed), NODES_PER_DELETION):
+        memory.delete_edges_at(slice)
+        if len(doomed) > NODES_PER_DELETION:
             memory.flush()
-    for slice in batched(doomed, WIPED_AT_ONCE):
-        memory.wipe(slice)
+    for slice in batched(doomed, NODES_PER_DELETION):
+        memory.delete_unread(slice)
         memory.flush()
     memory.wrote = wrote
 

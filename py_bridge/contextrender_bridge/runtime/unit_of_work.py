@@ -16,7 +16,7 @@ from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from contextrender_bridge.runtime.archetypes import encode, encode_edges, number_of
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.kinds import TypeNumbers
-from contextrender_bridge.store.writes import End, WriteBatch
+from contextrender_bridge.store.writes import EdgeKey, WriteBatch
 
 LISTED_BY: Final = "created_at"
 """A node that has this field when it is created can be listed by it."""
@@ -37,7 +37,7 @@ class StoredNode:
     row: bytes
 
 
-StoredEdge = tuple[End, bytes | None]
+StoredEdge = tuple[EdgeKey, bytes | None]
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class CommittedRows:
 class PendingChanges:
     """The rows that a request read, and the rows that its next write deletes.
 
-    - `removed`: nodes to delete, with the revisions that were read.
-    - `parted`: edges to delete.
+    - `deleted_nodes`: nodes to delete, with the revisions that were read.
+    - `deleted_edges`: edges to delete.
     - `unreadable`: nodes that this program cannot read, and so does not overwrite.
-    - `fences`: nodes that must still be as they were read when the request writes.
-    - `cut`: nodes whose edges are deleted without reading them.
-    - `wiped`: nodes that are deleted without reading them.
+    - `required_unchanged`: nodes that must still be as they were read when the request writes.
+    - `edges_deleted_at`: nodes whose edges are deleted without reading them.
+    - `deleted_unread`: nodes that are deleted without reading them.
     """
 
     def __init__(self, owner: UUID | None, kinds: TypeNumbers) -> None:
@@ -65,21 +65,21 @@ class PendingChanges:
         self._kinds = kinds
         self.nodes: dict[UUID, StoredNode] = {}
         self.edges: dict[UUID, StoredEdge] = {}
-        self.removed: dict[UUID, int] = {}
-        self.parted: dict[UUID, End] = {}
+        self.deleted_nodes: dict[UUID, int] = {}
+        self.deleted_edges: dict[UUID, EdgeKey] = {}
         self.unreadable: dict[UUID, int] = {}
-        self.fences: set[UUID] = set()
-        self.cut: list[UUID] = []
-        self.wiped: list[UUID] = []
+        self.required_unchanged: set[UUID] = set()
+        self.edges_deleted_at: list[UUID] = []
+        self.deleted_unread: list[UUID] = []
 
     def take_away(self, id: UUID) -> None:
         """Delete the row of a node or an edge with the next batch, if it has a row."""
         if id in self.nodes:
-            self.removed[id] = self.nodes.pop(id).rev
+            self.deleted_nodes[id] = self.nodes.pop(id).rev
         elif id in self.unreadable:
-            self.removed[id] = self.unreadable.pop(id)
+            self.deleted_nodes[id] = self.unreadable.pop(id)
         if id in self.edges:
-            self.parted[id] = self.edges.pop(id)[0]
+            self.deleted_edges[id] = self.edges.pop(id)[0]
 
     def collect(self, anchors: Iterable[Any]) -> tuple[WriteBatch, CommittedRows] | None:
         """Return the batch to write and the rows after it, or None if nothing has changed.
@@ -94,38 +94,40 @@ class PendingChanges:
         edges = [each for each in persistent if isinstance(each, EdgeAnchor)]
         self._collect_nodes(batch, nodes, committed)
         self._collect_edges(batch, edges, committed)
-        has_deletions = self.removed or self.parted or self.cut or self.wiped
+        has_deletions = (
+            self.deleted_nodes or self.deleted_edges or self.edges_deleted_at or self.deleted_unread
+        )
         if not (has_deletions or committed.nodes or committed.edges):
             return None
         self._collect_deletions(batch)
-        self._collect_fences(batch, committed)
+        self._collect_required(batch, committed)
         return batch, committed
 
     def mark_written(self, committed: CommittedRows) -> None:
         """Take over the rows of a batch that is written, and forget the deletions."""
         self.nodes |= committed.nodes
         self.edges |= committed.edges
-        for id in self.wiped:
+        for id in self.deleted_unread:
             self.nodes.pop(id, None)
-        self.removed.clear()
-        self.parted.clear()
-        self.cut.clear()
-        self.wiped.clear()
+        self.deleted_nodes.clear()
+        self.deleted_edges.clear()
+        self.edges_deleted_at.clear()
+        self.deleted_unread.clear()
 
     def _collect_deletions(self, batch: WriteBatch) -> None:
         owner = self._owner
-        batch.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
-        batch.part += self.parted.values()
-        if owner is not None and self.cut:
-            batch.cut.append((owner, tuple(self.cut)))
-        if owner is not None and self.wiped:
-            batch.wipe.append((owner, tuple(self.wiped)))
+        batch.delete_nodes += [(owner or id, id, rev) for id, rev in self.deleted_nodes.items()]
+        batch.delete_edges += self.deleted_edges.values()
+        if owner is not None and self.edges_deleted_at:
+            batch.delete_edges_at.append((owner, tuple(self.edges_deleted_at)))
+        if owner is not None and self.deleted_unread:
+            batch.delete_unchecked.append((owner, tuple(self.deleted_unread)))
 
-    def _collect_fences(self, batch: WriteBatch, committed: CommittedRows) -> None:
-        for id in self.fences & self.nodes.keys() - committed.nodes.keys():
+    def _collect_required(self, batch: WriteBatch, committed: CommittedRows) -> None:
+        for id in self.required_unchanged & self.nodes.keys() - committed.nodes.keys():
             assert self._owner is not None
             node = self.nodes[id]
-            batch.fence.append((self._owner, id, node.rev))
+            batch.increment_revisions.append((self._owner, id, node.rev))
             committed.nodes[id] = StoredNode(node.rev + 1, node.row)
 
     def _collect_nodes(
@@ -145,9 +147,9 @@ class PendingChanges:
             if (stored_node := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
                 listed = vars(archetype).get(LISTED_BY)
-                batch.insert.append((owner, id, number_of(self._kinds, cls), listed, data))
+                batch.insert_nodes.append((owner, id, number_of(self._kinds, cls), listed, data))
             else:
-                batch.update.append((data, owner, id, stored_node.rev))
+                batch.update_nodes.append((data, owner, id, stored_node.rev))
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
     def _needs_row(self, anchor: Any) -> bool:
@@ -178,7 +180,7 @@ class PendingChanges:
             cls: type = type(anchor.archetype)
             kind = number_of(self._kinds, cls)
             end = (anchor.root, anchor.source.id, kind, anchor.target.id)
-            batch.join.append((*end, None if row is None else next(packed)))
+            batch.upsert_edges.append((*end, None if row is None else next(packed)))
             committed.edges[anchor.id] = (end, row)
 
     def _check(self, owner: UUID) -> None:

@@ -61,12 +61,12 @@ def repair(store: Store, finding: StoreFinding) -> bool:
     name = store.kinds.name(kind)[1]
     needs_no_row = finding.kind == "unreadable" and name not in WITH_FIELDS
     if finding.kind == "missing" or finding.row is not None or needs_no_row:
-        store.write(WriteBatch(join=[(finding.owner, source, kind, target, finding.row)]))
+        store.write(WriteBatch(upsert_edges=[(finding.owner, source, kind, target, finding.row)]))
         return True
     is_false = finding.kind == "corrupted" and name in DERIVED
     is_dangling = finding.kind == "dangling" and name not in REBUILDING
     if is_dangling or is_false:
-        store.write(WriteBatch(part=[(finding.owner, source, kind, target)]))
+        store.write(WriteBatch(delete_edges=[(finding.owner, source, kind, target)]))
     return is_dangling or is_false
 
 

@@ -14,7 +14,7 @@ from contextrender_bridge.sessions.ids import ids_of_session, moved_id, session_
 from contextrender_bridge.sessions.session_nodes import count_branches
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
-from contextrender_bridge.store.writes import BY_TARGET, INSERT, JOIN, WriteConflict
+from contextrender_bridge.store.writes import BY_TARGET, INSERT_NODE, UPSERT_EDGE, WriteConflict
 
 LONGEST_BEGINNING: Final = 150
 GUARD: Final = "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
@@ -57,11 +57,11 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
         store.run(
             cursor,
             (REMOVE, [(owner, old)]),
-            (INSERT, [(owner, new, session, fields["created_at"], row)]),
+            (INSERT_NODE, [(owner, new, session, fields["created_at"], row)]),
             (MOVE, moves),
             (MOVE_OUT, [(*end, link) for end in ends]),
             (MOVE_IN, ends),
-            (JOIN, [(owner, owner, owns, new, None)]),
+            (UPSERT_EDGE, [(owner, owner, owns, new, None)]),
         )
     return name
 

@@ -10,17 +10,17 @@ from contextrender_bridge.engine.call.usage_totals import Row
 from contextrender_bridge.sessions.ids import branch_id, own_event_ids, session_id_of
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store, row_data
-from contextrender_bridge.store.writes import WIPED_AT_ONCE, WriteBatch
+from contextrender_bridge.store.writes import NODES_PER_DELETION, WriteBatch
 
 SESSIONS_AT_ONCE: Final = 1_000
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
     """Delete all rows of one user, in slices; raise StoreUnavailable. It can be run again."""
-    query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
+    query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {NODES_PER_DELETION}"
     while id_rows := store.read(query, (owner,)):
         slice = [(owner, tuple(store.uuid(id) for (id,) in id_rows))]
-        store.write(WriteBatch(cut=slice, wipe=slice))
+        store.write(WriteBatch(delete_edges_at=slice, delete_unchecked=slice))
     with store.transaction() as cursor:
         for table in ("edges", "quarantine"):
             store.run(cursor, (f"DELETE FROM {table} WHERE owner = ?", [(owner,)]))

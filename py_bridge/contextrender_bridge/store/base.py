@@ -18,21 +18,22 @@ from contextrender_bridge.store.kinds import TypeNumbers
 from contextrender_bridge.store.schema import VERSION
 from contextrender_bridge.store.writes import (
     BY_TARGET,
-    FENCE,
-    INSERT,
-    JOIN,
-    PART,
-    PART_IN,
-    PART_OUT,
-    REMOVE,
-    UPDATE,
+    DELETE_EDGE,
+    DELETE_EDGES_FROM,
+    DELETE_EDGES_TO,
+    DELETE_NODE,
+    INCREMENT_REVISION,
+    INSERT_NODE,
+    UPDATE_NODE,
+    UPSERT_EDGE,
+    Statement,
     StoreDamaged,
     StoreUnavailable,
     WriteBatch,
     WriteConflict,
     WriteQueue,
-    cut_statements,
-    wipe_statements,
+    edge_deletions,
+    node_deletions,
 )
 
 CLAIM: Final = (
@@ -50,9 +51,6 @@ Place = tuple[float, UUID]
 EdgeRow = tuple[UUID, int, UUID, bytes | None]
 """Source, kind, target, data."""
 
-
-Statement = tuple[str, Sequence[Sequence[Any]]]
-"""A query with `?` for values, and rows of values."""
 
 Read = Callable[..., list[Any]]
 """A function that returns the rows of a query with `?` and its values."""
@@ -284,61 +282,67 @@ class Store(ABC):
 
     # Writing.
 
-    def write(self, unit: WriteBatch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write a batch in one transaction; it is on disk when this returns.
 
-        Raises WriteConflict or StoreUnavailable. Then nothing is written, or, where the answer of
-        a remote database was lost, perhaps everything: writing a batch again changes nothing.
+        Raise WriteConflict or StoreUnavailable. Then nothing is written. If the answer of a remote
+        database was lost, everything may be written: writing the batch again changes nothing.
         """
         try:
             with span("store write", db__system__name=self.system):
-                self._queue.write(unit)
+                self._queue.write(batch)
         except StoreUnavailable:
             self.on_refused()
             raise
-        if unit.remove:
+        if batch.delete_nodes:
             self.reclaim()
 
-    def apply(self, cursor: Cursor, unit: WriteBatch) -> None:
+    def apply(self, cursor: Cursor, batch: WriteBatch) -> None:
         """Write a batch within a transaction. Raise WriteConflict."""
-        removed_ids = [(owner, id) for owner, id, _ in unit.remove]
-        checked: list[Statement] = [(INSERT, unit.insert), (UPDATE, unit.update)]
-        checked += [(FENCE, unit.fence), (REMOVE, unit.remove)]
-        unchecked: list[Statement] = [(PART_OUT, removed_ids), (PART_IN, removed_ids)]
-        unchecked += [(PART, unit.part), (JOIN, unit.join)]
-        for some, statements in ((unit.cut, cut_statements), (unit.wipe, wipe_statements)):
-            for owner, ids in some:
-                unchecked += [(query, [row]) for query, row in statements(owner, ids)]
-        changed = self.run(cursor, *checked, *unchecked)
-        # Every row must exist, or be new: else another request was faster, and nothing stays.
-        if changed[: len(checked)] != [len(rows) for _, rows in checked]:
+        deleted_ids = [(owner, id) for owner, id, _ in batch.delete_nodes]
+        checked: list[Statement] = [
+            (INSERT_NODE, batch.insert_nodes),
+            (UPDATE_NODE, batch.update_nodes),
+            (INCREMENT_REVISION, batch.increment_revisions),
+            (DELETE_NODE, batch.delete_nodes),
+        ]
+        unchecked: list[Statement] = [
+            (DELETE_EDGES_FROM, deleted_ids),
+            (DELETE_EDGES_TO, deleted_ids),
+            (DELETE_EDGE, batch.delete_edges),
+            (UPSERT_EDGE, batch.upsert_edges),
+        ]
+        for owner, ids in batch.delete_edges_at:
+            unchecked += edge_deletions(owner, ids)
+        for owner, ids in batch.delete_unchecked:
+            unchecked += node_deletions(owner, ids)
+        row_counts = self.run(cursor, *checked, *unchecked)
+        # A row did not change if another request was faster. The caller rolls back.
+        if row_counts[: len(checked)] != [len(rows) for _, rows in checked]:
             raise WriteConflict
 
-    def _write_all(self, units: Sequence[WriteBatch]) -> list[Exception | None]:
+    def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
         """Write batches in one transaction, each in a savepoint, so that one can fail alone.
 
         Return an error, or None, for each.
         """
-        failures: list[Exception | None] = []
         with self.transaction() as cursor:
-            if len(units) == 1:
-                self.apply(cursor, units[0])
-                failures.append(None)
-            else:
-                failures += [self._write_one(cursor, unit) for unit in units]
-        return failures
+            if len(batches) == 1:
+                self.apply(cursor, batches[0])
+                return [None]
+            return [self._write_in_savepoint(cursor, batch) for batch in batches]
 
-    def _write_one(self, cursor: Cursor, unit: WriteBatch) -> Exception | None:
-        cursor.execute("SAVEPOINT one")
+    def _write_in_savepoint(self, cursor: Cursor, batch: WriteBatch) -> Exception | None:
+        cursor.execute("SAVEPOINT batch")
         try:
-            self.apply(cursor, unit)
+            self.apply(cursor, batch)
         except Exception as failure:
-            cursor.execute("ROLLBACK TO SAVEPOINT one")
-            cursor.execute("RELEASE SAVEPOINT one")
+            cursor.execute("ROLLBACK TO SAVEPOINT batch")
+            cursor.execute("RELEASE SAVEPOINT batch")
             error = self.error_for(failure)
             error.__cause__ = None if error is failure else failure
             return error
-        cursor.execute("RELEASE SAVEPOINT one")
+        cursor.execute("RELEASE SAVEPOINT batch")
         return None
 
     def _add_kind(self, module: str, name: str) -> None:

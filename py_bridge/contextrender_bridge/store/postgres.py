@@ -1,9 +1,9 @@
 """The store in PostgreSQL, for many processes and machines.
 
-Long because one class has all that PostgreSQL does in its own way.
+Long because one class has all that differs from SQLite.
 
-psycopg 3 and its pool. Nothing is kept on a connection between two transactions, so PgBouncer may
-hand each to another server connection (`prepare_threshold=None`, no startup options).
+It uses psycopg 3 and its pool. No transaction needs what an earlier one set on its connection, so
+PgBouncer may run each on another server connection (`prepare_threshold=None`, no startup options).
 """
 
 import threading
@@ -18,14 +18,25 @@ from psycopg_pool import ConnectionPool
 
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.store.base import Cursor, Read, Statement, Store
-from contextrender_bridge.store.postgres_write import Combined, one_statement, run_together
+from contextrender_bridge.store.base import Cursor, Read, Store
+from contextrender_bridge.store.postgres_write import (
+    combined_statement,
+    run_together,
+)
 from contextrender_bridge.store.schema import TABLES, statements
-from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBatch, WriteConflict
+from contextrender_bridge.store.writes import (
+    REFUSED,
+    Statement,
+    StoreUnavailable,
+    WriteBatch,
+    WriteConflict,
+)
 
 NO_ANSWER: Final = "The database does not answer; try again."
-NOT_LASTING: Final = "canceling wait for synchronous replication"
+NOT_REPLICATED: Final = "canceling wait for synchronous replication"
+"""The beginning of the server's warning that no standby confirmed a commit."""
 OPENING_LOCK: Final = 7_391_002
+"""An arbitrary number: the lock of the process that creates the tables."""
 CREATE = [
     *statements(
         TABLES,
@@ -38,16 +49,16 @@ CREATE = [
         without_rowid="",
         partition="",
     ),
-    # What is compressed is not compressed again, and a result of 2 KB stays in its row.
+    # The data is compressed already. A result of 2 KB stays in its row, which is read faster.
     "ALTER TABLE nodes ALTER COLUMN data SET STORAGE EXTERNAL",
     "ALTER TABLE nodes SET (toast_tuple_target = 4080)",
 ]
-# Of two that wait for each other's rows, one runs again.
-RACES: Final = (
+CONFLICTS: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
     psycopg.errors.DivisionByZero,  # py_bridge/contextrender_bridge/store/postgres_write.py
 )
+"""The errors of a write that lost against another one; it can be tried again."""
 
 
 class PostgresStore(Store):
@@ -55,29 +66,29 @@ class PostgresStore(Store):
 
     system = "postgresql"
 
-    def __init__(self, address: str, limits: Settings) -> None:
-        """Connect, and make the tables. Raise StoreUnavailable if that fails."""
+    def __init__(self, address: str, settings: Settings) -> None:
+        """Connect, and create missing tables. Raise StoreUnavailable if that fails."""
         super().__init__()
         parameters = conninfo_to_dict(address)
-        wait = limits.database_connect_timeout
+        connect_timeout = settings.database_connect_timeout
         self._conninfo = make_conninfo(
             address,
-            connect_timeout=int(max(wait, 1)),
+            connect_timeout=int(max(connect_timeout, 1)),  # 0 is no limit
             application_name="contextrender",
             target_session_attrs=parameters.get("target_session_attrs", "read-write"),
         )
         self.place = f"postgresql://{parameters.get('host', '')}/{parameters.get('dbname', '')}"
-        self._commit_seconds = limits.database_statement_timeout
-        self._limits = (
-            f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
-            f"SET lock_timeout = {int(limits.database_lock_timeout * 1000)}"
+        self._commit_seconds = settings.database_statement_timeout
+        self._set_timeouts = (
+            f"SET statement_timeout = {int(settings.database_statement_timeout * 1000)};"
+            f"SET lock_timeout = {int(settings.database_lock_timeout * 1000)}"
         )
         self._pool: ConnectionPool[Any] = ConnectionPool(
             self._conninfo,
             min_size=1,
-            max_size=limits.database_connections,
-            timeout=wait,
-            reconnect_timeout=wait,
+            max_size=settings.database_connections,
+            timeout=connect_timeout,
+            reconnect_timeout=connect_timeout,
             kwargs={"prepare_threshold": None, "autocommit": True},
             configure=self._configure,
             open=True,
@@ -92,12 +103,12 @@ class PostgresStore(Store):
 
     @override
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
-        changed: list[int] = []
+        row_counts: list[int] = []
         for query, rows in statements:
             if rows:
                 cursor.executemany(_with_percents(query), rows)
-            changed.append(cursor.rowcount if rows else 0)
-        return changed
+            row_counts.append(cursor.rowcount if rows else 0)
+        return row_counts
 
     has_arrays = True
     ids_at_once = 5_000
@@ -114,7 +125,7 @@ class PostgresStore(Store):
         try:
             return self._read(text, params)
         except psycopg.OperationalError:
-            # The connection may have been to a server that is no longer there: once more.
+            # The connection may have been to a server that is down: try once on another one.
             try:
                 return self._read(text, params)
             except psycopg.Error as failure:
@@ -126,79 +137,79 @@ class PostgresStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
         with (
-            self._lasting() as (connection, start_limit),
+            self._write_connection() as (connection, start_timer),
             connection.transaction(),
             connection.cursor() as cursor,
         ):
             yield cursor
-            # The server's own limit does not count a commit's wait for a standby.
-            start_limit()
+            start_timer()
 
     @contextmanager
-    def _lasting(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
+    def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
         """Return a connection, and a function that starts the time limit of its last commit.
 
-        When the block ends, its commits are on disk on every machine that must have them.
+        When the block ends, its commits are on disk on every machine that must have them. The limit
+        is needed because the server's own does not count a commit's wait for a standby.
         """
         notices: list[str] = []
 
-        def note(notice: psycopg.errors.Diagnostic) -> None:
+        def add_notice(notice: psycopg.errors.Diagnostic) -> None:
             notices.append(notice.message_primary or "")
 
         try:
             with self._pool.connection() as connection:
-                connection.add_notice_handler(note)
-                limit = threading.Timer(self._commit_seconds, connection.cancel_safe)
-                limit.daemon = True
+                connection.add_notice_handler(add_notice)
+                timer = threading.Timer(self._commit_seconds, connection.cancel_safe)
+                timer.daemon = True
                 try:
-                    yield connection, limit.start
+                    yield connection, timer.start
                 finally:
-                    limit.cancel()
-                    connection.remove_notice_handler(note)
-        except RACES as lost:
-            raise WriteConflict from lost
+                    timer.cancel()
+                    connection.remove_notice_handler(add_notice)
+        except CONFLICTS as conflict:
+            raise WriteConflict from conflict
         except psycopg.Error as failure:
             raise self.error_for(failure) from failure
-        if any(NOT_LASTING in notice for notice in notices):
+        if any(NOT_REPLICATED in notice for notice in notices):
             raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
 
     @override
-    def _write_all(self, units: Sequence[WriteBatch]) -> list[Exception | None]:
-        """Write batches in one round trip, which is a transaction.
+    def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
+        """Write batches in one transaction and one round trip, if each is a single statement.
 
-        If another request was faster, write them as in other databases, to find which it hit.
+        If one of several conflicts or is refused, all are written again as in other databases, each
+        in a savepoint, which shows which one it is.
         """
-        single = [statement for unit in units if (statement := one_statement(unit)) is not None]
-        if len(single) == len(units):
-            try:
-                self._write_at_once(single)
-                return [None] * len(units)
-            except (WriteConflict, StoreUnavailable) as failure:
-                if len(units) == 1:
-                    return [failure]
-                if not isinstance(failure, WriteConflict) and failure.message != REFUSED:
-                    raise
-        return super()._write_all(units)
-
-    def _write_at_once(self, statements: Sequence[Combined]) -> None:
-        with self._lasting() as (connection, start_limit):
-            start_limit()
-            run_together(connection, statements)
+        combined = [combined_statement(batch) for batch in batches]
+        statements = [statement for statement in combined if statement is not None]
+        if len(statements) < len(batches):
+            return super()._write_all(batches)
+        try:
+            with self._write_connection() as (connection, start_timer):
+                start_timer()
+                run_together(connection, statements)
+            return [None] * len(batches)
+        except (WriteConflict, StoreUnavailable) as failure:
+            if len(batches) == 1:
+                return [failure]
+            if isinstance(failure, StoreUnavailable) and failure.message != REFUSED:
+                raise
+        return super()._write_all(batches)
 
     @override
     def size(self) -> int:
-        # A partitioned table holds nothing itself, and only such a one has a tree of parts.
+        # A partitioned table has no bytes itself. An ordinary one is not a leaf above level 0.
         query = (
-            "SELECT COALESCE(SUM(pg_total_relation_size(of.name::regclass) + COALESCE((SELECT "
-            "SUM(pg_total_relation_size(relid)) FROM pg_partition_tree(of.name::regclass) "
+            "SELECT COALESCE(SUM(pg_total_relation_size(tables.name::regclass) + COALESCE((SELECT "
+            "SUM(pg_total_relation_size(relid)) FROM pg_partition_tree(tables.name::regclass) "
             "WHERE isleaf AND level > 0), 0)), 0) "
-            "FROM (VALUES ('nodes'), ('edges'), ('quarantine')) AS of (name)"
+            "FROM (VALUES ('nodes'), ('edges'), ('quarantine')) AS tables (name)"
         )
         return int(self.read(query)[0][0])
 
     @contextmanager
     def snapshot(self) -> Iterator[Read]:
-        """Return a function that reads what is committed now, whatever is written meanwhile."""
+        """Return a function that reads what is committed now, without any later write."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
@@ -213,25 +224,28 @@ class PostgresStore(Store):
 
     @override
     def error_for(self, failure: Exception) -> Exception:
-        if isinstance(failure, RACES):
+        if isinstance(failure, CONFLICTS):
             return WriteConflict()
         if not isinstance(failure, psycopg.Error):
             return failure
-        # With a code of its own it was refused; without one, or shutting down, it may have lost
-        # the answer to a commit.
-        refused = failure.sqlstate is not None and not failure.sqlstate.startswith("57P")
-        return StoreUnavailable(REFUSED if refused else NO_ANSWER)
+        # Without a code the connection broke, and 57P is a server that shuts down: the answer to a
+        # commit may be lost. With another code the server refused the statement.
+        is_refused = failure.sqlstate is not None and not failure.sqlstate.startswith("57P")
+        return StoreUnavailable(REFUSED if is_refused else NO_ANSWER)
 
     @override
     def close(self) -> None:
         self._pool.close()
 
     def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
-        with span("store read", db__system__name=self.system), self._pool.connection() as link:
-            return list(link.execute(text, params).fetchall())
+        with (
+            span("store read", db__system__name=self.system),
+            self._pool.connection() as connection,
+        ):
+            return list(connection.execute(text, params).fetchall())
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute(self._limits)
+        connection.execute(self._set_timeouts)
 
 
 def _with_percents(query: str) -> str:

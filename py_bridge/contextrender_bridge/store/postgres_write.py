@@ -1,81 +1,101 @@
 """A batch as one statement of PostgreSQL: written, checked and committed in one round trip.
 
-Each part counts its rows. If one is missing, another request was faster, and a division by zero
-ends the statement: PostgreSQL has nothing else that fails in an expression and is undone with it.
+The statement counts the rows that its parts wrote. If one is missing, another request has changed
+or inserted it. Then the statement divides by zero, which undoes it: no other expression of
+PostgreSQL fails.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from psycopg import Connection
 
 from contextrender_bridge.store.writes import WriteBatch
 
-INSERTED: Final = """inserted AS (
+INSERT_NODES: Final = """inserted_nodes AS (
     INSERT INTO nodes (owner, id, rev, kind, listed, data)
     SELECT %(owner)s, id, 1, kind, listed, data FROM unnest(
-        %(inserted_id)b::uuid[], %(inserted_kind)b::smallint[],
-        %(inserted_listed)b::float8[], %(inserted_data)b::bytea[]
-    ) AS fresh (id, kind, listed, data)
+        %(inserted_nodes_id)b::uuid[], %(inserted_nodes_kind)b::smallint[],
+        %(inserted_nodes_listed)b::float8[], %(inserted_nodes_data)b::bytea[]
+    ) AS input (id, kind, listed, data)
     ON CONFLICT DO NOTHING RETURNING 1)"""
-UPDATED: Final = """updated AS (
-    UPDATE nodes SET rev = nodes.rev + 1, data = fresh.data FROM unnest(
-        %(updated_data)b::bytea[], %(updated_id)b::uuid[], %(updated_rev)b::bigint[]
-    ) AS fresh (data, id, rev)
-    WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
-FENCED: Final = """fenced AS (
-    UPDATE nodes SET rev = nodes.rev + 1
-    FROM unnest(%(fenced_id)b::uuid[], %(fenced_rev)b::bigint[]) AS fresh (id, rev)
-    WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
-JOIN: Final = """joined AS (
+UPDATE_NODES: Final = """updated_nodes AS (
+    UPDATE nodes SET rev = nodes.rev + 1, data = input.data FROM unnest(
+        %(updated_nodes_data)b::bytea[], %(updated_nodes_id)b::uuid[],
+        %(updated_nodes_rev)b::bigint[]
+    ) AS input (data, id, rev)
+    WHERE owner = %(owner)s AND nodes.id = input.id AND nodes.rev = input.rev RETURNING 1)"""
+INCREMENT_REVISIONS: Final = """unchanged_nodes AS (
+    UPDATE nodes SET rev = nodes.rev + 1 FROM unnest(
+        %(unchanged_nodes_id)b::uuid[], %(unchanged_nodes_rev)b::bigint[]
+    ) AS input (id, rev)
+    WHERE owner = %(owner)s AND nodes.id = input.id AND nodes.rev = input.rev RETURNING 1)"""
+UPSERT_EDGES: Final = """upserted_edges AS (
     INSERT INTO edges (owner, source, kind, target, data)
     SELECT %(owner)s, source, kind, target, data FROM unnest(
-        %(joined_source)b::uuid[], %(joined_kind)b::smallint[],
-        %(joined_target)b::uuid[], %(joined_data)b::bytea[]
-    ) AS fresh (source, kind, target, data)
+        %(upserted_edges_source)b::uuid[], %(upserted_edges_kind)b::smallint[],
+        %(upserted_edges_target)b::uuid[], %(upserted_edges_data)b::bytea[]
+    ) AS input (source, kind, target, data)
     ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data RETURNING 1)"""
-PARTED: Final = """parted AS (
+DELETE_EDGES: Final = """deleted_edges AS (
     DELETE FROM edges USING unnest(
-        %(parted_source)b::uuid[], %(parted_kind)b::smallint[], %(parted_target)b::uuid[]
-    ) AS gone (source, kind, target)
-    WHERE edges.owner = %(owner)s AND edges.source = gone.source AND edges.kind = gone.kind
-    AND edges.target = gone.target)"""
+        %(deleted_edges_source)b::uuid[], %(deleted_edges_kind)b::smallint[],
+        %(deleted_edges_target)b::uuid[]
+    ) AS input (source, kind, target)
+    WHERE edges.owner = %(owner)s AND edges.source = input.source AND edges.kind = input.kind
+    AND edges.target = input.target)"""
+"""The parts of the statement. Each begins with its name, with which its parameters begin too."""
 
-Combined = tuple[str, dict[str, Any]]
+CombinedStatement = tuple[str, dict[str, Any]]
+"""A query of PostgreSQL and its parameters by name."""
 
 
-def one_statement(unit: WriteBatch) -> Combined | None:
-    """Return the statement and its values; None for a batch that takes several.
+def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
+    """Return one statement that writes the whole batch, or None if there is none.
 
-    Such a batch deletes nodes, is of several owners, or only removes edges.
+    There is none for a batch that deletes nodes, writes nodes and edges of several owners or only
+    deletes edges.
     """
-    owners = {row[0] for some in (unit.insert, unit.fence, unit.join, unit.part) for row in some}
-    owners |= {row[1] for row in unit.update}
-    rows = len(unit.insert) + len(unit.update) + len(unit.fence) + len(unit.join)
-    if len(owners) != 1 or not rows or unit.remove or unit.cut or unit.wipe:
+    deletes_nodes = batch.delete_nodes or batch.delete_edges_at or batch.delete_unchecked
+    counted_parts = (
+        (INSERT_NODES, "owner id kind listed data", batch.insert_nodes),
+        (UPDATE_NODES, "data owner id rev", batch.update_nodes),
+        (INCREMENT_REVISIONS, "owner id rev", batch.increment_revisions),
+        (UPSERT_EDGES, "owner source kind target data", batch.upsert_edges),
+    )
+    row_count = sum(len(rows) for _, _, rows in counted_parts)
+    if deletes_nodes or not row_count:
         return None
-    values: dict[str, Any] = {"owner": owners.pop(), "rows": rows}
-    parts = []
-    for text, fields, some in (
-        (INSERTED, "owner id kind listed data", unit.insert),
-        (UPDATED, "data owner id rev", unit.update),
-        (FENCED, "owner id rev", unit.fence),
-        (JOIN, "owner source kind target data", unit.join),
-        (PARTED, "owner source kind target", unit.part),
+    texts: list[str] = []
+    counts: list[str] = []
+    values: dict[str, Any] = {"rows": row_count}
+    owners = set[UUID]()
+    for text, columns, rows in (
+        *counted_parts,
+        (DELETE_EDGES, "owner source kind target", batch.delete_edges),
     ):
-        if some:
-            name = text.split()[0]
-            parts.append((name, text))
-            columns = zip(fields.split(), zip(*some, strict=True), strict=True)
-            values |= {f"{name}_{field}": list(column) for field, column in columns}
-    names = (name for name, text in parts if text != PARTED)
-    count = " + ".join(f"(SELECT count(*) FROM {name})" for name in names)
-    query = f"WITH {', '.join(text for _, text in parts)} SELECT 1 / ({count} = %(rows)s)::int"
+        if not rows:
+            continue
+        name = text.split()[0]
+        texts.append(text)
+        if text != DELETE_EDGES:  # an edge to delete may be gone already
+            counts.append(f"(SELECT count(*) FROM {name})")
+        for column, column_values in zip(columns.split(), zip(*rows, strict=True), strict=True):
+            if column == "owner":
+                owners.update(column_values)
+            else:
+                values[f"{name}_{column}"] = list(column_values)
+    if len(owners) != 1:
+        return None
+    values["owner"] = owners.pop()
+    query = f"WITH {', '.join(texts)} SELECT 1 / ({' + '.join(counts)} = %(rows)s)::int"
     return query, values
 
 
-def run_together(connection: Connection[Any], statements: Sequence[Combined]) -> None:
+def run_together(connection: Connection[Any], statements: Sequence[CombinedStatement]) -> None:
     """Run statements in one round trip and one transaction. Raise PostgreSQL's errors."""
+    # One statement is a transaction by itself.
     if len(statements) == 1:
         connection.execute(*statements[0])
         return

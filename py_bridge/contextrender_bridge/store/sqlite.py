@@ -9,10 +9,16 @@ from typing import Any, Final, override
 from uuid import UUID
 
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.store.base import Cursor, Statement, Store
+from contextrender_bridge.store.base import Cursor, Store
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.sqlite_file import SqliteFile, make_file
-from contextrender_bridge.store.writes import BY_TARGET, REFUSED, StoreDamaged, StoreUnavailable
+from contextrender_bridge.store.writes import (
+    BY_TARGET,
+    REFUSED,
+    Statement,
+    StoreDamaged,
+    StoreUnavailable,
+)
 
 LOCK_TIMEOUT_SECONDS = 5.0
 FILE: Final = "store.db"
@@ -156,7 +162,7 @@ class SqliteStore(Store):
         with self._connection() as connection:
 
             def step(pragma: str) -> None:
-                with self._queue.turn:
+                with self._queue.write_lock:
                     connection.execute(f"PRAGMA {pragma}").fetchall()
 
             with suppress(sqlite3.OperationalError):

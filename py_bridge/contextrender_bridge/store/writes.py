@@ -1,42 +1,47 @@
-"""The rows that one request writes, their statements, their queue, and why a store refuses them.
+"""The rows that one request writes, their SQL statements, their queue, and the errors of a write.
 
-Statements have `?` for values, the owner first.
+The statements have `?` for values.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from contextrender_bridge.base.errors import ServerError
 
 REFUSED: Final = "The store did not take the change; nothing was written."
 BY_TARGET = "/* by target */"
-"""A mark after `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
+"""A mark after `FROM edges`, which makes SQLite use the index of targets. It would read all of an
+owner's edges instead."""
 
-INSERT = (
+INSERT_NODE = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
-UPDATE = "UPDATE nodes SET rev = rev + 1, data = ? WHERE owner = ? AND id = ? AND rev = ?"
-FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
-REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
-JOIN = (
+UPDATE_NODE = "UPDATE nodes SET rev = rev + 1, data = ? WHERE owner = ? AND id = ? AND rev = ?"
+INCREMENT_REVISION = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
+DELETE_NODE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
+UPSERT_EDGE = (
     "INSERT INTO edges (owner, source, kind, target, data) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data"
 )
-PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
-PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
-PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
+DELETE_EDGE = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
+DELETE_EDGES_FROM = "DELETE FROM edges WHERE owner = ? AND source = ?"
+DELETE_EDGES_TO = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
-WIPED_AT_ONCE: Final = 2000
-"""The number of nodes, or of nodes whose edges go: it keeps others from writing for 20 ms."""
-MOST_TOGETHER: Final = 64
-"""The number of batches that the queue writes in one transaction."""
+NODES_PER_DELETION: Final = 2000
+"""The most nodes that one batch deletes unchecked. Others cannot write meanwhile, about 20 ms."""
+MAX_BATCHES: Final = 64
+"""The most batches that the queue writes in one transaction."""
 
-End = tuple[UUID, UUID, int, UUID]
-"""An edge: owner, source, kind, target. There is one of a kind between two nodes."""
+Statement = tuple[str, Sequence[Sequence[Any]]]
+"""A query with `?` for values, and the values of each row to run it for."""
+EdgeKey = tuple[UUID, UUID, int, UUID]
+"""Owner, source, kind, target: two nodes have at most one edge of a kind in each direction."""
+NodesOfOwner = tuple[UUID, tuple[UUID, ...]]
+"""An owner and the ids of some of its nodes."""
 
 
 class StoreUnavailable(ServerError):
@@ -54,46 +59,56 @@ class StoreDamaged(StoreUnavailable):
 
 
 class WriteConflict(Exception):
-    """Another request wrote first, so what this one read has changed. Nothing was written."""
+    """Another request changed a row after this one had read it. Nothing was written."""
 
 
 @dataclass(slots=True)
 class WriteBatch:
-    """Rows to write together or not at all, each with its owner first.
+    """Rows to write together or not at all: values of statements, in the order of their `?`.
 
-    `update`, `fence` and `remove` name the revision that was read; a row that has another by now,
-    and an `insert` of a node that is there, make the whole batch fail with `WriteConflict`.
+    The whole batch fails with `WriteConflict` if a node to insert exists, or if a node given with
+    its revision has another one by now.
     """
 
-    insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
-    update: list[tuple[bytes, UUID, UUID, int]] = field(default_factory=list)
-    fence: list[tuple[UUID, UUID, int]] = field(default_factory=list)
-    remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
-    join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
-    part: list[End] = field(default_factory=list)
-    cut: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
-    """Owners and nodes of theirs whose edges go."""
-    wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
-    """Owners and nodes of theirs that go without their edges, whatever their revisions."""
+    insert_nodes: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
+    """Owner, id, kind, number that orders its list, data."""
+    update_nodes: list[tuple[bytes, UUID, UUID, int]] = field(default_factory=list)
+    """Data, owner, id, revision."""
+    increment_revisions: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    """Owner, id, revision of nodes that must be unchanged, and that are to be written by no other
+    request that read the same revision."""
+    delete_nodes: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    """Owner, id, revision. Their edges are deleted too."""
+    upsert_edges: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
+    """Owner, source, kind, target, data."""
+    delete_edges: list[EdgeKey] = field(default_factory=list)
+    delete_edges_at: list[NodesOfOwner] = field(default_factory=list)
+    """Nodes whose edges are all deleted."""
+    delete_unchecked: list[NodesOfOwner] = field(default_factory=list)
+    """Nodes to delete without their edges, whatever their revisions."""
 
 
-def cut_statements(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
-    """Return the statements that delete every edge at these nodes, with their values."""
+def edge_deletions(owner: UUID, ids: Sequence[UUID]) -> Iterator[Statement]:
+    """Yield the statements that delete every edge at these nodes."""
     condition = f"IN ({','.join('?' * len(ids))})"
-    yield f"DELETE FROM edges WHERE owner = ? AND source {condition}", (owner, *ids)
-    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {condition}", (owner, *ids)
+    values = [(owner, *ids)]
+    yield f"DELETE FROM edges WHERE owner = ? AND source {condition}", values
+    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {condition}", values
 
 
-def wipe_statements(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
-    """Return the statements that delete these nodes and their rows in quarantine."""
+def node_deletions(owner: UUID, ids: Sequence[UUID]) -> Iterator[Statement]:
+    """Yield the statements that delete these nodes and their rows in quarantine."""
     condition = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
-    yield f"DELETE FROM nodes WHERE {condition}", (owner, *ids)
-    yield f"DELETE FROM quarantine WHERE {condition}", (owner, *map(str, ids))
+    yield f"DELETE FROM nodes WHERE {condition}", [(owner, *ids)]
+    # Quarantine has ids as text.
+    yield f"DELETE FROM quarantine WHERE {condition}", [(owner, *map(str, ids))]
 
 
 @dataclass(slots=True)
 class _Job:
-    unit: WriteBatch
+    """A batch in the queue. Its `failure` is set once it `is_done`; None if it was written."""
+
+    batch: WriteBatch
     is_done: bool = False
     failure: BaseException | None = None
 
@@ -101,39 +116,40 @@ class _Job:
 class WriteQueue:
     """The batches that a process writes, in the order in which they come.
 
-    A batch that comes while nothing is written is written at once, in its own thread. Others wait,
-    and the next one takes all of them along: one transaction and one sync for many.
+    The thread of a batch writes it, together with the other batches that wait: one transaction and
+    one sync to disk for all of them.
     """
 
     def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
         """`write_all` returns an error, or None, for each batch."""
         self._write_all = write_all
-        self._guard = threading.Lock()
-        self.turn = threading.Lock()
-        """Its holder writes alone. Other threads wait here: for the database's own lock they would
-        wait by ever longer sleeps."""
         self._jobs: list[_Job] = []
+        self._jobs_lock = threading.Lock()
+        self.write_lock = threading.Lock()
+        """Held by the thread that writes. SQLite's own lock is polled with ever longer sleeps, so
+        threads wait for this one instead."""
 
-    def write(self, unit: WriteBatch) -> None:
-        """Return once the batch is written. Raise what writing it raised."""
-        job = _Job(unit)
-        with self._guard:
+    def write(self, batch: WriteBatch) -> None:
+        """Write a batch, or wait until another thread has. Raise the error of this batch."""
+        job = _Job(batch)
+        with self._jobs_lock:
             self._jobs.append(job)
         while not job.is_done:
-            with self.turn:
+            with self.write_lock:
+                # The thread that had the lock before may have written this batch too.
                 if not job.is_done:
-                    self._write_some()
+                    self._write_first_jobs()
         if job.failure is not None:
             raise job.failure
 
-    def _write_some(self) -> None:
-        with self._guard:
-            jobs = self._jobs[:MOST_TOGETHER]
-            del self._jobs[:MOST_TOGETHER]
+    def _write_first_jobs(self) -> None:
+        with self._jobs_lock:
+            jobs = self._jobs[:MAX_BATCHES]
+            del self._jobs[:MAX_BATCHES]
         try:
-            failures: Sequence[BaseException | None] = self._write_all([job.unit for job in jobs])
+            failures: Sequence[BaseException | None] = self._write_all([job.batch for job in jobs])
         except BaseException as failure:
             failures = [failure] * len(jobs)
-        for job, outcome in zip(jobs, failures, strict=True):
-            job.failure = outcome
+        for job, job_failure in zip(jobs, failures, strict=True):
+            job.failure = job_failure
             job.is_done = True

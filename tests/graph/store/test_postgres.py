@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 def unit(store: PostgresStore) -> WriteBatch:
     kind = store.kinds.number("nodes.session", "Session")
-    return WriteBatch(insert=[(OWNER, uuid4(), kind, None, row(key="k"))])
+    return WriteBatch(insert_nodes=[(OWNER, uuid4(), kind, None, row(key="k"))])
 
 
 def test_store_fails_during_outage_and_recovers(cluster: Cluster) -> None:
@@ -84,7 +84,7 @@ def test_tables_can_be_partitioned_by_owner(cluster: Cluster) -> None:
             )
     made = unit(store)
     store.write(made)
-    id = made.insert[0][1]
+    id = made.insert_nodes[0][1]
     assert [found[0] for found in store.nodes(OWNER, [id])] == [id]
     plan = store.read("EXPLAIN SELECT data FROM nodes WHERE owner = ? AND id IN (?)", (OWNER, id))
     assert len({name for (line,) in plan for name in line.split() if name[:6] == "nodes_"}) <= 2

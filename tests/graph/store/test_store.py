@@ -21,11 +21,11 @@ def row(**fields: object) -> bytes:
 
 def insert(store: Store, id: UUID) -> None:
     kind = store.kinds.number("nodes.session", "Session")
-    store.write(WriteBatch(insert=[(OWNER, id, kind, None, row(key=str(id)))]))
+    store.write(WriteBatch(insert_nodes=[(OWNER, id, kind, None, row(key=str(id)))]))
 
 
 def update(id: UUID, rev: int, **fields: object) -> WriteBatch:
-    return WriteBatch(update=[(row(**fields), OWNER, id, rev)])
+    return WriteBatch(update_nodes=[(row(**fields), OWNER, id, rev)])
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
@@ -44,7 +44,7 @@ def test_conflicting_update_raises_write_conflict(store: Store) -> None:
     id = uuid4()
     insert(store, id)
     store.write(update(id, 1, key="first"))
-    for late in (update(id, 1, key="second"), WriteBatch(remove=[(OWNER, id, 1)])):
+    for late in (update(id, 1, key="second"), WriteBatch(delete_nodes=[(OWNER, id, 1)])):
         with pytest.raises(WriteConflict):
             store.write(late)
     with pytest.raises(WriteConflict):
@@ -58,7 +58,8 @@ def test_fence_refuses_write_based_on_old_revision(store: Store) -> None:
     store.write(update(session, 1, key="newer"))
     kind = store.kinds.number("nodes.events", "Message")
     unit = WriteBatch(
-        insert=[(OWNER, fresh, kind, None, row(text="late"))], fence=[(OWNER, session, 1)]
+        insert_nodes=[(OWNER, fresh, kind, None, row(text="late"))],
+        increment_revisions=[(OWNER, session, 1)],
     )
     with pytest.raises(WriteConflict):
         store.write(unit)
@@ -91,11 +92,11 @@ def test_deleting_node_deletes_its_edges(store: Store) -> None:
     pairs = [(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])]
     edges: list[Any] = [(OWNER, a, kind, b, None) for a, b in pairs]
     for _ in range(2):  # a repeated write is harmless
-        store.write(WriteBatch(join=edges))
+        store.write(WriteBatch(upsert_edges=edges))
     assert len(list(store.edges(OWNER, [ids[0]]))) == 2
-    store.write(WriteBatch(remove=[(OWNER, ids[1], 1)]))
+    store.write(WriteBatch(delete_nodes=[(OWNER, ids[1], 1)]))
     assert [edge[::2][:2] for edge in store.edges(OWNER, [ids[0]])] == [(ids[0], ids[2])]
-    store.write(WriteBatch(part=[(OWNER, ids[0], kind, ids[2])]))
+    store.write(WriteBatch(delete_edges=[(OWNER, ids[0], kind, ids[2])]))
     assert not list(store.edges(OWNER, [ids[0]]))
 
 
@@ -110,7 +111,7 @@ def test_unloadable_row_is_quarantined_and_recovered(store: Store) -> None:
     operator, id = OperatorMemory(store), uuid4()
     kind = store.kinds.number("nodes.gone", "Renamed")
     data = row(key="kept", created_at=1.0)
-    store.write(WriteBatch(insert=[(OWNER, id, kind, None, data)]))
+    store.write(WriteBatch(insert_nodes=[(OWNER, id, kind, None, data)]))
     assert operator.get(id) is None
     assert fields_of(store, id) == {"key": "kept", "created_at": 1.0}
     put_aside(store, OWNER, id, "no such type")
