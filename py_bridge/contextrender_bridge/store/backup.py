@@ -16,13 +16,8 @@ from contextrender_bridge.base.paths import make_private
 from contextrender_bridge.store.base import OtherLayout, Store
 from contextrender_bridge.store.copying import copy_rows
 from contextrender_bridge.store.opening import starting
-from contextrender_bridge.store.sqlite import (
-    FILE,
-    INTEGRITY_CHECK,
-    SqliteStore,
-    integrity_errors,
-)
-from contextrender_bridge.store.sqlite_file import make_file
+from contextrender_bridge.store.sqlite import FILE, SqliteStore
+from contextrender_bridge.store.sqlite_file import INTEGRITY_CHECK, integrity_errors, make_file
 
 BESIDE: Final = ("jwt_secret", "audit.log")
 CONTENTS: Final = {"nodes": "nodes", "identity_users": "users"}

@@ -117,8 +117,17 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a query with `?` for each of these rows of values."""
+
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
         """Run statements in order, each for all its rows. Return how many rows each changed."""
+        row_counts: list[int] = []
+        for query, rows in statements:
+            if rows:
+                self.execute_many(cursor, query, rows)
+            row_counts.append(cursor.rowcount if rows else 0)
+        return row_counts
 
     has_arrays = False
     """Whether several ids can be one value."""

@@ -19,18 +19,9 @@ from psycopg_pool import ConnectionPool
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.store.base import Cursor, Read, Store
-from contextrender_bridge.store.postgres_write import (
-    combined_statement,
-    run_together,
-)
+from contextrender_bridge.store.postgres_write import combined_statement, run_together
 from contextrender_bridge.store.schema import TABLES, statements
-from contextrender_bridge.store.writes import (
-    REFUSED,
-    Statement,
-    StoreUnavailable,
-    WriteBatch,
-    WriteConflict,
-)
+from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBatch, WriteConflict
 
 NO_ANSWER: Final = "The database does not answer; try again."
 NOT_REPLICATED: Final = "canceling wait for synchronous replication"
@@ -102,13 +93,8 @@ class PostgresStore(Store):
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
     @override
-    def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
-        row_counts: list[int] = []
-        for query, rows in statements:
-            if rows:
-                cursor.executemany(_with_percents(query), rows)
-            row_counts.append(cursor.rowcount if rows else 0)
-        return row_counts
+    def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        cursor.executemany(_with_percents(query), rows)
 
     has_arrays = True
     ids_at_once = 5_000

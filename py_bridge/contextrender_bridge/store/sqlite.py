@@ -11,14 +11,13 @@ from uuid import UUID
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.store.base import Cursor, Store
 from contextrender_bridge.store.schema import TABLES, statements
-from contextrender_bridge.store.sqlite_file import SqliteFile, make_file
-from contextrender_bridge.store.writes import (
-    BY_TARGET,
-    REFUSED,
-    Statement,
-    StoreDamaged,
-    StoreUnavailable,
+from contextrender_bridge.store.sqlite_file import (
+    INTEGRITY_CHECK,
+    SqliteFile,
+    integrity_errors,
+    make_file,
 )
+from contextrender_bridge.store.writes import BY_TARGET, REFUSED, StoreDamaged, StoreUnavailable
 
 LOCK_TIMEOUT_SECONDS = 5.0
 FILE: Final = "store.db"
@@ -31,13 +30,12 @@ FAILURES: Final = {
 }
 """The sentence that a caller gets for each of SQLite's failures."""
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-INTEGRITY_CHECK: Final = "PRAGMA integrity_check(20)"
-"""The check of every page and index of a file, up to so many errors."""
-JOURNAL_LIMIT: Final = 16 * 2**20
+LOG_BYTES: Final = 16 * 2**20
+"""The size to which SQLite cuts a larger write-ahead log once all of it is in the file."""
 PAGE_BYTES: Final = 8_192
 """A page holds three results of 2 KB with their calls; of pages of 4 KB a third stays empty."""
-PAGES_AT_ONCE: Final = 500
-"""Pages given back in one step, which keeps others from writing for some milliseconds."""
+VACUUM_PAGES: Final = 500
+"""The most pages that one step takes off the file. Others cannot write meanwhile, some ms."""
 CREATE = statements(
     TABLES,
     serial="INTEGER PRIMARY KEY",
@@ -57,25 +55,25 @@ class SqliteStore(Store):
     system = "sqlite"
 
     def __init__(self, path: Path) -> None:
-        """Open the file, which is created private, and make its tables."""
+        """Open the file. If it is missing, create it for its owner alone, with its tables."""
         super().__init__()
         self.place = str(path)
-        # It is never made anew where it has gone.
+        # With mode=rw SQLite never creates a file in place of one that was removed.
         self._address = f"{path.absolute().as_uri()}?mode=rw"
         self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-        self._damaged = self._closed = False
+        self._idle_lock = threading.Lock()
+        self._is_damaged = self._is_closed = False
         make_file(path)
         self._file = SqliteFile.open(path)
         try:
-            self._make()
+            self._create_tables()
         except BaseException:
             self.close()
             raise
 
-    def _make(self) -> None:
+    def _create_tables(self) -> None:
         with self._connection() as connection:
-            # Only an empty file takes these. Pages freed by deletes can be given back.
+            # Only an empty file takes these. INCREMENTAL lets `reclaim` shrink the file.
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -83,19 +81,14 @@ class SqliteStore(Store):
             self.make_tables(cursor, CREATE)
 
     @override
-    def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
-        changed: list[int] = []
-        for query, rows in statements:
-            if rows:
-                cursor.executemany(_by_target(query), [_plain(row) for row in rows])
-            changed.append(cursor.rowcount if rows else 0)
-        return changed
+    def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        cursor.executemany(_with_index(query), [_with_id_bytes(row) for row in rows])
 
     @staticmethod
     @override
     def uuid(value: Any) -> UUID:
         try:
-            return UUID(None, value)  # the second argument are the bytes
+            return UUID(bytes=value)
         except (TypeError, ValueError, AssertionError):
             raise StoreDamaged from None
 
@@ -103,7 +96,7 @@ class SqliteStore(Store):
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
         self._file.check_whole()
         with span("store read", db__system__name=self.system), self._connection() as connection:
-            return connection.execute(_by_target(query), _plain(params)).fetchall()
+            return connection.execute(_with_index(query), _with_id_bytes(params)).fetchall()
 
     @override
     @contextmanager
@@ -127,7 +120,7 @@ class SqliteStore(Store):
         return sqlite3.connect(self._address, uri=True)
 
     def copy_to(self, target: Path) -> None:
-        """Copy what is committed into another file; nobody waits for it."""
+        """Copy what is committed into another file, while others read and write."""
         with self._connection() as connection, closing(sqlite3.connect(target)) as copy:
             connection.backup(copy)
 
@@ -142,11 +135,11 @@ class SqliteStore(Store):
 
     @override
     def probe(self) -> None:
-        if self._damaged:
+        if self._is_damaged:
             with self._connection() as connection:
                 (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                self._damaged = answer != "ok"
-            if self._damaged:
+                self._is_damaged = answer != "ok"
+            if self._is_damaged:
                 raise StoreDamaged
         super().probe()
 
@@ -157,54 +150,58 @@ class SqliteStore(Store):
         except StoreDamaged as damage:
             return [damage.message]
 
+    @override
     def reclaim(self) -> None:
-        """Shrink the file a little at a time and empty the log, unless somebody is reading."""
+        """Take free pages off the file in steps, and empty the log unless somebody reads it."""
         with self._connection() as connection:
 
-            def step(pragma: str) -> None:
+            def run_pragma(pragma: str) -> None:
                 with self._queue.write_lock:
                     connection.execute(f"PRAGMA {pragma}").fetchall()
 
             with suppress(sqlite3.OperationalError):
-                free, before = _free_pages(connection), 0
-                while free and free != before:
-                    step(f"incremental_vacuum({PAGES_AT_ONCE})")
-                    free, before = _free_pages(connection), free
+                previous_count, free_count = 0, _count_free_pages(connection)
+                # A step may free nothing, for example in a file without auto_vacuum.
+                while free_count not in (0, previous_count):
+                    run_pragma(f"incremental_vacuum({VACUUM_PAGES})")
+                    previous_count, free_count = free_count, _count_free_pages(connection)
+                # Without a timeout the checkpoint fails at once if somebody reads.
                 connection.execute("PRAGMA busy_timeout=0")
-                step("wal_checkpoint(TRUNCATE)")
+                run_pragma("wal_checkpoint(TRUNCATE)")
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
     def close(self) -> None:
-        """Close every connection; the last one copies the write-ahead log into the file."""
-        with self._lock:
+        """Close idle connections; SQLite copies the log into the file at the last one."""
+        with self._idle_lock:
             while self._idle:
-                self._end(self._idle.pop())
-        if not self._closed:
-            self._closed = True
+                self._close_connection(self._idle.pop())
+        if not self._is_closed:
+            self._is_closed = True
             self._file.close()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Return a connection for the block. Raise StoreUnavailable for what SQLite refuses."""
-        with self._lock:
+        with self._idle_lock:
             connection = self._idle.pop() if self._idle else None
         try:
             if connection is None:
-                connection = self._open()
-            self._file.check_log()  # SQLite crashes where it reads an index that is cut
+                connection = self._open_connection()
+            self._file.check_log()  # SQLite would crash if it read an index of the log that is cut.
             yield connection
         except sqlite3.Error as failure:
-            self._damaged |= _code(failure) in DAMAGE
+            self._is_damaged |= _code(failure) in DAMAGE
             if connection is not None and _code(failure) != sqlite3.SQLITE_BUSY:
-                self._end(connection)  # what it knows of the file may be wrong
+                # It may have cached wrong contents of the file, so it is not used again.
+                self._close_connection(connection)
                 connection = None
             raise self.error_for(failure) from failure
         finally:
             if connection is not None:
-                with self._lock:
+                with self._idle_lock:
                     self._idle.append(connection)
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._address,
             uri=True,
@@ -217,39 +214,36 @@ class SqliteStore(Store):
         connection.execute("PRAGMA synchronous=FULL")
         # What is deleted is overwritten, not left readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
-        connection.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT}")
+        connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
         with self._file.connecting:
             self._file.check_log()
-            connection.execute("PRAGMA schema_version")  # opens the log
+            connection.execute("PRAGMA schema_version")  # SQLite opens the log at the first read.
             self._file.add_connection()
         return connection
 
-    def _end(self, connection: sqlite3.Connection) -> None:
+    def _close_connection(self, connection: sqlite3.Connection) -> None:
         with self._file.connecting:
+            # As its last connection closes, SQLite copies the log into the file: no damaged one.
             if not self._file.can_save_log():
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
             self._file.remove_connection()
 
 
-def integrity_errors(answers: Sequence[tuple[str]]) -> list[str]:
-    """Return the errors among the answers to INTEGRITY_CHECK, each in one line."""
-    lines = [line.strip() for (answer,) in answers for line in answer.splitlines()]
-    return [line for line in lines if line not in ("", "ok") and not line.startswith("***")]
-
-
-def _by_target(query: str) -> str:
+def _with_index(query: str) -> str:
+    """Return the query with SQLite's own words for the mark BY_TARGET."""
     return query.replace(BY_TARGET, "INDEXED BY edges_target")
 
 
-def _plain(row: Sequence[Any]) -> list[Any]:
+def _with_id_bytes(row: Sequence[Any]) -> list[Any]:
+    """Return the values with the bytes of each id, as SQLite stores them."""
     return [value.bytes if type(value) is UUID else value for value in row]
 
 
 def _code(failure: sqlite3.Error) -> int:
-    """Return SQLite's primary number of a failure."""
+    """Return SQLite's primary error code, which is the lowest byte of its extended one."""
     return getattr(failure, "sqlite_errorcode", 0) & 0xFF
 
 
-def _free_pages(connection: sqlite3.Connection) -> int:
+def _count_free_pages(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA freelist_count").fetchone()[0])

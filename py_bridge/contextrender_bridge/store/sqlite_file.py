@@ -6,6 +6,7 @@ A write to another file would be lost.
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -18,6 +19,8 @@ NUMBERS: Final = ((16, 2), (24, 4), (28, 4))
 """Offset and length of the page size, the change counter and the number of pages in the head."""
 CHECKPOINT_SECONDS: Final = (0.02, 0.1, 0.4)
 """Waits while another process copies its log into the file: the head comes before other pages."""
+INTEGRITY_CHECK: Final = "PRAGMA integrity_check(20)"
+"""The check of every page and index of a file. It stops after 20 errors."""
 
 
 class SqliteFile:
@@ -146,3 +149,12 @@ def make_file(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as failure:
         raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
+
+
+def integrity_errors(answers: Sequence[tuple[str]]) -> list[str]:
+    """Return the errors among the answers to INTEGRITY_CHECK, each in one line.
+
+    A line of `***` is the heading of a database.
+    """
+    lines = [line.strip() for (answer,) in answers for line in answer.splitlines()]
+    return [line for line in lines if line not in ("", "ok") and not line.startswith("***")]
