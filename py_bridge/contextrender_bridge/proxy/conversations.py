@@ -47,11 +47,11 @@ class Conversation:
 
     - `system`: the system prompt as first recorded. If it changes with each call, the first one is
       recorded, because otherwise each call would start a branch.
-    - `refused`: the provider accepted only the full history.
+    - `accepts_only_full`: the provider refused the rendered history and accepted the full one.
     - `max_tokens`, `max_bytes`: the largest prompt and request that the provider accepts, after it
       refused one as too long.
-    - `hopeless`: the provider refused the last call in every form.
-    - `calls`, `failed`: the number of model calls, and of those that failed open.
+    - `was_refused_in_every_form`: the provider refused the last call and its retries.
+    - `calls`, `failed_open`: the number of model calls, and of those that failed open.
     - `usage_report`: the newest call's usage, until it is sent to the service.
     - `recording`: the last call that did not wait for the service.
     """
@@ -59,17 +59,17 @@ class Conversation:
     system: list[Json] = field(default_factory=list)
     branch: int | None = None
     size: Size = field(default_factory=Size)
-    refused: bool = False
-    hopeless: bool = False
+    accepts_only_full: bool = False
+    was_refused_in_every_form: bool = False
     max_tokens: int | None = None
     max_bytes: int | None = None
-    warned: bool = False
+    has_warned: bool = False
     calls: int = 0
-    failed: int = 0
+    failed_open: int = 0
     usage_report: Mapping[str, Any] | None = None
     recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
-    def within(self, budget: int | str | None) -> int | str | None:
+    def limited_budget(self, budget: int | str | None) -> int | str | None:
         """Return the budget, or `max_tokens` if that is smaller or the budget is automatic."""
         if self.max_tokens is None:
             return budget
@@ -107,7 +107,7 @@ def _leading_system(transcript: Transcript) -> list[Json]:
 
 @dataclass(frozen=True)
 class ProxiedCall:
-    """One model call: its session, its rendered request, and its history of so many `messages`.
+    """One model call: its session, its rendered request `fit`, and its number of `messages`.
 
     A call that is certain to fit, or that is only observed, does not wait for the service. Its
     rendered request is then the result of `later`.
@@ -121,7 +121,7 @@ class ProxiedCall:
     messages: int = 0
 
     async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
-        """Return the rendered request, waiting so many seconds for a call that did not wait."""
+        """Return the rendered request. Wait at most `seconds` for one that is rendered `later`."""
         if self.later is None:
             return self.fit
         if seconds:

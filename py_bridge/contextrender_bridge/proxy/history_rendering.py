@@ -113,7 +113,7 @@ class Histories:
         Do not wait for the service if the call is certain to fit, or is only observed.
         """
         conversation, body = call.conversation, call.fit.body
-        budget = conversation.within(call.controls.budget)
+        budget = conversation.limited_budget(call.controls.budget)
         recorded = partial(
             self.client.recorded_count,
             call.session,
@@ -190,8 +190,8 @@ class Histories:
         )
         if controls.mode != "render":
             return replace(rendered, failure="")
-        if rendered.failure and not conversation.warned:
-            conversation.warned = True
+        if rendered.failure and not conversation.has_warned:
+            conversation.has_warned = True
             self.failures.add(rendered.failure)
         return rendered
 

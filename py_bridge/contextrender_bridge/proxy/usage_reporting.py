@@ -59,12 +59,12 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
     """
     conversation = call.conversation
     conversation.calls += 1
-    conversation.failed += bool(fit.failure)
+    conversation.failed_open += bool(fit.failure)
     headers = [own_header("session", call.session)] if call.session else []
     if fit.failure:
         headers += [
             own_header("fail-open", fit.failure),
-            own_header("fail-open-count", f"{conversation.failed} of {conversation.calls}"),
+            own_header("fail-open-count", f"{conversation.failed_open} of {conversation.calls}"),
         ]
     if call.controls.full_reason:
         headers.append(own_header("full-history", call.controls.full_reason))

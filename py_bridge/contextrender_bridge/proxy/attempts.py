@@ -1,0 +1,130 @@
+"""The contents of the requests for one model call: the first, and one after each refusal."""
+
+from __future__ import annotations
+
+from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.refusals import Refusal
+from contextrender_bridge.proxy.reply_start import ReplyStart, late_refusal
+from contextrender_bridge.proxy.upstream import REFUSED, UsageCapture
+from contextrender_bridge.proxy.window import WindowedRequest
+
+MAX_RETRIES = 2
+"""The most requests after the first for one call."""
+LAST_SHARE = 0.35
+"""The share of a request that was refused twice to send last, if the provider gives no numbers."""
+MAX_NEXT_SHARE = 0.9
+"""The largest share of a request that was refused as too long to send with the next call."""
+
+
+class Attempts:
+    """The requests for one model call.
+
+    A request after a refusal as too long is smaller than the one before. A rendered history that is
+    refused for an unknown reason is sent once in full.
+    """
+
+    def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
+        """Prepare a call; `request` is the agent's."""
+        self._call = call
+        self._conversation = call.conversation
+        self.request = request
+        self.may_change = call.controls.mode == "render" or call.controls.compacts
+        """True if the proxy may send another content than the agent's."""
+        self._is_rendered = call.controls.mode == "render" and call.fit.changed
+        self._refusal_count = 0
+        may_retry = self.may_change and not self._conversation.was_refused_in_every_form
+        self._retries_left = MAX_RETRIES if may_retry else 0
+        self.sends_full_after_refusal = False
+        """True if the provider refused the rendered history, and gets the full one."""
+
+    @property
+    def delivery(self) -> str:
+        """The delivery to record: `rendered`, `full` or `holdout`."""
+        fit = self._call.fit
+        is_unchanged_by_failure = bool(fit.failure) and not fit.changed
+        if self.sends_full_after_refusal or is_unchanged_by_failure:
+            return "full"
+        return self._call.controls.delivery
+
+    def first_content(self) -> bytes:
+        """Return the first content: the rendered history, or the agent's request.
+
+        If the provider refused the rendered form of this history before, it is sent in full.
+        """
+        max_bytes = self._conversation.max_bytes
+        if not self._is_rendered or self._conversation.accepts_only_full:
+            self.sends_full_after_refusal = self._is_rendered
+            return self.request.full(max_bytes if self.may_change else None)
+        content = self.request.rendered(self._call.fit.body)
+        if max_bytes is None or max_bytes >= len(content):
+            return content
+        return self.request.smaller(len(content), max_bytes / len(content)) or content
+
+    def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
+        """Return the content to send after this reply; None if the reply goes to the agent."""
+        if not start.is_refused:
+            self._record_acceptance(content)
+            return None
+        self._refusal_count += 1
+        if start.refusal is not None:
+            retry = self._smaller_content(content, start.refusal)
+        elif start.response.status_code == REFUSED and self._is_rendered:
+            retry = self._other_form(content)
+        else:
+            retry = None
+        if retry is None or not self._retries_left:
+            self._conversation.was_refused_in_every_form = self._retries_left < MAX_RETRIES
+            return None
+        self._retries_left -= 1
+        return retry
+
+    def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
+        """Remember the limit if the answer's first text is followed by a refusal as too long."""
+        is_stream = reply.is_taken and "event-stream" in reply.content_type
+        refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
+        if refusal is not None:
+            self._refusal_count += 1
+            self._smaller_content(content, refusal)
+
+    def _record_acceptance(self, content: bytes) -> None:
+        """Remember for the history's next call that the provider accepted this content."""
+        conversation = self._conversation
+        conversation.was_refused_in_every_form = False
+        conversation.accepts_only_full = self.sends_full_after_refusal
+        if self._refusal_count and conversation.max_bytes:
+            conversation.max_bytes = min(conversation.max_bytes, len(content))
+
+    def _other_form(self, content: bytes) -> bytes | None:
+        """Return the full history after a refusal of the rendered one, and the other way round.
+
+        Return None if the provider has refused both.
+        """
+        conversation = self._conversation
+        if not self.sends_full_after_refusal and not conversation.accepts_only_full:
+            self.sends_full_after_refusal = True
+            return self.request.full(conversation.max_bytes)
+        rendered = self.request.rendered(self._call.fit.body)
+        if conversation.accepts_only_full and len(rendered) < len(content):
+            # The full history, which the provider accepted before, no longer fits the model.
+            self.sends_full_after_refusal = conversation.accepts_only_full = False
+            return rendered
+        return None
+
+    def _smaller_content(self, content: bytes, refusal: Refusal) -> bytes | None:
+        """Return smaller content after a refusal as too long, and remember the limit.
+
+        Return None if the request cannot be made smaller.
+        """
+        conversation, reply = self._conversation, self._call.fit.reply
+        self.request.learn(refusal)
+        tokens = reply["tokens_after"] if reply else conversation.size.tokens
+        if tokens and not self.sends_full_after_refusal:
+            conversation.max_tokens = refusal.next_budget(tokens)
+        is_first_refusal = self._refusal_count == 1
+        has_numbers = bool(refusal.prompt_tokens)
+        if not is_first_refusal or not has_numbers:
+            # The numbers of an earlier refusal, if there were any, did not lead to a request
+            # that fits: the next call is limited by its bytes as well.
+            conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
+        share = refusal.share if is_first_refusal or has_numbers else LAST_SHARE
+        return self.request.smaller(len(content), share)
