@@ -171,10 +171,11 @@ def class_names() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("package", sorted(findings()))
 def test_names_and_docstrings_are_plain(package: str) -> None:
-    assert not findings()[package]
+    assert not findings()[package], "\n".join(findings()[package])
 
 
 def test_no_two_classes_share_a_name() -> None:
     public = [(name, path) for name, path in class_names() if not name.startswith("_")]
     counts = Counter(name for name, _ in public)
-    assert not sorted((name, path) for name, path in public if counts[name] > 1)
+    shared = sorted((name, path) for name, path in public if counts[name] > 1)
+    assert not shared, shared

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.controls import LONGEST_NAME, session_of
+from contextrender_bridge.proxy.controls import MAX_NAME_CHARS, session_of
 from contextrender_bridge.proxy.own_calls import is_compaction
 
 from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
@@ -92,7 +92,7 @@ def test_generated_names_differ_by_caller_and_history() -> None:
 
 def test_invalid_names_are_sanitized() -> None:
     long = "n" * 400
-    assert len(name(long)) <= LONGEST_NAME
+    assert len(name(long)) <= MAX_NAME_CHARS
     assert name(long) != name(long + "n")
     assert name("a\x00b\n") == "a_b"
 

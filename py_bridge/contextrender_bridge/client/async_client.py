@@ -73,10 +73,15 @@ class AsyncContextRender:
         await self._http.aclose()
 
     def recorded_count(
-        self, session: str, messages: Sequence[Mapping[str, Any]], *, token: str | None, line: str
+        self,
+        session: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        token: str | None,
+        history_key: str,
     ) -> int:
         """Return `Core.recorded_count`; no request is sent."""
-        return self._core.recorded_count(session, messages, token=token, line=line)
+        return self._core.recorded_count(session, messages, token=token, history_key=history_key)
 
     render = _method_of(Core.render)
     fit = _method_of(Core.fit)

@@ -55,7 +55,7 @@ WARNED = 1024
 class Core(Connection):
     """The API's methods. Each is a flow that returns the reply, typed in `replies`, or raises.
 
-    `token` calls as another user. `line` distinguishes histories that run in parallel in one
+    `token` calls as another user. `history_key` distinguishes histories that run in parallel in one
     session.
     """
 
@@ -85,7 +85,7 @@ class Core(Connection):
         client: str | None = None,
         usage: Mapping[str, Any] | None = None,
         token: str | None = None,
-        line: str = "",
+        history_key: str = "",
     ) -> Flow[RenderView]:
         """Record the new messages of a history and return the next call's prompt.
 
@@ -110,7 +110,7 @@ class Core(Connection):
         metadata = {"delivery": delivery, "client": client, "usage": usage and dict(usage)}
         fields = {"session": session, **settings, **modes, **metadata}
         return cast(
-            RenderView, (yield from self._send_new("render", messages, fields, token, line))
+            RenderView, (yield from self._send_new("render", messages, fields, token, history_key))
         )
 
     def fit(
@@ -130,7 +130,7 @@ class Core(Connection):
         fail_open: bool = True,
         recalls: bool = False,
         token: str | None = None,
-        line: str = "",
+        history_key: str = "",
     ) -> Flow[RenderedRequest]:
         """Return what to send to the model instead of `messages`: the original if anything fails.
 
@@ -141,8 +141,8 @@ class Core(Connection):
         seconds; without `fail_open` errors are raised. Without `session`, the name is made from the
         beginning of the history (`find_session`). Results of `bypass_tools` stay as they are, in
         addition to the budget. With `recalls` excerpts name the result's number, for a model that
-        has a tool to recall it. `token`, `line`, `pinned_tools` and `pinned_calls` are as for
-        `render`. The defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
+        has a tool to recall it. `token`, `history_key`, `pinned_tools` and `pinned_calls` are as
+        for `render`. The defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
         `CONTEXTRENDER_POLICY`, else the session's.
         """
         stop_at = time.monotonic() + deadline
@@ -152,7 +152,7 @@ class Core(Connection):
             items = body.get(reader.key)
             items = items if isinstance(items, list) else []
             name = name_of_body(reader, body) if session is None else session
-            key = (token, name, line)
+            key = (token, name, history_key)
             past = self._histories.past(key, items)
             transcript = reader.read(body, past.transcript if past else None)
             if not transcript.messages:
@@ -161,7 +161,7 @@ class Core(Connection):
                 name = yield from self._find_session(
                     key, transcript.messages, model, items, transcript, stop_at
                 )
-                key = (token, name, line)
+                key = (token, name, history_key)
                 past = self._histories.past(key, items)
                 if past:
                     transcript = reader.read(body, past.transcript)
@@ -209,7 +209,7 @@ class Core(Connection):
         usage: Mapping[str, Any] | None = None,
         one_conversation: bool = False,
         token: str | None = None,
-        line: str = "",
+        history_key: str = "",
     ) -> Flow[SyncView]:
         """Record the new messages of a history. `settings` become the session's own.
 
@@ -222,7 +222,9 @@ class Core(Connection):
             "usage": usage and dict(usage),
             "one_conversation": one_conversation or None,
         }
-        return cast(SyncView, (yield from self._send_new("sync", messages, fields, token, line)))
+        return cast(
+            SyncView, (yield from self._send_new("sync", messages, fields, token, history_key))
+        )
 
     def find_session(
         self,
@@ -231,13 +233,13 @@ class Core(Connection):
         *,
         model: str | None = None,
         token: str | None = None,
-        line: str = "",
+        history_key: str = "",
     ) -> Flow[str]:
         """Return the name of the session that a history continues, or its own.
 
         `name` is made from how the history begins. New messages may be recorded by this.
         """
-        key = (token, name, line)
+        key = (token, name, history_key)
         return self._find_session(key, messages, model, messages, None, inf)
 
     def explain(
@@ -314,10 +316,10 @@ class Core(Connection):
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
 
     def recorded_count(
-        self, session: str, messages: Sequence[Message], *, token: str | None, line: str
+        self, session: str, messages: Sequence[Message], *, token: str | None, history_key: str
     ) -> int:
         """Return how many of the first messages are known to be recorded."""
-        past = self._histories.past((token, session, line), messages)
+        past = self._histories.past((token, session, history_key), messages)
         return past.prefix.messages if past else 0
 
     def _find_session(
@@ -330,12 +332,12 @@ class Core(Connection):
         stop_at: float,
     ) -> Flow[str]:
         """Return the session's name, as `find_session`; `transcript` has read `items`, if any."""
-        token, name, line = key
+        token, name, history_key = key
         stable_items = items[: transcript.stable_count] if transcript else items
         is_answered = any(message["role"] == "assistant" for message in messages)
         for _ in range(MAX_FORKS):
             name = self._names.find(token, name, messages)
-            key = (token, name, line)
+            key = (token, name, history_key)
             if not is_answered or self._histories.past(key, items):
                 return name
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
@@ -357,11 +359,11 @@ class Core(Connection):
         messages: Sequence[Message],
         fields: Mapping[str, Any],
         token: str | None,
-        line: str,
+        history_key: str,
     ) -> Flow[Json]:
         """Send the messages that the service does not have; all of them if its history differs."""
         messages = list(messages)
-        key = (token, fields["session"], line)
+        key = (token, fields["session"], history_key)
         past = self._histories.past(key, messages)
         # A past with a transcript is of `fit`, which recorded what it read from a request's items.
         # These messages are sent as they are: that past does not tell what was recorded of them.

@@ -95,7 +95,7 @@ class Proxy:
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        trusted = await self._trust(scope, Target.of(scope["path"]))
+        is_trusted = await self._trust(scope, Target.of(scope["path"]))
         request = Request.of(scope, self.settings)
         if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
@@ -107,20 +107,22 @@ class Proxy:
         with bodies.reading(scope, receive) if bodies else nullcontext(receive) as limited:
             body = await read_body(limited)
             if request.compresses:
-                await self._compress(request, body, send, trusted=trusted)
+                await self._compress(request, body, send, is_trusted=is_trusted)
             else:
-                work = self._calls.answer(request, body, send, trusted=trusted)
+                work = self._calls.answer(request, body, send, is_trusted=is_trusted)
                 await while_connected(limited, work)
 
-    async def _compress(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
+    async def _compress(
+        self, request: Request, raw: bytes, send: Send, *, is_trusted: bool
+    ) -> None:
         """Answer a request to `compress`, `compact` or `retrieve`; raise ContextRenderError."""
         target, headers = request.target, request.headers
         try:
-            controls = Controls.of(headers, self.settings, trusted=trusted)
+            controls = Controls.of(headers, self.settings, is_trusted=is_trusted)
         except InvalidControl as invalid:
             name = f"x-contextrender-{invalid.args[0]}"
             raise InvalidRequest(f"The header {name} has no such value.") from None
-        if not controls.identified:
+        if not controls.has_user:
             controls = replace(controls, token=bearer(headers))
         if target.path in (COMPRESS, COMPACT):
             if request.method != "POST":

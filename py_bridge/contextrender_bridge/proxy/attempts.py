@@ -16,7 +16,7 @@ MAX_NEXT_SHARE = 0.9
 """The largest share of a request that was refused as too long to send with the next call."""
 
 
-class Attempts:
+class CallAttempts:
     """The requests for one model call.
 
     A request after a refusal as too long is smaller than the one before. A rendered history that is
@@ -28,7 +28,7 @@ class Attempts:
         self._call = call
         self._conversation = call.conversation
         self.request = request
-        self.may_change = call.controls.mode == "render" or call.controls.compacts
+        self.may_change = call.controls.mode == "render" or call.controls.is_compaction_call
         """True if the proxy may send another content than the agent's."""
         self._is_rendered = call.controls.mode == "render" and call.fit.changed
         self._refusal_count = 0

@@ -17,7 +17,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import Dialect, Transcript
 
 REMEMBERED = 64
-MOST_CHARACTERS = 64 * 2**20
+MAX_CHARACTERS = 64 * 2**20
 CHANGEABLE_ITEMS = 6
 """The items at the end of a history that may change in the next request: cache marks move."""
 TRANSCRIPTS = 3
@@ -31,8 +31,8 @@ class Body:
     """A request body.
 
     - `head`: the text up to the end of its last item, by which a later body is recognised.
-    - `fields_before`: the fields before the items.
-    - `old`: the number of first items that were taken from an earlier body.
+    - `fields_before`: the fields that come before the items in the text.
+    - `reused_count`: the number of first items that were taken from an earlier body.
     - `starts`, `ends`: the places of the items in the text.
     - `open`, `close`: where the list of items begins and ends in the text, without its brackets.
     """
@@ -45,12 +45,16 @@ class Body:
     ends: list[int] = field(default_factory=list, repr=False)
     open: int = 0
     close: int = 0
-    old: int = 0
+    reused_count: int = 0
     transcripts: list[Transcript] = field(default_factory=list, repr=False)
 
     def read(self, reader: Dialect) -> Transcript:
         """Return the request's transcript, continued from an earlier one if possible."""
-        usable = [each for each in self.transcripts if 0 < each.stable_count <= self.old]
+        usable = [
+            transcript
+            for transcript in self.transcripts
+            if 0 < transcript.stable_count <= self.reused_count
+        ]
         transcript = reader.read(self.fields, usable[-1] if usable else None)
         self.transcripts = [*self.transcripts, transcript][-TRANSCRIPTS:]
         return transcript
@@ -92,7 +96,7 @@ class RecentBodies:
         characters = 0
         for number in range(len(self._bodies) - 1, -1, -1):
             characters += len(self._bodies[number].head)
-            if characters > MOST_CHARACTERS or len(self._bodies) - number > REMEMBERED:
+            if characters > MAX_CHARACTERS or len(self._bodies) - number > REMEMBERED:
                 del self._bodies[: number + 1]
                 return
 
@@ -111,7 +115,7 @@ def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> B
         more = text[at] != "}"
     else:
         body.fields, body.fields_before = dict(before.fields_before), before.fields_before
-        body.old, body.open = count, before.open
+        body.reused_count, body.open = count, before.open
         at, more = _next(text, _read_items(text, before.ends[count - 1], key, body, before))
     while more:
         name, at = _value(text, at)
@@ -140,8 +144,8 @@ def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -
         body.open = at
         more = text[at] != "]"
     else:
-        items, ends = before.items[: body.old], before.ends[: body.old]
-        starts = before.starts[: body.old]
+        items, ends = before.items[: body.reused_count], before.ends[: body.reused_count]
+        starts = before.starts[: body.reused_count]
         at, more = _next(text, at)
     while more:
         starts.append(at)

@@ -16,7 +16,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.proxy.controls import Controls, given_name, line_of, session_of
+from contextrender_bridge.proxy.controls import Controls, given_name, history_key_of, session_of
 from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
@@ -39,15 +39,17 @@ async def compact(
 
     Raise ContextRenderError if it cannot be answered.
     """
-    if not controls.identified:
+    if not controls.has_user:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
     messages = _read_messages(body.get("messages"))
     field = body.get("session")
     name = field if isinstance(field, str) else path
     session = session_of(name, [], messages)
     if not given_name(name, []):
-        line = line_of(messages)
-        session = await client.find_session(session, messages, token=controls.token, line=line)
+        history_key = history_key_of(messages)
+        session = await client.find_session(
+            session, messages, token=controls.token, history_key=history_key
+        )
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
     if continued:

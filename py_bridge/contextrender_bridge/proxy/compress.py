@@ -144,7 +144,7 @@ class Compression:
 
     async def retrieve(self, id: str, controls: Controls) -> Json:
         """Return the complete result of that id."""
-        if not controls.identified:
+        if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
         if not _ID.fullmatch(id):

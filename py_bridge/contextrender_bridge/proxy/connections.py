@@ -131,11 +131,11 @@ class Connections:
     def _open_session(self) -> aiohttp.ClientSession:
         certificates, self._fault = trusted_certificates()
         # Without certificates, connections without TLS still work.
-        trusted = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusted.set_alpn_protocols(["http/1.1"])
+        context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.set_alpn_protocols(["http/1.1"])
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=trusted
+                limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=context
             ),
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=CONNECT_SECONDS, sock_read=self._silence

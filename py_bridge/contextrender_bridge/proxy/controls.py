@@ -29,7 +29,7 @@ _SESSION_HEADERS = (
     "session_id",
 )
 _CALLER_HEADERS = ("authorization", "x-api-key", "api-key")
-LONGEST_NAME = 200
+MAX_NAME_CHARS = 200
 
 
 class InvalidControl(ValueError):
@@ -40,9 +40,9 @@ class InvalidControl(ValueError):
 class Controls:
     """The settings of one request.
 
-    - `token`: the caller's own token for the service, if it sent one. A `trusted` caller without a
-      token uses the proxy's.
-    - `compacts`: the request is an agent's own compaction, which needs the full history.
+    - `token`: the caller's own token for the service, if it sent one. Without a token, a trusted
+      caller uses the proxy's.
+    - `is_compaction_call`: the request is an agent's own compaction, which needs the full history.
     - `bypass_tools`: names and globs of tools whose results are never shortened.
     - `pinned_tools`, `pinned_calls`: tools, and ids of calls, whose results are pinned.
     - `holdout`: the share of sessions that are sent in full, for comparison.
@@ -54,8 +54,8 @@ class Controls:
     budget: int | str | None
     policy: str | None
     token: str | None = field(repr=False)
-    trusted: bool = False
-    compacts: bool = False
+    is_trusted: bool = False
+    is_compaction_call: bool = False
     bypass_tools: frozenset[str] = frozenset()
     pinned_tools: frozenset[str] = frozenset()
     pinned_calls: frozenset[str] = frozenset()
@@ -64,14 +64,14 @@ class Controls:
     full_reason: str = ""
 
     @property
-    def identified(self) -> bool:
+    def has_user(self) -> bool:
         """True if the request has a token or may use the proxy's."""
-        return self.trusted or self.token is not None
+        return self.is_trusted or self.token is not None
 
     @classmethod
-    def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
+    def of(cls, headers: Headers, settings: Settings, *, is_trusted: bool = False) -> Controls:
         """Return the settings in the headers, else the proxy's own; raise InvalidControl."""
-        values = _by_name(headers)
+        values = _first_by_name(headers)
         mode = values.get("x-contextrender-mode") or settings.mode
         if mode not in MODES:
             raise InvalidControl("mode")
@@ -83,9 +83,9 @@ class Controls:
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
             policy=policy,
-            compacts=_switch(values, "compaction"),
+            is_compaction_call=_is_on(values, "compaction"),
             token=values.get("x-contextrender-token") or None,
-            trusted=trusted,
+            is_trusted=is_trusted,
             bypass_tools=_names(values, "bypass-tools", settings.bypass_tools),
             pinned_tools=_names(values, "pin-tools", settings.pin_tools),
             pinned_calls=_names(values, "pin-calls", frozenset()),
@@ -99,16 +99,20 @@ class Controls:
         A request of a holdout session, and a compaction, is recorded and sent in full.
         """
         if self.mode != "render":
-            return replace(self, compacts=False)
-        compacts = self.compacts or is_compaction(dialect, body)
+            return replace(self, is_compaction_call=False)
+        is_compaction_call = self.is_compaction_call or is_compaction(dialect, body)
         if is_held_out(session, self.holdout):
             delivery, reason = "holdout", "holdout"
-        elif compacts:
+        elif is_compaction_call:
             delivery, reason = "full", "compaction"
         else:
             return self
         return replace(
-            self, mode="observe", compacts=compacts, delivery=delivery, full_reason=reason
+            self,
+            mode="observe",
+            is_compaction_call=is_compaction_call,
+            delivery=delivery,
+            full_reason=reason,
         )
 
 
@@ -119,12 +123,12 @@ def _budget(text: str) -> int | str:
     return budget
 
 
-def _by_name(headers: Headers) -> dict[str, str]:
+def _first_by_name(headers: Headers) -> dict[str, str]:
     """Return the first header of each name."""
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
-def _switch(values: Mapping[str, str], name: str) -> bool:
+def _is_on(values: Mapping[str, str], name: str) -> bool:
     return values.get(f"x-contextrender-{name}", "").lower() in ("1", "true", "yes", "on")
 
 
@@ -143,45 +147,47 @@ def is_held_out(session: str, share: float) -> bool:
 
 
 def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the session's name by path or header, else a name from the history's beginning.
+    """Return the session's name by path or header, else a name made from the first messages.
 
-    The latter also depends on the caller's key for the provider, so that two callers whose
+    A name that is made also depends on the caller's key for the provider, so that two callers whose
     histories begin alike have two sessions. `prompt_cache_key` is no name: it routes requests, and
     many people share one.
     """
     if name := given_name(path, headers):
         return name
-    values = _by_name(headers)
+    values = _first_by_name(headers)
     caller = next((value for name in _CALLER_HEADERS if (value := values.get(name))), "")
     return name_of(messages, caller)
 
 
 def given_name(path: str, headers: Headers) -> str:
     """Return the name that a caller gives the session; empty if it gives none."""
-    values = _by_name(headers)
+    values = _first_by_name(headers)
     for name in (path, *(values.get(name, "") for name in _SESSION_HEADERS)):
         if name.strip():
             return _bounded(name.strip())
     return ""
 
 
-def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return a hash that distinguishes the histories of one session.
+def history_key_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return a key that distinguishes the histories of one session, such as those of subagents.
 
-    It is made from the messages before the first answer, without system prompts.
+    It is a hash of the messages before the first answer, without system prompts.
     """
     beginning = takewhile(lambda message: message["role"] != "assistant", messages)
     return wire.digest_of(*[m for m in beginning if m["role"] not in ("system", "developer")])
 
 
-def is_agents(headers: Headers) -> bool:
-    """Return whether an agent's runtime names its session in a header of its own."""
-    values = _by_name(headers)
+def has_session_header(headers: Headers) -> bool:
+    """Return whether an agent names its session in one of its own headers."""
+    values = _first_by_name(headers)
     return any(values.get(name) for name in _SESSION_HEADERS[1:])
 
 
 def _bounded(name: str) -> str:
+    """Return a printable name of at most `MAX_NAME_CHARS`; a longer one ends with its hash."""
     name = "".join(letter if letter.isprintable() else "_" for letter in name)
-    return (
-        name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{wire.digest_of(name)}"
-    )
+    if len(name) <= MAX_NAME_CHARS:
+        return name
+    suffix = f"-{wire.digest_of(name)}"
+    return name[: MAX_NAME_CHARS - len(suffix)] + suffix

@@ -24,8 +24,8 @@ from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import (
     Controls,
     given_name,
-    is_agents,
-    line_of,
+    has_session_header,
+    history_key_of,
     session_of,
 )
 from contextrender_bridge.proxy.conversations import (
@@ -72,17 +72,17 @@ class Histories:
             call = _describe(call, path, headers, dialect, transcript)
             if not _is_recorded(call, headers, transcript):
                 return call
-            if not call.controls.identified:
+            if not call.controls.has_user:
                 return self._failed(call, "token_missing")
-            line = line_of(transcript.messages)
+            history_key = history_key_of(transcript.messages)
             if not given_name(path, headers) and not self._pause.is_on:
-                call = replace(call, session=await self._find_name(call, transcript, line))
-            key = call.controls.token, call.session, line
+                call = replace(call, session=await self._find_name(call, transcript, history_key))
+            key = call.controls.token, call.session, history_key
             call = replace(call, conversation=self._conversations.find(key, transcript))
             if self._pause.is_on:
                 return self._failed(call, "paused")
             call = replace(call, messages=len(transcript.messages))
-            return await self._render(call, transcript, line, headers)
+            return await self._render(call, transcript, history_key, headers)
         except Exception as failure:
             self._pause.note(failed=_is_outage(failure))
             return self._failed(call, reason_of(failure))
@@ -93,7 +93,7 @@ class Histories:
         if self._recording:
             await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
-    async def _find_name(self, call: ProxiedCall, transcript: Transcript, line: str) -> str:
+    async def _find_name(self, call: ProxiedCall, transcript: Transcript, history_key: str) -> str:
         """Return the name of the session that a history continues whose caller names none."""
         model = call.fit.body.get("model")
         search = self.client.find_session(
@@ -101,12 +101,12 @@ class Histories:
             transcript.messages,
             model=model if isinstance(model, str) else None,
             token=call.controls.token,
-            line=line,
+            history_key=history_key,
         )
         return await asyncio.wait_for(search, self.deadline)
 
     async def _render(
-        self, call: ProxiedCall, transcript: Transcript, line: str, headers: Headers
+        self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
     ) -> ProxiedCall:
         """Return the rendered call.
 
@@ -119,10 +119,10 @@ class Histories:
             call.session,
             transcript.messages,
             token=call.controls.token,
-            line=line,
+            history_key=history_key,
         )
         is_small = conversation.size.fits(transcript.messages, recorded, budget)
-        fit = partial(self._fit, call, transcript, line, budget, headers)
+        fit = partial(self._fit, call, transcript, history_key, budget, headers)
         work = _after(conversation.recording, fit)
         if call.controls.mode != "observe" and (not is_small or transcript.unread_items()):
             return replace(call, fit=await self._outcome(work, body, self.deadline))
@@ -154,7 +154,7 @@ class Histories:
         self,
         call: ProxiedCall,
         transcript: Transcript,
-        line: str,
+        history_key: str,
         budget: int | str | None,
         headers: Headers,
     ) -> RenderedRequest:
@@ -175,7 +175,7 @@ class Histories:
             answer_before_commit=True,
             agent_defaults=True,
             token=controls.token,
-            line=line,
+            history_key=history_key,
             delivery=controls.delivery,
             client=client_of(headers),
             usage=usage_report,
@@ -214,7 +214,7 @@ def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) ->
     body = call.fit.body
     if not transcript.messages or is_kept_by_provider(body):
         return False
-    return not (is_agents(headers) and is_side_call(body))
+    return not (has_session_header(headers) and is_side_call(body))
 
 
 async def _after(

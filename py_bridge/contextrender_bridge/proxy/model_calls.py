@@ -6,7 +6,7 @@ from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy.attempts import Attempts
+from contextrender_bridge.proxy.attempts import CallAttempts
 from contextrender_bridge.proxy.bodies import Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
@@ -30,15 +30,15 @@ class ModelCalls:
         self._bodies = RecentBodies()
         self._windows = Windows()
 
-    async def answer(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
+    async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
         """Answer a model call with the provider's reply; raise Unavailable.
 
-        A `trusted` caller may use the proxy's own token.
+        A trusted caller may use the proxy's own token.
         """
         url, onward = request.url, request.onward
         body = self._read_body(request, raw)
         try:
-            controls = Controls.of(request.headers, self._settings, trusted=trusted)
+            controls = Controls.of(request.headers, self._settings, is_trusted=is_trusted)
         except InvalidControl as invalid:
             reason = f"invalid_{invalid.args[0]}"
             self._histories.failures.add(reason)
@@ -75,7 +75,7 @@ class ModelCalls:
         windowed = WindowedRequest(
             self._windows, raw, body, request.dialect, call.conversation.size
         )
-        attempts = Attempts(call, windowed)
+        attempts = CallAttempts(call, windowed)
         content = attempts.first_content()
         while True:
             async with self._http.answer("POST", request.url, request.onward, content) as response:
@@ -90,7 +90,7 @@ class ModelCalls:
             content = retry
 
     async def _answer(
-        self, call: ProxiedCall, attempts: Attempts, start: ReplyStart, send: Send
+        self, call: ProxiedCall, attempts: CallAttempts, start: ReplyStart, send: Send
     ) -> None:
         """Send the provider's answer to the agent, with headers that report what was sent."""
         fit = call.fit

@@ -15,16 +15,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-WITH_TOOLS = (
+TEXT_ONLY = "CRITICAL: Respond with TEXT ONLY"
+COMPACTIONS_WITH_TOOLS = (
     "Your task is to create a detailed summary of",
-    "CRITICAL: Respond with TEXT ONLY",
+    TEXT_ONLY,
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "You have exceeded the maximum number of tokens, please stop coding and instead write a short "
     "memento",
 )
 CLAUDE_CODE_BODY = "Your task is to create a detailed summary"
-ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
-LONGEST_HEAD = 1_500
+COMPACTION_ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
+HEAD_CHARS = 1_500
 """The number of first characters of an instruction that are read."""
 
 _SUMMARISE = re.compile(
@@ -49,7 +50,7 @@ _TITLE_TASK = re.compile(
     r"generat|writ|creat|coming up|come up|extract|analy[sz]e|summari[sz]e|name this|output only",
     re.IGNORECASE,
 )
-_AROUND = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
+_ADDITION = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
 """The beginning of an agent's own additions, such as `<system-reminder>`."""
 
 
@@ -60,10 +61,10 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
     if last is None:
         return False
     if isinstance(last, Mapping):
-        return last.get("type") in ITEMS
-    if last.startswith(WITH_TOOLS) and (
-        not last.startswith(WITH_TOOLS[1]) or CLAUDE_CODE_BODY in last
-    ):
+        return last.get("type") in COMPACTION_ITEMS
+    # Claude Code may begin other calls with TEXT_ONLY, too.
+    is_other_call = last.startswith(TEXT_ONLY) and CLAUDE_CODE_BODY not in last
+    if last.startswith(COMPACTIONS_WITH_TOOLS) and not is_other_call:
         return True
     if _has_tools(body):
         return False
@@ -81,7 +82,7 @@ def is_side_call(body: Mapping[str, Any]) -> bool:
     if body.get("max_tokens") == 1:
         return True
     return any(
-        _TITLE.search(text[:LONGEST_HEAD]) and _TITLE_TASK.search(text[:LONGEST_HEAD])
+        _TITLE.search(text[:HEAD_CHARS]) and _TITLE_TASK.search(text[:HEAD_CHARS])
         for text in (last, *_system_texts(body, items))
     )
 
@@ -95,18 +96,19 @@ def _items(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
-    """Return the last text to the model without an agent's additions, or a compaction item.
+    """Return the last text that tells the model what to do, or the compaction item after it.
 
-    Requests to newer models may end with a system message and with blocks of reminders.
+    Skip what agents add after it: system messages, and blocks such as reminders. Return None if a
+    message of the model, a result or media come last.
     """
     for item in reversed(items):
         if not isinstance(item, Mapping):
             return None
-        if item.get("type") in ITEMS:
+        if item.get("type") in COMPACTION_ITEMS:
             return item
         if item.get("role") in ("system", "developer"):
             continue
-        texts = [text for text in _texts(item.get("content")) if not _AROUND.match(text)]
+        texts = [text for text in _texts(item.get("content")) if not _ADDITION.match(text)]
         if texts and item.get("role") == "user":
             return texts[-1].lstrip()
         if item.get("role") != "user" or not _is_text(item.get("content")):
@@ -162,13 +164,13 @@ CALLS = frozenset({"tool", "tool_use", "tool_result", "function_call", "function
 
 
 def _asks_for_summary(text: str) -> bool:
-    head = text.lstrip()[:LONGEST_HEAD]
+    head = text.lstrip()[:HEAD_CHARS]
     return bool(_TASK.match(head) and _SUMMARISE.search(head) and _CONVERSATION.search(head))
 
 
 def _holds_conversation(text: str) -> bool:
     """Return whether a text contains the history to summarise."""
-    head = text.lstrip()[:LONGEST_HEAD]
+    head = text.lstrip()[:HEAD_CHARS]
     return bool(_HOLDS.match(head))
 
 

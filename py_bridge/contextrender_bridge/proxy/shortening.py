@@ -1,7 +1,7 @@
 """Shorten a request to about a number of tokens, without a tokenizer.
 
-Texts have precedence, then the newest results. Tokens are estimated from bytes, by the ratio of
-earlier counts if there are any.
+Texts have precedence, then the newest results. Tokens are estimated from bytes. The bytes per token
+are those of earlier counts if there are any.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ BYTES_PER_TOKEN = 3.0
 """The ratio without any counts: texts and code have more bytes per token, hashes fewer."""
 MEDIA_TOKENS = 1_600
 SPARE = 0.97
+"""The share of the window to fill, because the bytes per token are an estimate."""
 MIN_BYTES = 400
 """The smallest size of the newest result and of a cut message of the user."""
 
-_ANSWER = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ITEMS = ("messages", "input")
 
 
-class Measured:
+class MeasuredRequest:
     """A request with the sizes of its messages and of its other fields."""
 
     def __init__(self, body: Mapping[str, Any], transcript: Transcript) -> None:
         """Encode every message to measure it; this is slow for long requests."""
         self.body, self.transcript = body, transcript
-        self.ratio = BYTES_PER_TOKEN
+        self.bytes_per_token = BYTES_PER_TOKEN
         self._other_bytes = len(wire.dumps({k: v for k, v in body.items() if k not in _ITEMS}))
         self._sizes = [len(wire.dumps(m)) for m in transcript.messages]
-        self._media = [_media(m) for m in transcript.messages]
+        self._media_counts = [_media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """Set the ratio by the tokens that the service counted in the first messages."""
+        """Set the bytes per token from the tokens that the service counted in some messages."""
         size = sum(self._sizes[:messages])
-        media = MEDIA_TOKENS * sum(self._media[:messages])
+        media = MEDIA_TOKENS * sum(self._media_counts[:messages])
         if tokens > media and size:
-            self.ratio = max(1.0, COUNTED_SHARE * size / (tokens - media))
+            self.bytes_per_token = max(1.0, COUNTED_SHARE * size / (tokens - media))
 
     @property
     def tokens(self) -> int:
         """The estimated number of tokens."""
-        return int((sum(self._sizes) + self._other_bytes) / self.ratio) + MEDIA_TOKENS * sum(
-            self._media
-        )
+        text_bytes = sum(self._sizes) + self._other_bytes
+        media_tokens = MEDIA_TOKENS * sum(self._media_counts)
+        return int(text_bytes / self.bytes_per_token) + media_tokens
 
     def shorten(self, window: int) -> Json:
         """Return the body with texts and results that fit, in `window` tokens with the answer.
@@ -58,10 +59,13 @@ class Measured:
         the last user message and the newest result stay, cut if necessary.
         """
         answer = max(
-            (self.body[n] for n in _ANSWER if isinstance(self.body.get(n), int)), default=0
+            (self.body[name] for name in _ANSWER_LIMITS if isinstance(self.body.get(name), int)),
+            default=0,
         )
-        answer = answer if answer < window / 2 else 0
-        return self.transcript.apply(self._plan(int((window - answer) * SPARE * self.ratio)))
+        if answer >= window / 2:
+            answer = 0  # The limit of the answer is no estimate of its length.
+        max_bytes = int((window - answer) * SPARE * self.bytes_per_token)
+        return self.transcript.apply(self._plan(max_bytes))
 
     def _plan(self, max_bytes: int) -> MessagePlan:
         """Return the plan of a request within so many bytes."""
@@ -90,8 +94,8 @@ class Measured:
         """Return the bytes of each message; those of a call count with its result."""
         messages = self.transcript.messages
         weights = [
-            size + int(MEDIA_TOKENS * self.ratio) * media
-            for size, media in zip(self._sizes, self._media, strict=True)
+            size + int(MEDIA_TOKENS * self.bytes_per_token) * media
+            for size, media in zip(self._sizes, self._media_counts, strict=True)
         ]
         for result, (place, number) in calls_of.items():
             size = len(wire.dumps(messages[place]["tool_calls"][number]))
@@ -164,7 +168,7 @@ def _cut(message: Json, size: int) -> str:
     return CutText(text, size)
 
 
-def _media(message: Json) -> int:
+def _media_count(message: Json) -> int:
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     return sum(isinstance(part, dict) and "digest" in part for part in parts)

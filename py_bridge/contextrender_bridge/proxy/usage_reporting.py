@@ -21,7 +21,7 @@ from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.proxy.conversations import ProxiedCall
 from contextrender_bridge.proxy.routing import first
 
-SOON_SECONDS = 5.0
+REPORT_DELAY_SECONDS = 5.0
 LONGEST_CLIENT = 40
 REFERENCES = "references"
 """The reason for sending a history in full of which the provider has some items."""
@@ -138,7 +138,9 @@ class UsageNotes:
             self._report_now(*before)
         call.conversation.usage_report = usage_report
         self._unreported[id(call.conversation)] = call, copy_context()
-        asyncio.get_running_loop().call_later(SOON_SECONDS, self._report, call, usage_report)
+        asyncio.get_running_loop().call_later(
+            REPORT_DELAY_SECONDS, self._report, call, usage_report
+        )
 
     async def settle(self, seconds: float) -> None:
         """Report the remaining usage, and wait for the service at most so many seconds."""
@@ -171,7 +173,9 @@ class UsageNotes:
         try:
             await self._client.call("record_usage", fields, call.controls.token)
         except Exception as failure:
-            log.warning("a call's usage is not noted (%s)", reason_of(failure))
+            log.warning(
+                "the usage of a call could not be reported to the service (%s)", reason_of(failure)
+            )
 
 
 def client_of(headers: Headers) -> str:

@@ -15,14 +15,14 @@ from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.conversations import Size
 from contextrender_bridge.proxy.refusals import RETRY_SHARE, Refusal
-from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, Measured
+from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, MeasuredRequest
 from contextrender_bridge.proxy.splicing import splice
 
-FEWEST_BYTES = 2.0
-"""A request with fewer bytes for each token of the window is not measured."""
-SMALLER = 0.95
-"""The largest share of a request's bytes with which it is sent again."""
-MAX_CUTS = 5
+MIN_BYTES_PER_TOKEN = 2.0
+"""A request with fewer bytes per token of the window fits: its tokens are not estimated."""
+MAX_RETRY_SHARE = 0.95
+"""A request is sent again only with at most this share of its bytes."""
+MAX_CUT_ATTEMPTS = 5
 """The most attempts to cut a request to a smaller size."""
 REMEMBERED = 256
 
@@ -73,7 +73,7 @@ class WindowedRequest:
         self._dialect = dialect
         self._model = read.fields.get("model")
         self._body: Mapping[str, Any] = read.fields
-        self._measured_request: Measured | None = None
+        self._measured_request: MeasuredRequest | None = None
         self.truncated_to = 0
         """The tokens to which the request was cut; 0 if it was not cut."""
 
@@ -86,7 +86,7 @@ class WindowedRequest:
         window = self._windows.of(self._model)
         if max_bytes is not None and len(self._raw) > max_bytes:
             return self.smaller(len(self._raw), max_bytes / len(self._raw)) or self._raw
-        if window is None or len(self._raw) < FEWEST_BYTES * window:
+        if window is None or len(self._raw) < MIN_BYTES_PER_TOKEN * window:
             return self._raw
         if self._measured.tokens <= window:
             return self._raw
@@ -103,12 +103,12 @@ class WindowedRequest:
         Return None if the request cannot be made smaller.
         """
         tokens = self.truncated_to or self._measured.tokens
-        for _ in range(MAX_CUTS):
-            tokens = int(tokens * min(share, SMALLER))
+        for _ in range(MAX_CUT_ATTEMPTS):
+            tokens = int(tokens * min(share, MAX_RETRY_SHARE))
             if tokens <= 0:
                 break
             content = self._cut(tokens)
-            if len(content) < SMALLER * size:
+            if len(content) < MAX_RETRY_SHARE * size:
                 return content
             share = RETRY_SHARE
         return None
@@ -120,8 +120,8 @@ class WindowedRequest:
         if limit := refusal.limit or (0 if is_listed else int(RETRY_SHARE * estimate)):
             self._windows.remember(self._model, limit)
         if refusal.prompt_tokens:
-            self._measured.ratio *= estimate / refusal.prompt_tokens
-            self._windows.remember_ratio(self._model, self._measured.ratio)
+            self._measured.bytes_per_token *= estimate / refusal.prompt_tokens
+            self._windows.remember_ratio(self._model, self._measured.bytes_per_token)
 
     def _cut(self, tokens: int) -> bytes:
         self.truncated_to = tokens
@@ -133,11 +133,11 @@ class WindowedRequest:
             self._body, self._measured_request, self.truncated_to = body, None, 0
 
     @property
-    def _measured(self) -> Measured:
+    def _measured(self) -> MeasuredRequest:
         if self._measured_request is None:
             reader = dialect_of(self._dialect, self._body)
-            self._measured_request = Measured(self._body, reader.read(self._body))
-            self._measured_request.ratio = self._windows.ratio(self._model)
+            self._measured_request = MeasuredRequest(self._body, reader.read(self._body))
+            self._measured_request.bytes_per_token = self._windows.ratio(self._model)
             if self._body is self._read.fields and self._size.messages and self._size.tokens:
                 self._measured_request.count_as(self._size.tokens, self._size.messages)
         return self._measured_request
