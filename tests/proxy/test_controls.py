@@ -52,6 +52,62 @@ def test_compaction_request_is_sent_in_full(
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 
 
+HISTORY: list[Json] = [
+    {"role": "user", "content": "Find the fault."},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "a", "function": {"name": "look", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "seen"},
+]
+
+
+@pytest.mark.parametrize(
+    ("system", "last", "has_history"),
+    [
+        # Cline, Gemini CLI, Crush and Roo; Hermes and pi put the history into their instruction.
+        (None, "Your task is to create a detailed summary of the conversation so far.", True),
+        (
+            "You are the component that summarizes internal chat history into a structure.",
+            "First, reason in your scratchpad. Then, generate the <state_snapshot>.",
+            True,
+        ),
+        (None, "Provide a detailed summary of our conversation above.", True),
+        (None, "Summarize the conversation so far, as described in the instructions.", True),
+        (
+            None,
+            "You are a summarization agent. Make a checkpoint.\n\nTURNS TO SUMMARIZE: context",
+            False,
+        ),
+        (
+            "You are a context summarization assistant. Read a conversation.",
+            "<conversation>\n[User]: hi\n</conversation>\n\nCreate a structured checkpoint.",
+            False,
+        ),
+        (
+            None,
+            "Write a summary of the session for the next agent.\n\nUSER: hi\nASSISTANT: ok",
+            False,
+        ),
+    ],
+)
+def test_compactions_of_every_shape(system: str | None, last: str, has_history: bool) -> None:
+    prompt = [{"role": "system", "content": system}] if system else []
+    items = [*prompt, *(HISTORY if has_history else ()), user(last)]
+    assert is_compaction("chat", {"messages": items})
+    assert is_compaction("chat", {"messages": items, "tools": [{}], "tool_choice": "none"})
+
+
+def test_a_summary_of_something_else_is_no_compaction() -> None:
+    for text in (
+        "Please summarise this article for me: context windows grow.",
+        "Write a summary of the session logs in logs/.",
+        "Summarize the conversation with the customer in mail.txt.",
+    ):
+        assert not is_compaction("chat", {"messages": [user(text)]})
+        assert not is_compaction("chat", {"messages": [*HISTORY, user(text)], "tools": [{}]})
+
+
 def test_similar_requests_are_not_compactions() -> None:
     assert is_compaction("chat", {"messages": [{"role": "system", "content": OPENCODE}]}) is False
     begun = [{"role": "system", "content": OPENCODE}, user("Here is the conversation so far: x")]

@@ -188,6 +188,8 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
             "chat/completions",
             {"messages": [message_of("user", "x")], "cached_content": "c/1"},
         ),
+        ("chat/completions", {"messages": [message_of("user", "x")], "cachedContent": "c/1"}),
+        ("responses", {"input": [output], "previous_interaction_id": "i1"}),
     ]
     setup.model.answer = lambda _: whole({"id": "1"})
     for path, body in bodies:
@@ -200,9 +202,13 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     assert listed == []
 
 
-def test_history_with_references_is_sent_in_full(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    "reference",
+    [{"type": "item_reference", "id": "fc_0"}, {"id": "fc_0"}, {"type": None, "id": "fc_0"}],
+)
+def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) -> None:
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
-    items = [message_of("user", "Go."), {"type": "item_reference", "id": "fc_0"}, output]
+    items = [message_of("user", "Go."), reference, output]
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: whole({"id": "1"})
     body = {"model": "m", "input": items}

@@ -43,6 +43,10 @@ _TASK = re.compile(
     r"|do not|don't|respond)",
     re.IGNORECASE,
 )
+_TRANSCRIPT = re.compile(
+    r"<conversation>|turns to summari[sz]e|^\W*(?:user|assistant|tool result)\W*:", re.I | re.M
+)
+"""The beginning of a history that an instruction has in the same text."""
 _TITLE = re.compile(
     r"\btitles?\b|\btopics?\b|under 50 characters|branch name|\bquota\b", re.IGNORECASE
 )
@@ -70,6 +74,8 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
         return False
     if _has_calls(items):
         return _asks_for_summary(last) or any(map(_asks_for_summary, _system_texts(body, items)))
+    if _asks_for_summary(last):
+        return bool(_TRANSCRIPT.search(last))
     return _holds_conversation(last) and any(map(_asks_for_summary, _system_texts(body, items)))
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-FIELDS = ("previous_response_id", "conversation", "conversation_id", "thread", "cached_content")
+FIELDS = (
+    *("previous_response_id", "previous_interaction_id", "previous_message_id"),
+    *("conversation", "conversation_id", "thread", "cached_content", "cachedContent"),
+)
 """Fields by which a request names a history that its provider keeps."""
 
 
@@ -21,6 +24,14 @@ def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
 def has_references(body: Mapping[str, Any]) -> bool:
     """Return whether a Responses request only names some items, which the provider keeps."""
     items = body.get("input")
-    return isinstance(items, list) and any(
-        isinstance(item, Mapping) and item.get("type") == "item_reference" for item in items
+    return isinstance(items, list) and any(map(_is_reference, items))
+
+
+def _is_reference(item: Any) -> bool:
+    """Return whether an item is a reference, whose type may be left out."""
+    if not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (
+        kind is None and bool(item.get("id")) and not item.keys() & {"role", "content"}
     )
