@@ -24,7 +24,7 @@ OTHERS = ("langchain_js", "openai_agents_js", "mastra")
 
 
 @pytest.mark.parametrize(
-    "name", ["ai_sdk", *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
+    "name", ["ai_sdk", *(pytest.param(other, marks=pytest.mark.slow) for other in OTHERS)]
 )
 def test_javascript_example_runs_with_documented_packages(
     tmp_path: Path, client_package: Path, loopback: Loopback, name: str

@@ -62,7 +62,7 @@ def test_agent_continues_within_budget(loopback: Loopback, model: str, files: Pa
     assert session["session"] == "small"
     assert session["results"] == STEPS - 1
     assert session["tokens"] > CONTEXT
-    told = loopback.client.explain("small", turn=STEPS, budget=BUDGET, policy=POLICY)
-    assert told["tokens_before"] > CONTEXT > BUDGET >= told["tokens_after"]
-    shown = [result["display"] for result in told["results"]]
-    assert {"complete", "omitted"} <= set(shown)
+    reply = loopback.client.explain("small", turn=STEPS, budget=BUDGET, policy=POLICY)
+    assert reply["tokens_before"] > CONTEXT > BUDGET >= reply["tokens_after"]
+    displays = [result["display"] for result in reply["results"]]
+    assert {"complete", "omitted"} <= set(displays)

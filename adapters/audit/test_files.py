@@ -47,10 +47,10 @@ def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
 
 def check_read(file: Path, model: str) -> None:
     """Check that the file has one run with every result, and the usage of each call once."""
-    found = AuditInput()
-    read_files(file, found)
-    assert not found.counts["damaged lines"], found.counts
-    (recorded,) = found.settle().runs
+    audit = AuditInput()
+    read_files(file, audit)
+    assert not audit.counts["damaged lines"], audit.counts
+    (recorded,) = audit.settle().runs
     roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
     # For a streamed answer the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]

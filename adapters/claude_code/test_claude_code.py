@@ -108,8 +108,8 @@ def test_session_continues_after_compaction(
     assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
     (session,) = loopback.sessions()
     assert session["branches"] == 2
-    found = loopback.client.recall(session["session"], query="host_1_X")
-    assert "host_1_X" in json.dumps(found["results"])
+    reply = loopback.client.recall(session["session"], query="host_1_X")
+    assert "host_1_X" in json.dumps(reply["results"])
 
 
 def test_agent_continues_past_its_window_without_service(

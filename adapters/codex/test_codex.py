@@ -101,7 +101,7 @@ def test_agent_continues_past_its_window_without_service(
     assert script.refused and read / 4 > 1.5 * script.room
     for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in seen  # the newest result is always visible
-    bodies = [asked.body for asked in loopback.model.asked if asked.method == "POST"]
+    bodies = [request.body for request in loopback.model.asked if request.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
     assert 0.75 < len(compacting) / 4 / script.window <= 1
 

@@ -81,9 +81,9 @@ def test_gateway_renders_calls(loopback: Loopback, tmp_path: Path, config: str) 
         seen = script.marks_in_requests(hosts.MARKS)
         assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in seen)
         assert hosts.SECOND.stop - 1 in seen[-1]
-    for asked in script.requests:
-        results = [m for m in asked["messages"] if m["role"] == "tool"]
-        assert len(results) == sum(len(m.get("tool_calls") or ()) for m in asked["messages"])
+    for request in script.requests:
+        results = [m for m in request["messages"] if m["role"] == "tool"]
+        assert len(results) == sum(len(m.get("tool_calls") or ()) for m in request["messages"])
 
 
 def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
@@ -96,11 +96,15 @@ def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
     own = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
     done = run(command, own, typed=json.dumps(messages))
-    told = json.loads(done.stdout.splitlines()[-1])
-    left = told["made"]["structured_messages"]
-    assert [message["role"] for message in left] == [message["role"] for message in messages]
-    short = [m for m in left if m["role"] == "tool" and "is left out here" in m["content"]]
+    report = json.loads(done.stdout.splitlines()[-1])
+    structured_messages = report["made"]["structured_messages"]
+    assert [message["role"] for message in structured_messages] == [
+        message["role"] for message in messages
+    ]
+    short = [
+        m for m in structured_messages if m["role"] == "tool" and "is left out here" in m["content"]
+    ]
     assert len(short) > 3
-    assert left[-1] == messages[-1]
-    assert messages[2]["content"] in told["found"]
-    assert told["made"]["tools"][-1]["function"]["name"] == "headroom_retrieve"
+    assert structured_messages[-1] == messages[-1]
+    assert messages[2]["content"] in report["found"]
+    assert report["made"]["tools"][-1]["function"]["name"] == "headroom_retrieve"

@@ -93,14 +93,14 @@ def test_command_renders_two_tasks(
 
 def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) -> None:
     """The agent is created from code and has one task."""
-    told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(loopback.model, [as_text(step) for step in told], lambda body: True)
+    steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(loopback.model, [as_text(step) for step in steps], lambda body: True)
     example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
     own = loopback.environment(MODEL="openai/m", **variables(tmp_path))
     done = run(example, own, tmp_path)
     assert UNCHANGED not in done.stderr
-    assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
-    check(script, told)
+    assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(steps) + 2} messages"
+    check(script, steps)
     (session,) = loopback.sessions()
     assert session["session"] == "mini-swe-agent-hosts"
 

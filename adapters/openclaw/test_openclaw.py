@@ -74,7 +74,7 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
     script = Script(loopback.model, adapt_to_tools(known))
     for question, answer in zip(QUESTIONS, hosts.ANSWERS, strict=True):
         printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
-        assert [said["text"] for said in printed["payloads"]] == [answer]
+        assert [payload["text"] for payload in printed["payloads"]] == [answer]
     script.steps = known
     hosts.check(script)
     for items in asked(script):
@@ -90,18 +90,18 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
 
 def test_exec_task_is_rendered(loopback: Loopback, tmp_path: Path) -> None:
     openclaw = OpenClaw(loopback, tmp_path)
-    known = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(loopback.model, adapt_to_tools(known))
+    steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(loopback.model, adapt_to_tools(steps))
     task = " ".join(QUESTIONS)
     where = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
     printed = openclaw.run("exec", task, *where)
     assert (printed["status"], printed["final"]) == ("ok", hosts.ANSWERS[1])
     assert printed["toolSummary"]["failures"] == 0
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert all(is_internal(items[-1]) for items in asked(script))
     session = recorded(loopback, [task])
-    assert session["turns"] == len(known) - 1
+    assert session["turns"] == len(steps) - 1
     assert session["session"] == f"{printed['sessionId']}:0"
 
 

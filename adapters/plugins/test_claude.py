@@ -155,8 +155,8 @@ def test_killed_service_is_restarted(claude: User) -> None:
 
 def test_each_call_is_rendered(claude: User) -> None:
     if "oldest" in str(claude.program):
-        done = claude.contextrender("install", "claude", "--mode", "render", fails=True)
-        assert "2.1.329" in done.stderr
+        process = claude.contextrender("install", "claude", "--mode", "render", fails=True)
+        assert "2.1.329" in process.stderr
         return
     claude.install("--mode", "render")
     hosts.lengthen(claude.work, [1_400] * 9)

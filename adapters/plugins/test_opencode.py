@@ -137,8 +137,8 @@ class Server:
     @property
     def notices(self) -> list[str]:
         """The lines that the plugin showed to the user."""
-        shown = [event for event in self.events if event["type"] == "tui.toast.show"]
-        return [event["properties"]["message"] for event in shown]
+        events = [event for event in self.events if event["type"] == "tui.toast.show"]
+        return [event["properties"]["message"] for event in events]
 
     def wait_for_lines(self, count: int) -> list[str]:
         """Return the lines once there are as many."""
@@ -193,7 +193,7 @@ def test_manual_compactions_are_replaced_and_resumed(opencode: User) -> None:
         assert "A title" not in text  # the summary by the model's double
     for text in texts[-2:]:
         assert [text.count(mark) for mark in hosts.MARKS[:6]] == [1] * 6
-    assert server.session in {each["session"] for each in opencode.loopback.sessions()}
+    assert server.session in {session["session"] for session in opencode.loopback.sessions()}
 
 
 @pytest.mark.parametrize("failure", ["down", *false_answers()])

@@ -136,7 +136,7 @@ def test_manual_compactions_are_replaced_and_resumed(pi: User) -> None:
         assert agent.session
         agent.ask("And then?")
     # No model wrote a summary.
-    assert len([asked for asked in pi.loopback.model.asked if asked.method == "POST"]) == 10
+    assert len([request for request in pi.loopback.model.asked if request.method == "POST"]) == 10
     texts = [json.dumps(body["messages"]) for body in script.requests]
     for text in texts[4:]:
         assert text.count(MARK) == 1

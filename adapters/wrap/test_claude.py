@@ -37,12 +37,12 @@ def test_continued_session_is_rendered(claude: Wrapped) -> None:
     options = ["--output-format", "json", "--model", "claude-opus-5-5"]
     options += ["--allowedTools", "Read,Bash"]
     first = claude.run("claude", "-p", "Find the slow ones of the first six.", *options)
-    told = json.loads(first.stdout)
+    report = json.loads(first.stdout)
     assert claude.report["calls"] >= 7
     assert claude.report["tokens_omitted"] > 0
-    again = ["--resume", told["session_id"]]
+    again = ["--resume", report["session_id"]]
     second = claude.run("claude", "-p", "And the next three?", *again, *options)
-    assert (told["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS
+    assert (report["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS
     script.steps = known
     hosts.check(script)
     assert settings.read_bytes() == before
@@ -74,7 +74,7 @@ def test_settings_file_of_user_is_kept(claude: Wrapped) -> None:
     Script(claude.loopback.model, [Say("Done.")])
     done = claude.run("claude", "--settings", str(own), "-p", "Look.")
     assert done.stdout.strip() == "Done."
-    asked = next(one for one in claude.loopback.model.asked if one.method == "POST")
+    asked = next(request for request in claude.loopback.model.asked if request.method == "POST")
     assert (asked.header("x-api-key"), asked.header("x-mine")) == ("sk-file", "yes")
     claude.check_left_nothing()
 

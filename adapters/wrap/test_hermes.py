@@ -82,9 +82,9 @@ def count_complete_findings(home: Path) -> int:
 
 def name_of(done: CommandResult) -> str:
     """Return the session's name from Hermes' output."""
-    found = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
-    assert found, done.stderr
-    return found[1]
+    match = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
+    assert match, done.stderr
+    return match[1]
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

@@ -22,8 +22,8 @@ def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
 
 @pytest.mark.parametrize("way", ["variable", "configured", "command"])
 def test_task_is_rendered(mini: Wrapped, way: str) -> None:
-    told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(mini.loopback.model, [as_call(step) for step in told])
+    steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(mini.loopback.model, [as_call(step) for step in steps])
     url = f"{mini.loopback.model.url}/v1"
     words = ["-c", "mini.yaml", "-c", SHORT, *TASK]
     options: list[str] = []
@@ -36,9 +36,9 @@ def test_task_is_rendered(mini: Wrapped, way: str) -> None:
         mini.run("--", "mini", *words, options=options)
     else:
         mini.run("mini", *words)
-    script.steps = told
+    script.steps = steps
     hosts.check(script)
-    assert mini.report["calls"] == len(told)
+    assert mini.report["calls"] == len(steps)
     assert mini.report["tokens_omitted"] > 0
     asked = [one for one in mini.loopback.model.asked if one.method == "POST"]
     assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}

@@ -47,10 +47,10 @@ def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
     left = own.config.with_name(".contextrender-1-1.json")
     left.write_text("{}")
     before = own.config.read_bytes()
-    known = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
-    script = Script(openclaw.loopback.model, adapt_to_tools(known))
+    steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(openclaw.loopback.model, adapt_to_tools(steps))
     assert run_task(openclaw, own, " ".join(QUESTIONS)) == hosts.ANSWERS[1]
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert openclaw.report["tokens_omitted"] > 0
     assert own.config.read_bytes() == before
@@ -66,5 +66,5 @@ def test_recall_tool_works(openclaw: Wrapped, own: OpenClaw) -> None:
     recall = Call("tool_call", {"id": "contextrender__recall", "args": asked})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
     assert run_task(openclaw, own, "Look.", "--budget", "6000") == "Done."
-    results = [one for one in script.requests[2]["messages"] if one["role"] == "tool"]
+    results = [message for message in script.requests[2]["messages"] if message["role"] == "tool"]
     assert hosts.MARKS[0] in json.dumps(results[-1])

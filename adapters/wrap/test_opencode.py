@@ -119,7 +119,7 @@ def test_automatic_compaction_has_all_results(opencode: Wrapped, service: Creden
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    asked = [one.body.decode() for one in model.asked if one.method == "POST"]
+    asked = [request.body.decode() for request in model.asked if request.method == "POST"]
     (compacting,) = [body for body in asked if "context summarization agent" in body]
     assert all(mark in compacting for mark in hosts.MARKS[:6])
     assert (

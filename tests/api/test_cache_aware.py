@@ -66,8 +66,8 @@ def test_prompts_are_equal_when_session_cache_is_cleared(alice: User, calls: int
     for number, size in enumerate(ends):
         if number % 10 == 0:
             WORKING_SET.clear()
-        made = forgetful.send("render", run[:size], **settings)["messages"]
-        assert json.dumps(made) == json.dumps(expected[number])
+        messages = forgetful.send("render", run[:size], **settings)["messages"]
+        assert json.dumps(messages) == json.dumps(expected[number])
     assert alice.graph().pairs("Restores")
 
 
@@ -118,8 +118,8 @@ def test_explain_lists_results_of_an_earlier_prompt(
     prompts(alice.api)
     kept = stored_calls(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
-        told = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
-        shown = [r for r in told["results"] if r["display"] == "complete"]
+        reply = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
+        shown = [r for r in reply["results"] if r["display"] == "complete"]
         texts = [RUN[r["position"]]["content"] for r in shown]
         # Restored results are appended to the text of the newest result.
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]

@@ -37,7 +37,7 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
         assert told["tokens"][:3] == [view[name] for name in SIZES]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        (turn,) = (one for one in turns if one["turn"] == told["turn"])
+        (turn,) = (turn for turn in turns if turn["turn"] == told["turn"])
         assert [results[n] for n in numbers_in(turn["complete"])] == view["complete"]
     assert alice.graph().pairs("AwaitsAnswer") == []
     (row,) = alice.api("total_savings")["rows"]
@@ -75,7 +75,7 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
             "complete"
         ]
         assert {place for place in seen if seen[place] == "ShowsExcerpt"} == {
-            one["position"] for one in view["substitutes"]
+            substitute["position"] for substitute in view["substitutes"]
         }
     assert changes < 4 * len(calls)
 
@@ -101,8 +101,8 @@ def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
     alice.api("render", session="run", messages=run[:first])
     usage = {"messages": first, **reported}
     alice.api("render", session="run", messages=run[:second], usage=usage)
-    noted = alice.api("record_usage", session="run", usage={"messages": second, **reported})
-    assert noted["recorded"]
+    reply = alice.api("record_usage", session="run", usage={"messages": second, **reported})
+    assert reply["recorded"]
     alice.api("render", session="run", messages=run[:third], delivery="holdout")
     alice.api("sync", session="run", messages=run)
     again = {"messages": third, **reported, "delivery": "full"}
@@ -137,8 +137,8 @@ def test_changed_policy_does_not_change_recorded_calls(
     turns = alice.api("timeline", session="run")["turns"]
     assert turns[8]["recorded"]
     assert turns[8]["tokens_after"] == replies[8]["tokens_after"]
-    asked = alice.api("explain", session="run", turn=9, budget=700)
-    assert not asked["recorded"]
+    reply = alice.api("explain", session="run", turn=9, budget=700)
+    assert not reply["recorded"]
 
 
 def test_misses_equal_values_absent_from_prompts(

@@ -159,7 +159,11 @@ def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> boo
     """Return whether the findings are this missing row, and edges that lack it as an end."""
     if isinstance(key, UUID):
         own = [one for one in findings if one.kind != "dangling"]
-        assert all(one.edge and key in one.edge for one in findings if one.kind == "dangling")
+        assert all(
+            finding.edge and key in finding.edge
+            for finding in findings
+            if finding.kind == "dangling"
+        )
         branch, number, _ = place_of_id(key)
         sentences = {
             "Session": "the node of session",

@@ -42,9 +42,9 @@ def test_evaluation_builds_the_same_text(api: Api) -> None:
 
 def test_next_compaction_selects_from_all_results(api: Api) -> None:
     first = api("compact", session="s", messages=RUN, tokens=4_000)
-    found = PLACE.search(first["text"])
-    assert found and int(found[2]) == len(RUN) == first["offset"]
-    assert found[3] == first["digest"]
+    match = PLACE.search(first["text"])
+    assert match and int(match[2]) == len(RUN) == first["offset"]
+    assert match[3] == first["digest"]
     # The new messages use a result that the first text had omitted.
     more = [user("Who works on ORD-1003?"), assistant("ORD-1003: clerk_2@example.com knows.")]
     fields = {"offset": first["offset"], "prefix": first["digest"], "tokens": 4_000}
@@ -74,8 +74,8 @@ def test_small_history_is_complete(api: Api) -> None:
 
 def test_text_is_at_most_half_of_the_window(api: Api) -> None:
     assert api("compact", session="s", messages=RUN, window=5_000)["tokens"] <= 2_500
-    known = api("compact", session="t", messages=RUN * 9, model="gpt-4", tokens=30_000)
-    assert known["tokens"] <= 4_096  # of 8,192
+    reply = api("compact", session="t", messages=RUN * 9, model="gpt-4", tokens=30_000)
+    assert reply["tokens"] <= 4_096  # of 8,192
 
 
 def test_summary_comes_first_and_counts_against_the_limit(api: Api) -> None:

@@ -137,6 +137,6 @@ def test_session_recreated_by_other_process_is_read_again(alice: User, other: Se
     with other.api(alice.api.token) as there:
         there("delete_session", session="s")
         there("sync", session="s", messages=fresh[:1])
-    told = alice.api("sync", session="s", messages=fresh)
-    assert (told["branch"], told["recorded"]) == (0, 1)
+    reply = alice.api("sync", session="s", messages=fresh)
+    assert (reply["branch"], reply["recorded"]) == (0, 1)
     assert branch_histories(alice.api("export_session", session="s")) == [fresh]

@@ -107,7 +107,7 @@ def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None
             assert reply.status_code in (200, 404, 422), (walker, reply.text)
             if reply.status_code == 422 and reply.json()["error"]["code"] == "corrupted":
                 assert len(reply.json()["error"]["message"].split()) > 5
-    assert [one["session"] for one in api("list_sessions")["sessions"]] in (["s"], [])
+    assert [session["session"] for session in api("list_sessions")["sessions"]] in (["s"], [])
 
 
 def expected_lengths(row: Row) -> list[int]:
@@ -152,10 +152,10 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
 def check_session_continues(api: Api) -> None:
     """Assert that a caller can continue with the full history, and then with new messages."""
     more = [*RUN, user("And now?")]
-    told = api("render", session="s", messages=more, budget=300)
-    assert told["offset"] == len(more)
+    reply = api("render", session="s", messages=more, budget=300)
+    assert reply["offset"] == len(more)
     last = [*more, assistant("That is all.")]
-    piece = {"offset": len(more), "prefix": told["digest"], "messages": last[len(more) :]}
+    piece = {"offset": len(more), "prefix": reply["digest"], "messages": last[len(more) :]}
     assert api("sync", session="s", **piece)["offset"] == len(last)
     assert api("sync", session="s", messages=last)["recorded"] == 0
     WORKING_SET.clear()
@@ -204,7 +204,7 @@ def test_no_endpoint_fails_when_any_row_is_lost(
     check_session_continues(alice.api)
     aside = corrupted_names(alice.api)
     assert len(aside) <= 1
-    told = {one.session for one in store_findings(alice)}
+    told = {finding.session for finding in store_findings(alice)}
     assert not aside or set(aside) <= told
     for name in aside:
         check_export(alice, name, row, how)
@@ -230,17 +230,17 @@ def test_agent_continues_over_damaged_session(
 ) -> None:
     """The damaged session is set aside, and the history is recorded again."""
     record_session(alice)
-    known = alice.api("sync", session="s", messages=OTHER)
+    reply = alice.api("sync", session="s", messages=OTHER)
     row = rows_of(alice)[kind][0]
     damage(alice, row, how)
     WORKING_SET.clear()
     more = [user("And now?")]
-    piece = {"offset": len(OTHER), "prefix": known["digest"], "messages": more}
-    told = alice.api.refused("render", 409, "history_diverged", session="s", budget=300, **piece)
-    assert told["recorded"] == 0
+    piece = {"offset": len(OTHER), "prefix": reply["digest"], "messages": more}
+    error = alice.api.refused("render", 409, "history_diverged", session="s", budget=300, **piece)
+    assert error["recorded"] == 0
     answer = alice.api("render", session="s", messages=[*OTHER, *more], budget=300)
     assert (answer["offset"], answer["branch"]) == (len(OTHER) + 1, 0)
-    assert sum("set aside" in one.getMessage() for one in caplog.records) == 1
+    assert sum("set aside" in record.getMessage() for record in caplog.records) == 1
     (name,) = corrupted_names(alice.api)
     assert "set aside" in {one.kind for one in store_findings(alice) if one.session == name}
     assert not [one for one in store_findings(alice) if one.session == "s"]
@@ -262,8 +262,8 @@ def test_share_link_opens_the_session_recorded_again(alice: User, service: Servi
 
 def repair_all(alice: User) -> None:
     with closing(open_store(alice.data)) as store:
-        for one in store_findings(alice):
-            repair(store, one)
+        for finding in store_findings(alice):
+            repair(store, finding)
 
 
 def store_findings(alice: User) -> list[StoreFinding]:
@@ -291,12 +291,12 @@ def test_check_command_finds_and_repairs_damage(alice: User, tmp_path: Any) -> N
     delete_result(alice, 11)
     (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
-    told = contextrender("check", "--data", alice.data)
-    assert told.returncode == 1, told.stderr
-    assert all(kind in told.stdout for kind in ("unreadable", "missing", "dangling"))
+    process = contextrender("check", "--data", alice.data)
+    assert process.returncode == 1, process.stderr
+    assert all(kind in process.stdout for kind in ("unreadable", "missing", "dangling"))
     mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
-    assert {one.kind for one in store_findings(alice)} <= {"missing", "corrupted"}
+    assert {finding.kind for finding in store_findings(alice)} <= {"missing", "corrupted"}
 
 
 def test_reading_leaves_damaged_rows_in_place(alice: User, service: Service) -> None:
@@ -326,10 +326,10 @@ def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
     lost = rows_of(alice)[name]
     for row in lost:
         damage(alice, row, "deleted")
-    found = store_findings(alice)
-    assert len(found) == len(lost)
+    findings = store_findings(alice)
+    assert len(findings) == len(lost)
     assert all(
-        one.kind == "missing" and one.session == "s" and name in one.message for one in found
+        one.kind == "missing" and one.session == "s" and name in one.message for one in findings
     )
     repair_all(alice)
     assert not store_findings(alice)
@@ -348,10 +348,10 @@ def test_check_finds_missing_edges_of_a_prompt(alice: User, name: str) -> None:
     record_session(alice)
     for row in rows_of(alice)[name]:
         damage(alice, row, "deleted")
-    found = store_findings(alice)
-    assert found
+    findings = store_findings(alice)
+    assert findings
     assert all(
-        one.kind == "missing" and "edges of what the model call" in one.message for one in found
+        one.kind == "missing" and "edges of what the model call" in one.message for one in findings
     )
     WORKING_SET.clear()
     check_session_continues(alice.api)
@@ -414,4 +414,4 @@ def test_check_finds_changed_text_by_digest(alice: User) -> None:
     first = alice.graph().of("Message")[0]
     fields = {**first.fields, "text": "something else"}
     set_data(alice, ("nodes", (UUID(first.id),)), rows.pack(rows.encode(fields)))
-    assert "corrupted" in {one.kind for one in store_findings(alice)}
+    assert "corrupted" in {finding.kind for finding in store_findings(alice)}

@@ -52,7 +52,9 @@ def test_other_requests_write_between_slices(
         wiped = 99
         bob.api("sync", session="b", messages=RUN)
         alice.api("sync", session="another", messages=RUN)
-        assert [one["session"] for one in alice.api("list_sessions")["sessions"]] == ["another"]
+        assert [session["session"] for session in alice.api("list_sessions")["sessions"]] == [
+            "another"
+        ]
         resume.set()
         assert deleting.result()["nodes"] > 60
     alice.api("delete_session", session="another")
@@ -111,10 +113,10 @@ def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
 
 def test_deletion_is_refused_when_session_has_changed(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN[:3])
-    (seen,) = alice.api("list_sessions")["sessions"]
+    (session,) = alice.api("list_sessions")["sessions"]
     alice.api("sync", session="s", messages=RUN[:5])
-    fields: dict[str, Any] = {"session": "s", "updated_at": seen["updated_at"]}
+    fields: dict[str, Any] = {"session": "s", "updated_at": session["updated_at"]}
     alice.api.refused("delete_session", 409, "conflict", **fields)
-    (seen,) = alice.api("list_sessions")["sessions"]
-    alice.api("delete_session", session="s", updated_at=seen["updated_at"])
+    (session,) = alice.api("list_sessions")["sessions"]
+    alice.api("delete_session", session="s", updated_at=session["updated_at"])
     assert alice.graph().counts == {}

@@ -115,12 +115,12 @@ def test_full_history_is_requested_when_early_answer_was_not_written(impatient: 
     before = alice.graph()
     fields = {"session": "s", "budget": 300}
     with store_locked(alice.data):
-        told = alice.api("render", messages=RUN[:12], answer_before_commit=True, **fields)
+        reply = alice.api("render", messages=RUN[:12], answer_before_commit=True, **fields)
         # Wait until the previous call has given up.
         alice.api("explain", **fields)
-    assert told == bob.api("render", messages=RUN[:12], **fields)
+    assert reply == bob.api("render", messages=RUN[:12], **fields)
     assert alice.graph() == before
-    place = {"offset": told["offset"], "prefix": told["digest"]}
+    place = {"offset": reply["offset"], "prefix": reply["digest"]}
     alice.api.refused("render", 409, "history_diverged", messages=RUN[12:14], **place, **fields)
     whole = {"messages": RUN[:14], **fields}
     assert alice.api("render", **whole) == bob.api("render", **whole)

@@ -102,8 +102,8 @@ def test_relevance_is_0_when_provider_is_down(alice: User, monkeypatch: pytest.M
     explained = alice.api("explain", session="s", budget=900)
     assert {row["relevance"] for row in explained["results"]} == {0.0}
     assert explained["warnings"]
-    found = alice.api("recall", session="s", query="clerk_3@example.com")["results"]
-    assert "clerk_3" in found[0]["message"]["content"]
+    results = alice.api("recall", session="s", query="clerk_3@example.com")["results"]
+    assert "clerk_3" in results[0]["message"]["content"]
 
 
 def test_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,18 +68,18 @@ def test_scores_follow_the_formula(api: Api) -> None:
 
 def test_explain_agrees_with_render(api: Api) -> None:
     for budget in (300, 900, 1500, 50_000):
-        shown = api("render", session="s", messages=RUN, budget=budget)
+        reply = api("render", session="s", messages=RUN, budget=budget)
         report = api("explain", session="s", budget=budget)
         rows = report["results"]
-        assert [r["position"] for r in rows if r["display"] == "complete"] == shown["complete"]
-        assert [r["position"] for r in rows if r["display"] == "omitted"] == shown["omitted"]
+        assert [r["position"] for r in rows if r["display"] == "complete"] == reply["complete"]
+        assert [r["position"] for r in rows if r["display"] == "omitted"] == reply["omitted"]
         for name in ("tokens_before", "tokens_after", "tokens_unbudgeted"):
-            assert report[name] == shown[name]
-        assert (report["turn"], report["budget"]) == (shown["turn"], budget)
+            assert report[name] == reply[name]
+        assert (report["turn"], report["budget"]) == (reply["turn"], budget)
         order = sorted(row["order"] for row in rows if row["order"])
-        assert order == list(range(1, len(shown["complete"]) + 1))
+        assert order == list(range(1, len(reply["complete"]) + 1))
         within = sum(row["cost"] for row in rows if row["display"] == "complete")
-        assert report["text_tokens"] + within == shown["tokens_after"]
+        assert report["text_tokens"] + within == reply["tokens_after"]
 
 
 def test_every_result_has_a_reason(api: Api) -> None:
@@ -88,8 +88,8 @@ def test_every_result_has_a_reason(api: Api) -> None:
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {"selected", "no room left after others were taken"}
     assert all((row["order"] is None) == (row["display"] == "omitted") for row in left_out)
-    everything = api("explain", session="s", budget=50_000)["results"]
-    assert {row["reason"] for row in everything[:-1]} == {"the whole history fits"}
+    results = api("explain", session="s", budget=50_000)["results"]
+    assert {row["reason"] for row in results[:-1]} == {"the whole history fits"}
     oversized = sync_and_explain(api, FLOW, budget=500)["results"][-1]
     assert oversized["reason"].startswith("larger than the budget, so excerpt of at most")
 
@@ -174,21 +174,21 @@ def paged(service: Service) -> Api:
 
 
 def rows(api: Api, **fields: object) -> list[Json]:
-    told: list[Json] = api("explain", session="s", **fields)["results"]
-    return told
+    results: list[Json] = api("explain", session="s", **fields)["results"]
+    return results
 
 
 def test_pages_together_have_all_results(paged: Api) -> None:
-    whole = paged("explain", session="s")
-    assert whole["count"] == len(whole["results"]) == 30
+    reply = paged("explain", session="s")
+    assert reply["count"] == len(reply["results"]) == 30
     for sort in ("", *COLUMNS):
         ordered = rows(paged, sort=sort)
-        assert sorted(ordered, key=lambda row: row["position"]) == whole["results"]
+        assert sorted(ordered, key=lambda row: row["position"]) == reply["results"]
         pages = [rows(paged, sort=sort, offset=offset, rows=16) for offset in (0, 16)]
         assert [row for page in pages for row in page] == ordered
         page = paged("explain", session="s", sort=sort, rows=16)
         assert {name: page[name] for name in PAGE_FIELDS} == {
-            name: whole[name] for name in PAGE_FIELDS
+            name: reply[name] for name in PAGE_FIELDS
         }
 
 
@@ -200,8 +200,8 @@ def test_rows_are_sorted_by_column(paged: Api) -> None:
 
 
 def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
-    whole = paged("get_call", session="s")
-    lines = whole["messages"]
+    reply = paged("get_call", session="s")
+    lines = reply["messages"]
     seen = [
         line
         for line in lines

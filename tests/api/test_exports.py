@@ -101,8 +101,8 @@ def test_imported_session_has_equal_views_without_computing_misses(
     assert views_of(bob.api, "s", 2) == views_of(alice.api, "s", 2)
     rows = [who.api("list_sessions")["sessions"] for who in (alice, bob)]
     assert rows[0][0]["totals"] == rows[1][0]["totals"]
-    found = alice.api("misses", session="s", branch=0, limit=1000)["misses"]
-    assert bool(found) == (policy != "full")
+    misses = alice.api("misses", session="s", branch=0, limit=1000)["misses"]
+    assert bool(misses) == (policy != "full")
 
 
 def test_call_after_assistant_message_survives_export(alice: User, bob: User) -> None:

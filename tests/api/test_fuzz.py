@@ -60,7 +60,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(values_of(arguments[0]), max_size=3)
     if getattr(hint, "__origin__", None) is dict:
         return st.one_of(messages(), EXTRAS)
-    return st.one_of(*(values_of(one) for one in arguments)) if arguments else JSON
+    return st.one_of(*(values_of(argument) for argument in arguments)) if arguments else JSON
 
 
 def test_fuzz_covers_every_endpoint(service: Service) -> None:

@@ -108,8 +108,8 @@ def test_result_with_many_uses_is_stored_recalled_and_deleted(alice: User) -> No
     assert slow[0]["reuse"] == USES
 
     # Recall and deletion work, too.
-    (found,) = alice.api("recall", session="slow", results=[2])["results"]
-    assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
+    (result,) = alice.api("recall", session="slow", results=[2])["results"]
+    assert (result["message"]["content"], result["arguments"]) == ("user_4711", "{}")
     for name in ("slow", "quick"):
         alice.api("delete_session", session=name)
     assert alice.graph().counts == {}

@@ -93,8 +93,8 @@ def test_revoked_link_is_closed_at_once_and_others_work(service: Service, owner:
     assert owner.api("list_links", session=NAME)["links"] == sorted(
         [first, second], key=lambda one: (-one["created_at"], one["id"])
     )
-    left = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
-    assert left == [second] == owner.api("list_links", session=NAME)["links"]
+    links = owner.api("revoke_links", session=NAME, id=first["id"])["links"]
+    assert links == [second] == owner.api("list_links", session=NAME)["links"]
     open_link(service, first).refused("timeline", 401, "unauthorized", session=NAME)
     assert open_link(service, second)("timeline", session=NAME)
     owner.api.refused("revoke_links", 404, "not_found", session=NAME, id=first["id"])

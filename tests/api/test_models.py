@@ -76,20 +76,20 @@ def test_summary_is_written_once_and_reused(
     assert summary(first).startswith("[Summary made by a model of the ")
     assert first["usage"] == {"model_tokens_in": 50, "model_tokens_out": 5, "embedding_tokens": 0}
     assert len(model.requests) == 1
-    (sent,) = model.prompts
-    assert "verbatim" in sent
-    assert "row 0: ORD-1000 moved via hub_0" in sent
+    (prompt,) = model.prompts
+    assert "verbatim" in prompt
+    assert "row 0: ORD-1000 moved via hub_0" in prompt
 
-    again = alice.api.report("render", **fields)
-    assert again.pop("usage")["model_tokens_in"] == first.pop("usage")["model_tokens_in"] - 50 == 0
-    assert again == first
+    reply = alice.api.report("render", **fields)
+    assert reply.pop("usage")["model_tokens_in"] == first.pop("usage")["model_tokens_in"] - 50 == 0
+    assert reply == first
     WORKING_SET.clear()
-    assert alice.api("render", **fields) == again
+    assert alice.api("render", **fields) == reply
     with (
         another(alice.data, model.environment(model=MODEL)) as server,
         server.api(alice.api.token) as other,
     ):
-        assert other("render", **fields) == again
+        assert other("render", **fields) == reply
         plan = other("render", **fields, output="plan")["plan"]
     assert rebuilt(RUN, plan) == first["messages"]
     assert len(model.requests) == 1

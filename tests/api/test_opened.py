@@ -30,9 +30,9 @@ def test_file_is_read_imported_and_diagnosed(alice: User) -> None:
     assert [loss["values"] for loss in session["losses"]] == [["TOKEN_ALPHA"]]
     assert not alice.graph().nodes  # nothing is stored until it is imported
     alice.api("import_session", data=session["data"])
-    stored = alice.api("diagnose", session=session["session"])
-    assert stored["summary"] == session["summary"]
-    assert stored["losses"] == session["losses"]
+    reply = alice.api("diagnose", session=session["session"])
+    assert reply["summary"] == session["summary"]
+    assert reply["losses"] == session["losses"]
 
 
 def test_opencode_store_is_read(alice: User, tmp_path: Path) -> None:

@@ -19,41 +19,41 @@ def owner(alice: User) -> User:
 
 
 def test_recall_by_position_returns_complete_result_with_call(owner: User) -> None:
-    found = owner.api("recall", session="s", results=[16, 3])["results"]
-    assert [each["position"] for each in found] == [16, 3]
-    assert [each["message"] for each in found] == [RUN[16], RUN[3]]
-    assert [each["name"] for each in found] == ["get_order"] * 2
-    assert found[1]["arguments"] == '{"order_id": "ORD-1000"}'
-    assert [each["turn"] for each in found] == [7, 1]
-    assert {each["score"] for each in found} == {None}
+    results = owner.api("recall", session="s", results=[16, 3])["results"]
+    assert [each["position"] for each in results] == [16, 3]
+    assert [each["message"] for each in results] == [RUN[16], RUN[3]]
+    assert [each["name"] for each in results] == ["get_order"] * 2
+    assert results[1]["arguments"] == '{"order_id": "ORD-1000"}'
+    assert [each["turn"] for each in results] == [7, 1]
+    assert {each["score"] for each in results} == {None}
 
 
 def test_recall_returns_unusual_results_unchanged(api: Api) -> None:
     api("sync", session="s", messages=UNUSUAL)
     places = [place for place, message in enumerate(UNUSUAL) if message["role"] == "tool"]
-    found = api("recall", session="s", results=places)["results"]
-    assert [each["message"] for each in found] == [UNUSUAL[place] for place in places]
+    results = api("recall", session="s", results=places)["results"]
+    assert [each["message"] for each in results] == [UNUSUAL[place] for place in places]
     names = ["grammar", "object", "json", "none_at_all", "empty", "null", "not_json"]
-    assert [each["name"] for each in found] == names
+    assert [each["name"] for each in results] == names
 
 
 def test_recall_by_query_sorts_by_score(owner: User) -> None:
     report = owner.api("recall", session="s", query="who is clerk_6@example.com?", limit=3)
-    found = report["results"]
-    assert "clerk_6@example.com" in found[0]["message"]["content"]
-    scores = [each["score"] for each in found]
+    results = report["results"]
+    assert "clerk_6@example.com" in results[0]["message"]["content"]
+    scores = [each["score"] for each in results]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
-    assert all(each["message"] == RUN[each["position"]] for each in found)
+    assert all(each["message"] == RUN[each["position"]] for each in results)
 
 
 def test_recall_by_query_searches_current_branch_first(owner: User) -> None:
     api = owner.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
     asked = {"session": "s", "query": "who is clerk_6@example.com?", "limit": 50}
-    found = api("recall", **asked)["results"]
-    assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
-    places = [(each["branch"], each["position"]) for each in found]
+    results = api("recall", **asked)["results"]
+    assert (results[0]["branch"], results[0]["message"]) == (0, RUN[16])
+    places = [(each["branch"], each["position"]) for each in results]
     assert len(places) == len(set(places))
     assert {place for branch, place in places if branch == 1} <= {3, 5, 8}
     assert not {place for branch, place in places if branch == 0} & {3, 5}
@@ -62,8 +62,8 @@ def test_recall_by_query_searches_current_branch_first(owner: User) -> None:
 def test_recall_finds_results_before_compaction(owner: User) -> None:
     summary = [user("This session continues. Summary: orders were looked at."), assistant("On.")]
     owner.api("sync", session="s", messages=summary)
-    found = owner.api("recall", session="s", query="clerk_6@example.com")["results"]
-    assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
+    results = owner.api("recall", session="s", query="clerk_6@example.com")["results"]
+    assert (results[0]["branch"], results[0]["message"]) == (0, RUN[16])
 
 
 def test_recall_by_position_falls_back_to_other_branches(owner: User) -> None:
@@ -80,15 +80,15 @@ def test_restored_text_names_its_result_for_recall(api: Api) -> None:
     run = reading(34, said={29: "function_2_77 again"})
     live = {"budget": "auto", "policy": "contextrender_cache_aware", "agent_defaults": True}
     for stop in range(3, len(run) + 1, 2):
-        shown = api("render", session="s", messages=run[:stop], **live)["messages"]
-        last = shown[-1]["content"]
-        back = re.search(r"recall result (\d+) for all of it:\]\n.*function_2_", last)
-        if back:
+        messages = api("render", session="s", messages=run[:stop], **live)["messages"]
+        last = messages[-1]["content"]
+        match = re.search(r"recall result (\d+) for all of it:\]\n.*function_2_", last)
+        if match:
             break
-    assert back
-    (found,) = api("recall", session="s", results=[int(back[1])])["results"]
-    assert found["message"] == run[6]
-    assert "function_2_77" in found["message"]["content"]
+    assert match
+    (result,) = api("recall", session="s", results=[int(match[1])])["results"]
+    assert result["message"] == run[6]
+    assert "function_2_77" in result["message"]["content"]
 
 
 @pytest.mark.parametrize("position", [0, 2, 999, -1, 10**30])

@@ -53,7 +53,7 @@ def test_recommendation_compares_requested_policies_and_budgets(api: Api) -> Non
     api("sync", session="s", messages=RUN)
     policies, budgets = ["prune", "contextrender"], [3000, 96000]
     report = api("recommend", session="s", calls=20, policies=policies, budgets=budgets)
-    tried = [(each["policy"], each["budget"]) for each in report["options"]]
+    tried = [(option["policy"], option["budget"]) for option in report["options"]]
     assert tried == [(policy, budget) for policy in policies for budget in budgets]
 
 
@@ -74,8 +74,8 @@ def request_until_complete(api: Api, **fields: Any) -> list[Json]:
 
 
 def test_recommend_all_equals_recommendation_for_a_file(api: Api) -> None:
-    nothing = api("recommend_all")
-    assert (nothing["complete"], nothing["sessions"], nothing["best"]) == (True, 0, None)
+    reply = api("recommend_all")
+    assert (reply["complete"], reply["sessions"], reply["best"]) == (True, 0, None)
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     api("sync", session="no call yet", messages=[user("Hello?")])

@@ -96,10 +96,10 @@ def test_history_renders_the_same_in_any_pieces(
     for end in sorted({cut for cut in cuts if 0 < cut < len(messages)}):
         talk.send("render", messages[:end], budget=150)
     pieces = talk.send("render", messages, budget=150)
-    whole = api("render", session="whole", messages=messages, budget=150)
-    assert pieces | {"session": ""} == whole | {"session": ""}
+    reply = api("render", session="whole", messages=messages, budget=150)
+    assert pieces | {"session": ""} == reply | {"session": ""}
     WORKING_SET.clear()
-    assert api("render", session="whole", messages=messages, budget=150) == whole
+    assert api("render", session="whole", messages=messages, budget=150) == reply
     (branch,) = api("export_session", session="pieces")["branches"]
     assert branch["messages"] == messages
 

@@ -50,8 +50,8 @@ def test_call_settings_override_session_settings(api: Api) -> None:
     check({"budget": 900, "parameters": both}, policy="contextrender")
     usual = {"weight_reuse": 1, "recency_decay": 0.3}
     check({"budget": 1200}, policy="contextrender", budget=1200, parameters=usual)
-    made = api("explain", session="own")
-    assert (made["policy"], made["budget"]) == ("contextrender", 1200)
+    reply = api("explain", session="own")
+    assert (reply["policy"], reply["budget"]) == ("contextrender", 1200)
     api("sync", session="own", messages=[*RUN, assistant("Done.")])
     to_come = api("explain", session="own")
     assert (to_come["policy"], to_come["budget"]) == ("prune", 900)
@@ -89,8 +89,8 @@ def test_invalid_setting_is_refused_by_every_endpoint(api: Api, given: Json, sen
         assert sentence in error["message"]
     for wrong in WRONG_KINDS:
         api.refused("sync", 422, "invalid_request", session="s", messages=RUN, settings=wrong)
-    seen = api("inspect_session", session="s")
-    assert (seen["session"]["messages"], seen["settings"]) == (3, {})
+    reply = api("inspect_session", session="s")
+    assert (reply["session"]["messages"], reply["settings"]) == (3, {})
 
 
 @pytest.mark.parametrize(("model", "counted_as"), [("azure/gpt-4", "gpt-4"), ("llama", None)])

@@ -95,11 +95,11 @@ def test_session_recreated_by_another_process_replaces_cache(service: Service) -
     here = service.new_user().api
     other = [user("Something else."), *RUN[2:]]
     with another(service.data) as server, server.api(here.token) as there:
-        made = here("render", session="s", messages=RUN, budget=700)
+        reply = here("render", session="s", messages=RUN, budget=700)
         there("delete_session", session="s")
         here.refused("explain", 404, "not_found", session="s")
         new = there("render", session="s", messages=other, budget=700)
-        assert new["offset"] == made["offset"] - 1
+        assert new["offset"] == reply["offset"] - 1
         assert here("render", session="s", messages=other, budget=700) == new
         (branch,) = here("export_session", session="s")["branches"]
         assert branch["messages"] == other

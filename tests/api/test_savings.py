@@ -78,15 +78,15 @@ def test_metrics_have_stored_totals(
     monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
     called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
-    told = service.http.get("/metrics").text
+    text = service.http.get("/metrics").text
     names = 'delivery="rendered",model="o3-mini",policy="contextrender"'
-    assert f"contextrender_stored_calls{{{names}}} 6.0" in told
+    assert f"contextrender_stored_calls{{{names}}} 6.0" in text
     rows = alice.api("total_savings")["rows"]
     (row,) = [row for row in rows if row["model"] == "o3-mini"]
     names = 'delivery="rendered",model="o3-mini",policy="contextrender",side="sent"'
-    assert f"contextrender_stored_prompt_tokens{{{names}}} {float(row['prompt'])}" in told
-    assert 'model="other"' in told
-    assert "secret" not in told
+    assert f"contextrender_stored_prompt_tokens{{{names}}} {float(row['prompt'])}" in text
+    assert 'model="other"' in text
+    assert "secret" not in text
 
 
 def row(**changed: Any) -> dict[str, Any]:
@@ -160,15 +160,17 @@ def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
     alice.api("sync", session="recorded", messages=agent_run(3))
 
     def names(**asked: Any) -> list[str]:
-        return [one["session"] for one in alice.api("list_sessions", **asked)["sessions"]]
+        return [session["session"] for session in alice.api("list_sessions", **asked)["sessions"]]
 
     assert names() == ["recorded", "large", "small"]
     assert names(sort="tokens") == names(sort="cost") == ["large", "small", "recorded"]
     assert names(query="SONNET") == ["large"]
     assert names(since="2999-01-01") == []
     first = alice.api("list_sessions", sort="cost", limit=2)
-    rest = alice.api("list_sessions", sort="cost", limit=2, cursor=first["next"])
-    assert [one["session"] for one in rest["sessions"]] == ["recorded"] and rest["next"] is None
+    reply = alice.api("list_sessions", sort="cost", limit=2, cursor=first["next"])
+    assert [session["session"] for session in reply["sessions"]] == ["recorded"] and reply[
+        "next"
+    ] is None
     assert names(sort="model") == ["large", "small", "recorded"]
     shop = [assistant("", call("a", "ship", ""), call("b", "get_order", ""), call("c", "ship", ""))]
     alice.api("sync", session="shipped", messages=[user("Ship it."), *shop])

@@ -34,12 +34,12 @@ def test_search_finds_contents_newest_first(api: Api) -> None:
     (at,) = [place for place, one in enumerate(RUN) if "precedes ORD-1002" in one["content"]]
     assert places_of(found) == [("new", at, "result"), ("old", at, "result")]
     first = found[0]
-    whole = api("read_message", session="new", position=first["position"])
+    reply = api("read_message", session="new", position=first["position"])
     start = first["start"]
-    assert first["match"] == "clerk_1@example" == whole["text"][start : start + 15]
-    assert whole["text"][:start].endswith(first["text_before"])
-    assert first["text_after"] and first["text_after"] in whole["text"]
-    assert (first["name"], first["tokens"]) == ("get_order", whole["tokens"])
+    assert first["match"] == "clerk_1@example" == reply["text"][start : start + 15]
+    assert reply["text"][:start].endswith(first["text_before"])
+    assert first["text_after"] and first["text_after"] in reply["text"]
+    assert (first["name"], first["tokens"]) == ("get_order", reply["tokens"])
 
 
 def test_search_finds_tools_arguments_and_texts(api: Api) -> None:
@@ -66,7 +66,9 @@ def test_search_finds_errors_with_or_without_query(api: Api) -> None:
     assert places_of(all_matches(api, errors=True)) == [listed, read]
     assert places_of(all_matches(api, errors=True, tool="read")) == [read]
     assert places_of(all_matches(api, errors=True, query="SUCH file")) == [read]
-    assert [one["failed"] for one in all_matches(api, session="failed", query="word")] == [False]
+    assert [match["failed"] for match in all_matches(api, session="failed", query="word")] == [
+        False
+    ]
 
 
 def test_pages_have_every_match_once(api: Api) -> None:

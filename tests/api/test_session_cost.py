@@ -16,9 +16,9 @@ def test_cost_uses_provider_usage_before_estimate(alice: User, billed: bool) -> 
     new = {"messages": MESSAGES[1:2], "offset": 1, "prefix": first["digest"]}
     alice.api("sync", session="s", **new, **told)
     (view,) = alice.api("list_sessions")["sessions"]
-    counted = view["totals"]
-    assert counted["is_estimate"] is not billed
+    totals = view["totals"]
+    assert totals["is_estimate"] is not billed
     if billed:
-        assert counted["cost"] == pytest.approx(1.25)
+        assert totals["cost"] == pytest.approx(1.25)
     else:
-        assert 0 < counted["cost"] < 0.01
+        assert 0 < totals["cost"] < 0.01

@@ -64,8 +64,8 @@ def test_list_is_newest_first_in_pages(api: Api) -> None:
         api("delete_session", session=name)
     api("sync", session="late", messages=RUN[:2])
     rest = api.pages("list_sessions", "cursor", cursor=first["next"], limit=4)
-    seen = [row["session"] for page in rest for row in page["sessions"]]
-    assert [name for name in seen if name != "late"] == names[8::-1]
+    sessions = [row["session"] for page in rest for row in page["sessions"]]
+    assert [name for name in sessions if name != "late"] == names[8::-1]
 
 
 def without_times(export: Json) -> Json:
@@ -152,8 +152,8 @@ def test_deletion_removes_every_row(alice: User, bob: User) -> None:
     record_branches(alice.api, "s")
     digest = alice.api("sync", session="s", messages=RUN)["digest"]
     nodes = len(alice.graph().nodes)
-    told = alice.api("delete_session", session="s")
-    assert told == {"session": "s", "nodes": nodes - len(alice.graph().nodes)}
+    reply = alice.api("delete_session", session="s")
+    assert reply == {"session": "s", "nodes": nodes - len(alice.graph().nodes)}
     assert count_rows(alice.data) == before
     assert [alice.api("export_session", session="kept"), bob.graph()] == kept
     alice.api.refused("delete_session", 404, "not_found", session="s")
@@ -179,14 +179,14 @@ def billed(alice: User) -> Json:
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
     for at in answers[:5]:
         alice.api("record_usage", session="s", usage={"messages": at, **USAGE})
-    told: Json = alice.api("export_session", session="s")
-    return told
+    reply: Json = alice.api("export_session", session="s")
+    return reply
 
 
 def import_session(account: User, data: Json) -> Json:
     account.api("import_session", data=data)
-    told: Json = account.api("export_session", session="s")
-    return told
+    reply: Json = account.api("export_session", session="s")
+    return reply
 
 
 def test_export_and_import_keep_calls_and_totals(alice: User, bob: User, billed: Json) -> None:
@@ -208,11 +208,14 @@ def test_export_has_calls_of_each_branch(alice: User, bob: User) -> None:
     called(alice.api, "s", LONGER, budget=700)
     called(alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
     exported = alice.api("export_session", session="s")
-    own = [[call for call in one["calls"] if not call.get("again")] for one in exported["branches"]]
+    own = [
+        [call for call in branch["calls"] if not call.get("again")]
+        for branch in exported["branches"]
+    ]
     assert list(map(len, own)) == [12, 1]
     assert import_session(bob, exported) == exported
-    counted = [account.api("list_sessions")["sessions"][0]["totals"] for account in (alice, bob)]
-    assert counted[0] == counted[1]
+    totals = [account.api("list_sessions")["sessions"][0]["totals"] for account in (alice, bob)]
+    assert totals[0] == totals[1]
 
 
 WRONG: list[Any] = ["calls", [1], *([{"position": at}] for at in ("2", 3, 999)), [{}]]

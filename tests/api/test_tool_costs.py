@@ -26,6 +26,6 @@ def test_terminal_shows_tool_costs(
     assert tool["name"] == "look_here" and tool["results"] == 1
     assert tool["unused_tokens"] == tool["tokens"] == tool["largest"]
     assert tool["largest_turn"] == 1 and tool["dollars"]
-    told = printed("tools", "costs")
-    assert "look_here floods" in told and "$" in told
+    output = printed("tools", "costs")
+    assert "look_here floods" in output and "$" in output
     assert "look_here" in printed("tools")

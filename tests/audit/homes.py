@@ -53,11 +53,11 @@ def audit_home(home: Path, patch: pytest.MonkeyPatch) -> AuditInput:
     for name in [name for name in os.environ if name.startswith(OWN)]:
         patch.delenv(name)
     patch.setenv("HOME", str(home))
-    found = AuditInput()
+    audit = AuditInput()
     for name, folders in homes().items():
         for folder in folders:
-            READERS[name](folder, found)
-    return found.settle()
+            READERS[name](folder, audit)
+    return audit.settle()
 
 
 def sums(found: AuditInput) -> tuple[int, int]:

@@ -89,9 +89,9 @@ def test_plain_and_compressed_codex_session_counts_once(
         f"{CODEX}/rollout-c.jsonl.zst": packed([*meta("c"), count(0, 9, 9)])[:-9],
         f"{CODEX}/rollout-d.jsonl.zst": b"no archive",
     }
-    found = audit_home(write_files(tmp_path, files), monkeypatch)
-    assert sums(found) == (3, 2500)
-    assert [name for name in ("c", "d") if f"rollout-{name}" in found.sentences[0]] == ["c", "d"]
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert sums(audit) == (3, 2500)
+    assert [name for name in ("c", "d") if f"rollout-{name}" in audit.sentences[0]] == ["c", "d"]
 
 
 @pytest.mark.parametrize("rows", [*permutations(range(3))])
@@ -132,9 +132,9 @@ def test_each_opencode_format_is_read_or_named(
     }
     storage = f"{OPENCODE}/storage/message/ses_b"
     write_files(tmp_path, {f"{storage}/msg_1.json": json.dumps(earlier)})
-    found = audit_home(tmp_path, monkeypatch)
-    assert sums(found) == (2, 1030)
-    assert "opencode-next.db (a format of opencode's" in found.sentences[0]
+    audit = audit_home(tmp_path, monkeypatch)
+    assert sums(audit) == (2, 1030)
+    assert "opencode-next.db (a format of opencode's" in audit.sentences[0]
 
 
 def test_opencode_session_in_files_and_store_counts_once(
@@ -144,8 +144,8 @@ def test_opencode_session_in_files_and_store_counts_once(
     write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
     told = row[row.index("{") : row.rindex("}") + 1]
     write_files(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": told})
-    found = audit_home(tmp_path, monkeypatch)
-    assert sums(found) == (1, 1000) and len(found.runs) == 1
+    audit = audit_home(tmp_path, monkeypatch)
+    assert sums(audit) == (1, 1000) and len(audit.runs) == 1
 
 
 def test_symlinks_are_followed_without_loops(
@@ -181,9 +181,9 @@ def test_answers_with_equal_id_are_separate_calls(
         f"{CLAUDE}/prompts.jsonl": [claude("p"), read, claude("p", tokens=2_000, text="two")],
         f"{CLAUDE}/no-request.jsonl": [claude("q"), read, claude("q", text="two")],
     }
-    found = audit_home(write_files(tmp_path, files), monkeypatch)
-    assert sums(found) == (8, 9_000)
-    texts = {run.task: [message["content"] for message in run.messages] for run in found.runs}
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert sums(audit) == (8, 9_000)
+    texts = {run.task: [message["content"] for message in run.messages] for run in audit.runs}
     assert texts["requests"] == ["ok", "two"] and texts["rows"][0] == "ok\ntwo"
 
 
@@ -273,9 +273,9 @@ def test_damaged_bytes_lose_no_usage(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "update message set data = cast(replace(data, '\"role\"', '\"x\": \"' || x'ff' || '\", "
         '"role"\') as text)',
     )
-    found = audit_home(tmp_path, monkeypatch)
-    assert sums(found) == (7, 6_030)
-    assert found.counts["damaged lines"] == 2
+    audit = audit_home(tmp_path, monkeypatch)
+    assert sums(audit) == (7, 6_030)
+    assert audit.counts["damaged lines"] == 2
 
 
 def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,9 +297,9 @@ def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.Mo
     files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
         event("7", "", "assistant", 9, 5)
     ]
-    found = audit_home(write_files(tmp_path, files), monkeypatch)
-    assert sums(found) == (5, 1605)
-    texts = [[message["content"] for message in run.messages] for run in found.runs]
+    audit = audit_home(write_files(tmp_path, files), monkeypatch)
+    assert sums(audit) == (5, 1605)
+    texts = [[message["content"] for message in run.messages] for run in audit.runs]
     assert ["1", "2", "5", "6"] in texts and ["1", "2", "3", "4"] in texts
 
 

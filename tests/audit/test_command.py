@@ -18,21 +18,21 @@ SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 def test_recorded_run_is_replayed(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     few = ("--workers", "1", "--limit", "9")
-    told = json.loads(printed("audit", SHIPPED, "--html", page, "--json", *few))
+    report = json.loads(printed("audit", SHIPPED, "--html", page, "--json", *few))
     calls = sum(
         message["role"] == "assistant"
         for line in SHIPPED.read_text().splitlines()
         for message in json.loads(line)["messages"]
     )
-    assert told["replayed"] == {
+    assert report["replayed"] == {
         "runs": 1,
         "calls": 9,
         "left_out": calls - 9,
         "sent_shortened": 0,
     }
-    best = told["verdict"]["best"]
+    best = report["verdict"]["best"]
     assert best is None or best["budget"] == "auto"  # which is what wrap does
-    assert {option["budget"] for option in told["verdict"]["options"]} == {
+    assert {option["budget"] for option in report["verdict"]["options"]} == {
         *(6000, 12000, 24000, 48000, "auto")
     }
     text = page.read_text()
@@ -45,8 +45,8 @@ def test_missing_runs_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert f"{tmp_path}/.claude" in printed("audit", status=1)
-    said = printed("audit", "--agent", "hermes", status=1)
-    assert said == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
+    output = printed("audit", "--agent", "hermes", status=1)
+    assert output == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
 
 
 BOUNDARY = {"type": "system", "subtype": "compact_boundary"}
@@ -89,11 +89,11 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
         said("9", "m9", text("And TOKEN_BETA."), 1),
     )
     words = ["audit", "--agent", "claude", "--workers", "1"]
-    lost = json.loads(printed(*words, "--json", "--html", page))["compactions"]
-    assert (lost["count"], lost["steps"]) == (1, 2)
-    assert (lost["summary_had_all"], lost["read_again"]) == (0.5, 1)
-    assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
-    assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
+    compactions = json.loads(printed(*words, "--json", "--html", page))["compactions"]
+    assert (compactions["count"], compactions["steps"]) == (1, 2)
+    assert (compactions["summary_had_all"], compactions["read_again"]) == (0.5, 1)
+    assert set(compactions["shown"].values()) == {1} and "24000" in compactions["shown"]
+    assert compactions["read_again_calls"] == 1 and compactions["read_again_tokens"] > 0
     assert "<meter" in page.read_text()
     runs = page.with_name("runs.jsonl")
     printed(*words[:3], "--runs", runs)
@@ -122,10 +122,10 @@ def test_report_has_costs_of_pauses(write_claude_session: Leave) -> None:
         BOUNDARY,
         answer(5, 23, 0, 4_000),
     )
-    told = json.loads(printed("audit", "--agent", "claude", "--json", "--html", page))
-    (bill,) = told["bills"]
+    report = json.loads(printed("audit", "--agent", "claude", "--json", "--html", page))
+    (bill,) = report["bills"]
     written = 3.75e-6
-    assert told["pauses"] == {
+    assert report["pauses"] == {
         "lifetime": pytest.approx(9_000 * written / bill["dollars"]),
         "resume": pytest.approx(10_000 * written / bill["dollars"]),
         "compaction": pytest.approx(4_000 * written / bill["dollars"]),

@@ -69,8 +69,12 @@ def test_plain_codex_summary_is_measured(
 ) -> None:
     write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, record, *AFTER]})
     audit_home(tmp_path, monkeypatch)
-    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
-    assert (found["hidden_summaries"], found["steps"], found["summary_had_all"]) == (0, 1, 1)
+    compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (
+        compactions["hidden_summaries"],
+        compactions["steps"],
+        compactions["summary_had_all"],
+    ) == (0, 1, 1)
 
 
 def claude_row(role: str, block: Json, id: str, **fields: object) -> Json:
@@ -125,8 +129,8 @@ def test_files_restored_by_claude_code_count(
 ) -> None:
     write_files(tmp_path, {f"{CLAUDE}/a.jsonl": claude_session(version, *put_back)})
     audit_home(tmp_path, monkeypatch)
-    found = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
-    assert (found["summary_had_all"], found["estimated"]) == (share, estimated)
+    compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
+    assert (compactions["summary_had_all"], compactions["estimated"]) == (share, estimated)
     told = single_line(printed("audit", "--workers", "1"))
     assert ("did not record which files" in told) == bool(estimated)
 
@@ -178,5 +182,5 @@ def test_short_runs_of_two_providers_get_separate_verdicts(
     for name in ("Anthropic", "OpenAI"):
         assert f"{name}: The longest history of these runs is" in told
     assert told.count("pays from about 50,000. Do not use it for such runs.") == 2
-    found = json.loads(printed("audit", path, "--json", "--workers", "1"))
-    assert set(found["verdicts"]) == {"anthropic", "openai"}
+    report = json.loads(printed("audit", path, "--json", "--workers", "1"))
+    assert set(report["verdicts"]) == {"anthropic", "openai"}

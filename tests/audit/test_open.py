@@ -35,8 +35,8 @@ WHOLE = [
 
 
 def open_sessions(*paths: Path) -> list[Json]:
-    found: list[Json] = json.loads(printed("open", *paths, "--json"))["sessions"]
-    return found
+    sessions: list[Json] = json.loads(printed("open", *paths, "--json"))["sessions"]
+    return sessions
 
 
 def compacted_run(*after: Json, summary: str = "Nothing.") -> list[Run]:
@@ -53,18 +53,18 @@ def test_diagnosis_names_value_that_was_read_again() -> None:
         *step("b", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
         assistant("It is TOKEN_ALPHA."),
     ]
-    found = diagnose(compacted_run(*again))
-    (loss,) = found.losses
+    diagnosis = diagnose(compacted_run(*again))
+    (loss,) = diagnosis.losses
     assert (loss.turn, loss.read_turn, loss.dropped_turn, loss.repeated_turn) == (4, 1, 2, 4)
     assert loss.tokens > 0 and loss.dollars == pytest.approx(loss.tokens * 3e-6)
-    assert found.sentence.startswith('Turn 4 asked again for look {"at": "x"} (TOKEN_ALPHA)')
-    assert "read at turn 1" in found.sentence and "dropped at turn 2" in found.sentence
-    assert found.turns == 5
+    assert diagnosis.sentence.startswith('Turn 4 asked again for look {"at": "x"} (TOKEN_ALPHA)')
+    assert "read at turn 1" in diagnosis.sentence and "dropped at turn 2" in diagnosis.sentence
+    assert diagnosis.turns == 5
 
 
 def test_diagnosis_names_value_used_after_loss() -> None:
-    found = diagnose(compacted_run(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
-    assert found.sentence.startswith(
+    diagnosis = diagnose(compacted_run(assistant("It is TOKEN_ALPHA or TOKEN_BETA.")))
+    assert diagnosis.sentence.startswith(
         "Turn 3 used TOKEN_ALPHA, TOKEN_BETA, which its prompt no longer had."
     )
 
@@ -81,15 +81,17 @@ def test_diagnosis_sums_several_losses() -> None:
         assistant("TOKEN_ALPHA."),
         assistant("And TOKEN_C."),
     ]
-    found = diagnose([Run("s#1", "", "", before), Run("s#2", "", "", after, continues="s#1")])
-    assert [loss.kind for loss in found.losses] == ["asked again", "used"]
-    assert "In all, a value was missing 2 times; 1 results were read again" in found.sentence
+    diagnosis = diagnose([Run("s#1", "", "", before), Run("s#2", "", "", after, continues="s#1")])
+    assert [loss.kind for loss in diagnosis.losses] == ["asked again", "used"]
+    assert "In all, a value was missing 2 times; 1 results were read again" in diagnosis.sentence
 
 
 def test_diagnosis_without_losses() -> None:
     assert "the agent never compacted" in diagnose([Run("s", "", "", WHOLE)]).sentence
-    kept = diagnose(compacted_run(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters."))
-    assert kept.sentence.startswith("Nothing was lost: after 1 compactions")
+    diagnosis = diagnose(
+        compacted_run(assistant("It is TOKEN_ALPHA."), summary="TOKEN_ALPHA matters.")
+    )
+    assert diagnosis.sentence.startswith("Nothing was lost: after 1 compactions")
 
 
 def leave_claude(home: Path) -> Path:
@@ -149,12 +151,12 @@ def test_each_agents_file_is_opened_in_any_folder(
     tmp_path: Path, make: Callable[[Path], Path], source: str
 ) -> None:
     path = make(tmp_path / "home")
-    (found,) = open_sessions(path)
-    assert found["source"] == source
+    (open_session,) = open_sessions(path)
+    assert open_session["source"] == source
     copy = tmp_path / "copies" / "deep" / path.name
     copy.parent.mkdir(parents=True)
     shutil.copy(path, copy)
-    assert open_sessions(tmp_path / "copies") == [found]
+    assert open_sessions(tmp_path / "copies") == [open_session]
     if make in (leave_claude, leave_codex):
         assert "TOKEN_ALPHA, which its prompt no longer had" in printed("open", path)
 
@@ -176,9 +178,9 @@ def test_export_is_opened(tmp_path: Path) -> None:
     }
     path = tmp_path / "s.json"
     path.write_text(json.dumps(export))
-    (found,) = open_sessions(path)
-    assert found["source"] == "ContextRender" and found["model"] == "gpt-5.1"
-    assert [loss["turn"] for loss in found["losses"]] == [3]
+    (open_session,) = open_sessions(path)
+    assert open_session["source"] == "ContextRender" and open_session["model"] == "gpt-5.1"
+    assert [loss["turn"] for loss in open_session["losses"]] == [3]
 
 
 def test_newest_sessions_are_opened_by_default(
@@ -192,5 +194,5 @@ def test_newest_sessions_are_opened_by_default(
         tmp_path, f"{OPENCODE}/opencode.db", *STORE, opencode_row("msg_1", "ses_a", 1000, 30)
     )
     assert len(open_sessions()) == 3
-    shown = printed("open", "--limit", "1")
-    assert shown.count(" · ") >= 1 and "Codex" in shown
+    output = printed("open", "--limit", "1")
+    assert output.count(" · ") >= 1 and "Codex" in output

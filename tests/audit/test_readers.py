@@ -44,9 +44,9 @@ def result(id: str) -> Json:
 
 
 def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) -> AuditInput:
-    found = AuditInput()
-    reader(place, found)
-    return found.settle()
+    audit = AuditInput()
+    reader(place, audit)
+    return audit.settle()
 
 
 def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) -> None:

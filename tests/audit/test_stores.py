@@ -46,9 +46,9 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
             given = (number, "s", role, content, calls, id, 1e9 + number, active, compacted)
             store.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?, ?, ?)", given)
         store.commit()
-    found = AuditInput()
-    read_hermes(home, found)
-    return found.settle()
+    audit = AuditInput()
+    read_hermes(home, audit)
+    return audit.settle()
 
 
 def roles(found: AuditInput) -> list[list[str]]:
@@ -56,7 +56,7 @@ def roles(found: AuditInput) -> list[list[str]]:
 
 
 def test_hermes_compacted_messages_are_separate_run_and_count_once(tmp_path: Path) -> None:
-    found = hermes(
+    audit = hermes(
         tmp_path,
         ("user", "Look.", None, None, 0, 1),
         ("assistant", None, json.dumps(CALL), None, 0, 1),
@@ -65,23 +65,23 @@ def test_hermes_compacted_messages_are_separate_run_and_count_once(tmp_path: Pat
         ("user", "Taken back.", None, None, 0, 0),
         ("assistant", "Done.", None, None, 1, 0),
     )
-    assert roles(found) == [["user", "assistant", "tool"], ["user", "assistant"]]
-    assert found.runs[0].messages[1]["tool_calls"] == CALL
-    (bill,) = costs_by_model(found.runs)
+    assert roles(audit) == [["user", "assistant", "tool"], ["user", "assistant"]]
+    assert audit.runs[0].messages[1]["tool_calls"] == CALL
+    (bill,) = costs_by_model(audit.runs)
     assert (bill.calls, bill.prompt, bill.cache_read, bill.output) == (4, 44, 6, 13)
 
 
 def test_damage_in_hermes_store_is_counted(tmp_path: Path) -> None:
     parts = [{"type": "text", "text": "Look."}]
-    found = hermes(
+    audit = hermes(
         tmp_path,
         ("user", f"\0json:{json.dumps(parts)}", None, None, 1, 0),
         ("assistant", "Well.", "{broken", None, 1, 0),
     )
-    (run,) = found.runs
+    (run,) = audit.runs
     assert run.messages[0]["content"] in ("Look.", parts)
     assert "tool_calls" not in run.messages[1]
-    assert (found.counts["lines"], found.counts["damaged lines"]) == (2, 1)
+    assert (audit.counts["lines"], audit.counts["damaged lines"]) == (2, 1)
 
 
 def event(id: str, role: str, content: object, **fields: object) -> Json:
@@ -102,16 +102,16 @@ def openclaw(home: Path, *events: object) -> AuditInput:
             row = ("s", number, None if packed else text, packed)
             store.execute("insert into transcript_events values (?, ?, ?, ?)", row)
         store.commit()
-    found = AuditInput()
-    read_openclaw(home, found)
-    return found.settle()
+    audit = AuditInput()
+    read_openclaw(home, audit)
+    return audit.settle()
 
 
 def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -> None:
     used = {"input": 3, "output": 2, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 11}
     calls = [{"type": "toolCall", "id": "a", "name": "look", "arguments": {"at": 1}}]
     answer = event("4", "assistant", [{"type": "text", "text": "Done."}], model="m", usage=used)
-    found = openclaw(
+    audit = openclaw(
         tmp_path,
         {"type": "session", "id": "s"},
         event("1", "user", "Look."),
@@ -122,13 +122,13 @@ def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -
         answer,
         answer,
     )
-    assert roles(found)[0] == ["user", "assistant", "tool"]
-    assert roles(found)[1][:4] == ["user", "assistant", "tool", "assistant"]
-    assert found.runs[1].messages[0]["content"] == "So far: well."
-    (call,) = found.runs[1].messages[1]["tool_calls"]
+    assert roles(audit)[0] == ["user", "assistant", "tool"]
+    assert roles(audit)[1][:4] == ["user", "assistant", "tool", "assistant"]
+    assert audit.runs[1].messages[0]["content"] == "So far: well."
+    (call,) = audit.runs[1].messages[1]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"at": 1}
-    assert [run.usage for run in found.runs] == [[Usage("m", 3, 5, 1, output=2)]] * 2
-    assert found.counts["damaged lines"] == 1
+    assert [run.usage for run in audit.runs] == [[Usage("m", 3, 5, 1, output=2)]] * 2
+    assert audit.counts["damaged lines"] == 1
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -
 def test_invalid_store_is_counted(
     tmp_path: Path, read: Callable[[Path, AuditInput], None], file: str
 ) -> None:
-    found = AuditInput()
-    read(tmp_path, found)
-    assert not found.counts
+    audit = AuditInput()
+    read(tmp_path, audit)
+    assert not audit.counts
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text("no database" * 99)
-    read(tmp_path, found)
-    assert found.counts == {"files": 1, "unreadable files": 1}
+    read(tmp_path, audit)
+    assert audit.counts == {"files": 1, "unreadable files": 1}

@@ -62,5 +62,7 @@ def test_missing_server_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyP
     told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
     with told, embedded(tmp_path / "data"):
         pass
-    said = printed("serve", status=1)
-    assert said.startswith("contextrender: `contextrender serve` needs the server: `uv pip install")
+    output = printed("serve", status=1)
+    assert output.startswith(
+        "contextrender: `contextrender serve` needs the server: `uv pip install"
+    )

@@ -43,8 +43,8 @@ def test_invalid_secret_in_file_is_refused(damaged: str, tmp_path: Path) -> None
     (tmp_path / "jwt_secret").write_text(damaged)
     with pytest.raises(CommandError, match=r"jwt_secret cannot be used \(must have at least 32"):
         Tokens(tmp_path)
-    said = printed("user", "list", "--data", tmp_path, status=1)
-    assert "delete the file" in said and "Traceback" not in said
+    output = printed("user", "list", "--data", tmp_path, status=1)
+    assert "delete the file" in output and "Traceback" not in output
 
 
 def test_open_data_folder_is_made_private(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_open_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o750)
     (folder / "letter.txt").write_text("")
-    said = printed("user", "list", "--data", folder, status=1)
-    assert "is open to other users (mode 750)" in said
+    output = printed("user", "list", "--data", folder, status=1)
+    assert "is open to other users (mode 750)" in output
     assert mode(folder) == 0o750
     folder.chmod(0o700)
     assert make_data_private(folder) == folder

@@ -67,9 +67,9 @@ def test_price_command_shows_and_sets_prices() -> None:
 
 
 def test_price_command_shows_list_date() -> None:
-    told = printed("price")
-    assert "models have a price in LiteLLM" in told
-    assert all(len(line) <= 80 for line in told.splitlines() if "config.toml" not in line)
+    output = printed("price")
+    assert "models have a price in LiteLLM" in output
+    assert all(len(line) <= 80 for line in output.splitlines() if "config.toml" not in line)
 
 
 def test_price_set_by_environment_cannot_be_unset(monkeypatch: pytest.MonkeyPatch) -> None:

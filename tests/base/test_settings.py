@@ -81,15 +81,15 @@ def test_config_command_shows_settings_without_secrets(
 ) -> None:
     path = configure("session_cache_mb = 99")
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "hunter2")
-    shown = printed("config")
-    assert re.search(rf"^session_cache_mb +99 +session_cache_mb in {path}$", shown, re.M)
-    assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
-    assert re.search(r"^redact +- +default$", shown, re.M)
-    assert "hunter2" not in shown
+    output = printed("config")
+    assert re.search(rf"^session_cache_mb +99 +session_cache_mb in {path}$", output, re.M)
+    assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", output, re.M)
+    assert re.search(r"^redact +- +default$", output, re.M)
+    assert "hunter2" not in output
     assert re.search(
-        r"^budget .*\n    proxy: limit of tokens .*auto, which\s+adjusts\s+itself", shown, re.M
+        r"^budget .*\n    proxy: limit of tokens .*auto, which\s+adjusts\s+itself", output, re.M
     )
-    assert all(re.search(rf"^{name} ", shown, re.M) for name in ROWS)
+    assert all(re.search(rf"^{name} ", output, re.M) for name in ROWS)
 
 
 @pytest.mark.parametrize("name", ROWS)

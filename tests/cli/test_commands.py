@@ -17,9 +17,9 @@ __all__ = ["machine"]
     ("word", "meant"), [("sesions", "sessions"), ("serv", "serve"), ("audits", "audit")]
 )
 def test_mistyped_command_gets_suggestion(word: str, meant: str) -> None:
-    done = contextrender(word)
-    assert done.returncode == 2
-    assert done.stderr == (
+    process = contextrender(word)
+    assert process.returncode == 2
+    assert process.stderr == (
         f"contextrender: there is no command {word!r}; did you mean `contextrender {meant}`?\n"
     )
 
@@ -43,13 +43,13 @@ def test_help_is_a_command() -> None:
     ],
 )
 def test_wrap_option_after_agent_is_explained(words: tuple[str, ...], option: str) -> None:
-    done = contextrender("wrap", *words)
-    assert done.returncode == 2 and f"`contextrender {option}`" in done.stderr
+    process = contextrender("wrap", *words)
+    assert process.returncode == 2 and f"`contextrender {option}`" in process.stderr
 
 
 def test_agent_options_after_double_dash_are_kept() -> None:
-    done = contextrender("wrap", "claude", "-p", "--", "--budget")
-    assert "is an option of wrap" not in done.stderr
+    process = contextrender("wrap", "claude", "-p", "--", "--budget")
+    assert "is an option of wrap" not in process.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -68,8 +68,8 @@ def test_bash_completes_commands_and_agents(tmp_path: Path) -> None:
         + '\nCOMP_WORDS=(contextrender se); COMP_CWORD=1; _contextrender; echo "${COMPREPLY[@]}"'
         + '\nCOMP_WORDS=(contextrender wrap co); COMP_CWORD=2; _contextrender; echo "${COMPREPLY}"'
     )
-    done = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=True)
-    assert done.stdout == "serve sessions search\ncodex\n"
+    process = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=True)
+    assert process.stdout == "serve sessions search\ncodex\n"
 
 
 def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +80,9 @@ def test_uninstall_lists_and_removes_files(machine: Path, monkeypatch: pytest.Mo
     (data / "sessions.db").write_text("x")
     (machine / "config.toml").write_text("")
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(machine / "config.toml"))
-    told = printed("uninstall", "--dry-run")
-    assert f"{data}  data folder" in told and f"{machine / 'config.toml'}  settings" in told
-    assert "uninstall contextrender" in told
+    output = printed("uninstall", "--dry-run")
+    assert f"{data}  data folder" in output and f"{machine / 'config.toml'}  settings" in output
+    assert "uninstall contextrender" in output
     assert "confirm with --yes" in printed("uninstall", status=1)
     assert (data / "sessions.db").exists()
     printed("uninstall", "--yes")

@@ -12,11 +12,11 @@ from tests.support.command import contextrender, printed
 
 
 def findings(status: int) -> dict[str, dict[str, str]]:
-    done = contextrender("doctor", "--json")
-    told = json.loads(done.stdout)
-    assert done.returncode == status
-    assert told["ok"] == (status == 0)
-    return {finding["check"]: finding for finding in told["findings"]}
+    process = contextrender("doctor", "--json")
+    report = json.loads(process.stdout)
+    assert process.returncode == status
+    assert report["ok"] == (status == 0)
+    return {finding["check"]: finding for finding in report["findings"]}
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def test_doctor_names_agent_and_provider(machine: Path) -> None:
     (machine / ".claude").mkdir()
     own = {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}}
     (machine / ".claude" / "settings.json").write_text(json.dumps(own))
-    found = findings(0)["claude"]
-    assert "https://gateway.test/v1" in found["message"]
-    assert found["advice"] == "contextrender wrap claude"
+    claude = findings(0)["claude"]
+    assert "https://gateway.test/v1" in claude["message"]
+    assert claude["advice"] == "contextrender wrap claude"
 
 
 def test_doctor_names_data_folder_that_is_a_file(
@@ -67,9 +67,9 @@ def test_doctor_names_missing_part_and_its_extra(
         return version(name)
 
     monkeypatch.setattr(doctor, "version", there)
-    found = findings(0)["parts"]
-    assert found["message"] == "not installed: mcp"
-    assert "[mcp]" in found["advice"]
+    parts = findings(0)["parts"]
+    assert parts["message"] == "not installed: mcp"
+    assert "[mcp]" in parts["advice"]
 
 
 def test_doctor_prints_text(machine: Path) -> None:
@@ -86,19 +86,19 @@ def test_doctor_continues_after_invalid_settings(
     monkeypatch.setenv("CONTEXTRENDER_URL", "foo")
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "much")
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")
-    told = json.loads(contextrender("doctor", "--json").stdout)["findings"]
-    settings = [one["message"] for one in told if one["check"] == "settings"]
+    findings = json.loads(contextrender("doctor", "--json").stdout)["findings"]
+    settings = [one["message"] for one in findings if one["check"] == "settings"]
     assert "CONTEXTRENDER_URL is 'foo'" in settings[0]
     assert "http://127.0.0.1:8000" in settings[0]
     assert settings[1].startswith("CONTEXTRENDER_BUDGET must be")
     assert (
         settings[2] == "unknown setting CONTEXTRENDER_POLICYY: did you mean CONTEXTRENDER_POLICY?"
     )
-    assert {"data", "embedder", "service", "claude"} <= {one["check"] for one in told}
-    shown = contextrender("config")
-    assert shown.returncode == 1
-    assert "CONTEXTRENDER_URL is 'foo'" in shown.stderr
-    assert "idle_timeout" in shown.stdout
+    assert {"data", "embedder", "service", "claude"} <= {one["check"] for one in findings}
+    process = contextrender("config")
+    assert process.returncode == 1
+    assert "CONTEXTRENDER_URL is 'foo'" in process.stderr
+    assert "idle_timeout" in process.stdout
 
 
 def test_every_command_warns_of_unknown_variable(

@@ -48,14 +48,14 @@ def test_only_new_messages_are_sent(
     first = client.render(session, messages)
     messages += history(2)[3:]
     second = client.render(session, messages)
-    again = client.render(session, messages)
+    reply = client.render(session, messages)
     assert [len(body["messages"]) for body in bodies] == [3, 2, 0]
     assert [(body["offset"], body["prefix"]) for body in bodies] == [
         (0, ""),
         (3, first["digest"]),
         (5, second["digest"]),
     ]
-    assert again == second
+    assert reply == second
     assert second["messages"] == messages
 
 
@@ -139,7 +139,7 @@ def test_invalid_token_error_names_source_and_command(
     finally:
         monkeypatch.undo()
         forget_settings()
-    (line,) = [one.getMessage() for one in caplog.records if one.name == "contextrender"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "contextrender"]
     assert "history sent unchanged (unauthorized)" in line and source in line
 
 
@@ -201,14 +201,14 @@ def test_fit_uses_budget_from_environment(
     settings.forget_settings()
     try:
         with ContextRender(credentials.url, credentials.token) as client:
-            made = client.fit(session, history(12))
+            rendered = client.fit(session, history(12))
             given = client.fit(session, history(12), budget=2000)
     finally:
         monkeypatch.undo()
         settings.forget_settings()
-    assert made.reply is not None
+    assert rendered.reply is not None
     assert given.reply is not None
-    assert (made.reply["budget"], made.reply["policy"]) == (1500, "prune")
+    assert (rendered.reply["budget"], rendered.reply["policy"]) == (1500, "prune")
     assert given.reply["budget"] == 2000
 
 
@@ -231,19 +231,19 @@ def test_local_requests_bypass_network_proxy(
 def test_fit_keeps_pinned_calls(client: ContextRender, session: str) -> None:
     messages = history(12)
     plain = client.fit(session, messages, budget=1_500, fail_open=False)
-    kept = client.fit(session, messages, budget=1_500, pinned_calls=["c0"], fail_open=False)
+    rendered = client.fit(session, messages, budget=1_500, pinned_calls=["c0"], fail_open=False)
     assert messages[2] not in plain.messages
-    assert messages[2] in kept.messages
-    assert kept.reply is not None
-    assert kept.reply["pinned"] == [{"position": 2, "display": "complete"}]
+    assert messages[2] in rendered.messages
+    assert rendered.reply is not None
+    assert rendered.reply["pinned"] == [{"position": 2, "display": "complete"}]
     with pytest.raises(InvalidRequest, match="pinned_tools"):
         client.fit(session, messages, pinned_tools="get_*")
 
 
 def test_fit_keeps_results_of_bypassed_tools(client: ContextRender, session: str) -> None:
     messages = history(12)
-    left = client.fit(session, messages, budget=1_500, fail_open=False)
-    assert left.changed
+    rendered = client.fit(session, messages, budget=1_500, fail_open=False)
+    assert rendered.changed
     whole = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
     assert [one for one in whole.messages if one["role"] == "tool"] == [
         one for one in messages if one["role"] == "tool"
@@ -258,15 +258,15 @@ def test_excerpt_line_names_recall_only_if_available(client: ContextRender, sess
     recall = [{"type": "function", "function": {"name": "mcp__contextrender__recall"}}]
     asked: dict[str, Any] = {"budget": 1_500, "fail_open": False}
     plain = client.fit(session, messages, **asked)
-    named = client.fit(session, messages, recalls=True, **asked)
+    rendered = client.fit(session, messages, recalls=True, **asked)
     seen = client.fit(session, {"messages": messages, "tools": recall}, **asked)
 
     def line(made: RenderedRequest) -> str:
         return str(made.messages[2]["content"]).partition("\n")[0]
 
     assert line(plain).endswith("; call its tool again for all of it]")
-    assert line(named).endswith("; recall result 2 for all of it]")
-    assert line(seen) == line(named)
+    assert line(rendered).endswith("; recall result 2 for all of it]")
+    assert line(seen) == line(rendered)
 
 
 def test_restored_text_line_names_recall_only_if_available() -> None:

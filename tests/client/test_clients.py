@@ -105,7 +105,7 @@ def test_fit_returns_the_callers_message_objects(
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)
-    assert all(any(one is own for own in messages) for one in made.messages)
+    assert all(any(message is own for own in messages) for message in made.messages)
     assert made.reply["tokens_after"] <= 900
 
 
@@ -120,9 +120,12 @@ def test_fit_raises_for_invalid_settings(
 
 
 def test_fit_uses_agent_defaults_without_settings(client: ContextRender, session: str) -> None:
-    made = client.fit(session, history(3))
-    assert made.reply is not None
-    assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_cache_aware", 24_000)
+    rendered = client.fit(session, history(3))
+    assert rendered.reply is not None
+    assert (rendered.reply["policy"], rendered.reply["budget"]) == (
+        "contextrender_cache_aware",
+        24_000,
+    )
     client.sync(session, history(3), settings={"budget": 900})
     own = client.fit(session, history(3)).reply
     assert own is not None and own["budget"] == 900
@@ -131,9 +134,9 @@ def test_fit_uses_agent_defaults_without_settings(client: ContextRender, session
 
 def test_fit_accepts_request_bodies(client: ContextRender, session: str) -> None:
     body = {"model": "m", "instructions": "Help.", "input": "hello"}
-    made = client.fit(session, body, dialect="responses")
-    assert made.body == body
-    assert not made.changed
+    rendered = client.fit(session, body, dialect="responses")
+    assert rendered.body == body
+    assert not rendered.changed
     assert client.inspect_session(session)["session"]["messages"] == 2
 
 
@@ -175,8 +178,8 @@ def test_embedded_service(tmp_path: Path) -> None:
     command = [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.stdout.split() == ["1", "1"], ran.stderr
-    told = [line for line in ran.stderr.splitlines() if not line.startswith("Loading")]
-    assert told == ["history sent unchanged (late)"], "the program's logging is its own"
+    lines = [line for line in ran.stderr.splitlines() if not line.startswith("Loading")]
+    assert lines == ["history sent unchanged (late)"], "the program's logging is its own"
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])

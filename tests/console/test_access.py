@@ -59,9 +59,9 @@ def test_axe_finds_no_violations(visit: Visit, scheme: str, width: int) -> None:
 def violations(axe: Any, console: Console) -> list[str]:
     results = axe.Axe().run(console.page)
     return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary'][:200]}"
-        for one in results.response["violations"]
-        if one["impact"] in ("serious", "critical", "moderate")
+        f"{rule['id']}: {rule['nodes'][0]['html'][:200]} {rule['nodes'][0]['failureSummary'][:200]}"
+        for rule in results.response["violations"]
+        if rule["impact"] in ("serious", "critical", "moderate")
     ]
 
 

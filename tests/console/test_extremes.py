@@ -54,8 +54,8 @@ def extreme(service: Service) -> Iterator[str]:
 
 
 def test_session_is_found_by_model(extreme: str, service: Service) -> None:
-    (found,) = service("list_sessions", query="RARE-model")["sessions"]
-    assert found["session"] == extreme and found["totals"]["models"] == ["rare-model-9"]
+    (session,) = service("list_sessions", query="RARE-model")["sessions"]
+    assert session["session"] == extreme and session["totals"]["models"] == ["rare-model-9"]
 
 
 @pytest.mark.parametrize("width", [1440, 1000])
@@ -78,9 +78,9 @@ def test_damaged_session_is_marked_in_list(extreme: str, visit: Visit) -> None:
     def damaged(route: Any) -> None:
         reply = route.fetch()
         view = reply.json()
-        for one in view["reports"][0]["sessions"]:
-            if one["session"] == extreme:
-                one["damage"] = "lost event 1 of branch 0"
+        for session in view["reports"][0]["sessions"]:
+            if session["session"] == extreme:
+                session["damage"] = "lost event 1 of branch 0"
         route.fulfill(response=reply, body=json.dumps(view))
 
     console.page.route("**/walker/list_sessions", damaged)
@@ -97,7 +97,9 @@ def test_binary_result_opens_quickly(extreme: str, console: Console) -> None:
 
     def processor_time() -> float:
         metrics = session.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+        return float(
+            next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+        )
 
     def opening(position: int) -> float:
         console.open(extreme, "timeline").page.locator(".timeline").wait_for()

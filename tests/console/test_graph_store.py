@@ -52,7 +52,7 @@ def test_node_has_its_fields_with_long_ones_shortened(service: Service) -> None:
         for field in look(service, id=edge["id"])["fields"]
         if field["name"] == "embedding"
     ]
-    assert vectors and all(one["kind"] == "bytes" and one["text"] == "" for one in vectors)
+    assert vectors and all(vector["kind"] == "bytes" and vector["text"] == "" for vector in vectors)
 
 
 def event_before_a_result(service: Service) -> Any:
@@ -88,8 +88,8 @@ def test_edges_are_followed_by_click(console: Console) -> None:
     expect(page.locator("main h2")).to_contain_text("message 0")
     node = look(console.service, id=page.url.rpartition("/")[2])
     assert node["kind"] == "Message"
-    found = event_before_a_result(console.service)["edges"]
-    wide = max(found, key=lambda edge: edge["kind"] == "HasResult")
+    edges = event_before_a_result(console.service)["edges"]
+    wide = max(edges, key=lambda edge: edge["kind"] == "HasResult")
     page.evaluate("where => { location.hash = where }", f"#/store/{wide['id']}")
     stored = look(console.service, id=wide["id"])
     expect(drawn.get_by_role("link")).to_have_count(len(stored["edges"]))
@@ -104,9 +104,9 @@ def test_graph_data_has_format_of_jac_viewer(service: Service, other: str) -> No
     assert reply.status_code == 308 and reply.headers["location"] == "/console/#/store"
 
     def data(**asked: Any) -> Any:
-        found = service.http.get("/graph/data", params=asked)
-        assert found.status_code == 200, found.text
-        return found.json()
+        response = service.http.get("/graph/data", params=asked)
+        assert response.status_code == 200, response.text
+        return response.json()
 
     root = data()
     sessions = {edge["id"]: edge["label"] for edge in look(service)["edges"]}
@@ -152,7 +152,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     view = complete(service, "compare_policies", session=ORDERS, policies=names)
     assert [one["policy"] for one in view["options"]] == names
     own, _, full = view["options"]
-    made = complete(service, "savings", session=ORDERS)["totals"]
+    totals = complete(service, "savings", session=ORDERS)["totals"]
     told = (
         "turns",
         "turn_count",
@@ -164,21 +164,23 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
         "results_used_visible",
         "full_cost",
     )
-    assert {name: own[name] for name in told} == {name: made[name] for name in told}
-    assert made["cost"] == own["cost"] is None and made["calls_without_price"] == made["turns"]
+    assert {name: own[name] for name in told} == {name: totals[name] for name in told}
+    assert (
+        totals["cost"] == own["cost"] is None and totals["calls_without_price"] == totals["turns"]
+    )
     prices = ["*:input=2,cached=0.5,output=8"]
     priced = complete(service, "compare_policies", session=ORDERS, policies=names, prices=prices)
-    made = complete(service, "savings", session=ORDERS, prices=prices)["totals"]
-    assert made["cost"] == pytest.approx(priced["options"][0]["cost"])
-    assert made["full_cost"] == pytest.approx(priced["options"][2]["cost"])
+    totals = complete(service, "savings", session=ORDERS, prices=prices)["totals"]
+    assert totals["cost"] == pytest.approx(priced["options"][0]["cost"])
+    assert totals["full_cost"] == pytest.approx(priced["options"][2]["cost"])
     assert full["prompt"] == full["full"] and full["recall"] == 1.0
     assert len({one["full"] for one in view["options"]}) == 1
 
 
 def test_miss_and_explain_have_the_same_reason(service: Service) -> None:
     miss = next(service.misses(LARGE))
-    told = service("explain", session=LARGE, turn=miss["turn"])
-    (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
+    reply = service("explain", session=LARGE, turn=miss["turn"])
+    (row,) = [row for row in reply["results"] if row["position"] == miss["position"]]
     assert {
         name: row[name]
         for name in ("display", "reason", "remaining_tokens", "selected_count", "cost", "name")

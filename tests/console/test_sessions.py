@@ -69,7 +69,9 @@ def test_list_fits_a_phone(visit: Callable[..., Console]) -> None:
 
 
 def test_list_is_sorted_by_server(console: Console, service: Service) -> None:
-    by_size = [one["session"] for one in service("list_sessions", sort="tokens")["sessions"]]
+    by_size = [
+        session["session"] for session in service("list_sessions", sort="tokens")["sessions"]
+    ]
     assert by_size[0] == LARGE
     console.page.get_by_role("button", name="Size").click()
     expect(rows(console).first).to_contain_text(by_size[0])
@@ -158,16 +160,16 @@ def test_agents_file_opens_with_diagnosis(
     file = tmp_path / "run.jsonl"
     run = [user("Go."), *step("a", "look", "{}", "TOKEN_ALPHA_7"), assistant("TOKEN_ALPHA_7")]
     file.write_text(json.dumps({"session": "an-agents-run", "messages": run}) + "\n")
-    (found,) = service("open_file", name=file.name, content=b64encode(file.read_bytes()).decode())[
-        "sessions"
-    ]
+    (session,) = service(
+        "open_file", name=file.name, content=b64encode(file.read_bytes()).decode()
+    )["sessions"]
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Import", exact=True).click()
     chooser.value.set_files(file)
-    page.get_by_role("heading", name=found["session"], level=1).wait_for()
+    page.get_by_role("heading", name=session["session"], level=1).wait_for()
     answer = page.get_by_role("region", name="Why did it go wrong?")
-    expect(answer.locator(".verdict")).to_have_text(found["summary"])
-    service("delete_session", session=found["session"])
+    expect(answer.locator(".verdict")).to_have_text(session["summary"])
+    service("delete_session", session=session["session"])
 
 
 def test_empty_list_explains_first_session(console: Console) -> None:

@@ -19,9 +19,9 @@ from tests.support.transcripts import step, user
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
     own = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
-    done = contextrender(*arguments, environment=os.environ | own)
-    assert done.returncode == status, done.stderr
-    return done.stdout + done.stderr
+    process = contextrender(*arguments, environment=os.environ | own)
+    assert process.returncode == status, process.stderr
+    return process.stdout + process.stderr
 
 
 @pytest.mark.slow
@@ -41,15 +41,15 @@ def test_sessions_are_listed_and_searched(service: Service) -> None:
 
 @pytest.mark.slow
 def test_search_in_one_session_or_all(service: Service) -> None:
-    (one,) = json.loads(
+    (match,) = json.loads(
         run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1", "--json")
     )["matches"]
     shown = run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1")
-    assert f"#{one['position']}" in shown and "--limit searches further back" in shown
+    assert f"#{match['position']}" in shown and "--limit searches further back" in shown
     view = json.loads(
-        run(service, "search", "ord_", "--tool", one["name"], "--limit", "150", "--json")
+        run(service, "search", "ord_", "--tool", match["name"], "--limit", "150", "--json")
     )
-    assert len(view["matches"]) == 150 and {m["name"] for m in view["matches"]} == {one["name"]}
+    assert len(view["matches"]) == 150 and {m["name"] for m in view["matches"]} == {match["name"]}
     hostile = run(service, "search", "onerror", "--session", HOSTILE)
     assert "\x1b" not in hostile and "onerror" in hostile
     assert "nothing found" in run(service, "search", "no such text anywhere", "--session", ORDERS)
@@ -67,33 +67,33 @@ def test_show_prints_a_line_for_each_result(service: Service) -> None:
 
 
 def test_show_prints_one_call(service: Service) -> None:
-    told = service("get_call", session=ORDERS, turn=30)
+    reply = service("get_call", session=ORDERS, turn=30)
     shown = run(service, "show", ORDERS, "--turn", "30")
-    assert f"{told['explain']['tokens_after']} of 6000 tokens" in shown
-    assert all(f"\n{line['position']:>2}  " in shown for line in told["messages"][:60])
-    answer = service("read_message", session=ORDERS, position=told["history_messages"])
-    assert f"answer, message {told['history_messages']}:" in shown
+    assert f"{reply['explain']['tokens_after']} of 6000 tokens" in shown
+    assert all(f"\n{line['position']:>2}  " in shown for line in reply["messages"][:60])
+    answer = service("read_message", session=ORDERS, position=reply["history_messages"])
+    assert f"answer, message {reply['history_messages']}:" in shown
     assert all(call["name"] in shown.split("answer, message")[1] for call in answer["calls"])
 
 
 def test_explain_prints_scores_and_uses(service: Service) -> None:
-    told = service("explain", session=ORDERS, turn=30, budget=2000)
+    reply = service("explain", session=ORDERS, turn=30, budget=2000)
     shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", "--uses")
-    first = min((row for row in told["results"] if row["order"]), key=lambda row: row["order"])
+    first = min((row for row in reply["results"] if row["order"]), key=lambda row: row["order"])
     assert shown.splitlines()[2].startswith(f"{first['position']}  {first['name']}")
-    used = next(row for row in told["results"] if row["uses"])
+    used = next(row for row in reply["results"] if row["uses"])
     assert used["uses"][0]["values"][0]["value"] in shown
 
 
 def test_terminal_requests_only_shown_rows(service: Service) -> None:
     named = [ORDERS, "--turn", "30"]
-    told = service("explain", session=ORDERS, turn=30)
+    reply = service("explain", session=ORDERS, turn=30)
     first = run(service, "explain", *named, "--rows", "3").splitlines()
     every = run(service, "explain", *named).splitlines()
     assert [line.split()[:3] for line in first[:5]] == [line.split()[:3] for line in every[:5]]
-    assert first[-1] == f"{told['count'] - 3:,} more; --rows 0 shows all"
+    assert first[-1] == f"{reply['count'] - 3:,} more; --rows 0 shows all"
     few = json.loads(run(service, "explain", *named, "--rows", "3", "--json"))
-    assert len(few["results"]) == 3 and few["count"] == told["count"]
+    assert len(few["results"]) == 3 and few["count"] == reply["count"]
 
     last = service("get_call", session=ORDERS, turn=30)["messages"][-2:]
     shown = run(service, "show", *named, "--messages", "2")
@@ -108,8 +108,8 @@ def test_misses_are_listed(service: Service) -> None:
     first = next(service.misses(LARGE))
     assert first == view["misses"][0]
     shown = run(service, "misses", LARGE)
-    missing = {miss["turn"] for miss in view["misses"] if not miss["names_only"]}
-    assert f"{len(missing):,} missed one" in shown
+    turns = {miss["turn"] for miss in view["misses"] if not miss["names_only"]}
+    assert f"{len(turns):,} missed one" in shown
     assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 
@@ -156,7 +156,7 @@ def test_unique_prefix_of_a_name_is_accepted(service: Service) -> None:
 def test_json_output_equals_endpoint(service: Service, command: list[str]) -> None:
     told = json.loads(run(service, *command, "--json"))
     if command == ["sessions"]:
-        (found,) = [one for one in told["sessions"] if one["session"] == ORDERS]
+        (found,) = [session for session in told["sessions"] if session["session"] == ORDERS]
         assert [found] == service("list_sessions", query=ORDERS)["sessions"]
         assert found["totals"]["calls"] > 0
     elif command[0] == "show":
@@ -228,27 +228,28 @@ def test_savings_are_equal_in_every_view(service: Service, console: Console) -> 
     rows = {row["model"]: row for row in service("total_savings")["rows"]}
     printed = {row["model"]: row for row in run_json(service, "savings")["rows"]}
     listed = {
-        one["session"]: one for one in run_json(service, "sessions", "--limit", "200")["sessions"]
+        session["session"]: session
+        for session in run_json(service, "sessions", "--limit", "200")["sessions"]
     }
     for model in MODELS:
         row, counted = rows[model], listed[model]["totals"]
-        own = complete(service, "savings", session=model)["totals"]
+        totals = complete(service, "savings", session=model)["totals"]
         assert printed[model] == row
-        assert (own["turns"], own["prompt"], own["full"]) == (
+        assert (totals["turns"], totals["prompt"], totals["full"]) == (
             *(row["calls"], row["prompt"], row["full_capped"]),
         )
-        assert (own["cached"], own["output"]) == (row["cached"], row["output"])
-        assert own["cost"] == pytest.approx(row["cost"])
-        assert own["full_cost"] == pytest.approx(row["full_cost"])
+        assert (totals["cached"], totals["output"]) == (row["cached"], row["output"])
+        assert totals["cost"] == pytest.approx(row["cost"])
+        assert totals["full_cost"] == pytest.approx(row["full_cost"])
         assert (counted["calls"], counted["prompt"], counted["full"]) == (
             *(row["calls"], row["prompt"], row["full_capped"]),
         )
         for name in ("steps", "steps_with_misses", "misses"):
-            assert counted[name] == row[name] == own[name]
+            assert counted[name] == row[name] == totals[name]
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
         shared = complete(service.of(secret), "savings", session=model)
-        assert shared["totals"] == own
+        assert shared["totals"] == totals
     assert rows["nobody-knows-this"]["cost"] is None
 
     told = {}

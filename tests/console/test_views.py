@@ -101,19 +101,19 @@ def test_thousand_results_are_drawn_while_loading(console: Console) -> None:
 
 def test_call_view_agrees_with_explain(console: Console, service: Service) -> None:
     turn = 40
-    told = service("explain", session=ORDERS, turn=turn)
+    reply = service("explain", session=ORDERS, turn=turn)
     console.open(ORDERS, "call", turn)
-    after = told["tokens_after"]
+    after = reply["tokens_after"]
     expect(console.page.locator(".budget")).to_contain_text(f"{after:,} of {BUDGET:,} tokens")
     rows = console.page.locator(".scores tbody tr")
-    expect(rows).to_have_count(len(told["results"]))
-    taken = sorted((row for row in told["results"] if row["order"]), key=lambda row: row["order"])
+    expect(rows).to_have_count(len(reply["results"]))
+    taken = sorted((row for row in reply["results"] if row["order"]), key=lambda row: row["order"])
     expect(rows.first).to_contain_text(f"#{taken[0]['position']}")
     console.page.get_by_role("button", name="Tokens").click()
-    largest = max(told["results"], key=lambda row: row["tokens"])
+    largest = max(reply["results"], key=lambda row: row["tokens"])
     expect(rows.first).to_contain_text(f"#{largest['position']}")
     expect(console.page.locator("th[aria-sort=descending]")).to_have_text("Tokens")
-    reused = next(row for row in told["results"] if row["uses"])
+    reused = next(row for row in reply["results"] if row["uses"])
     console.page.get_by_role("button", name="#").first.click()
     row = rows.filter(
         has=console.page.get_by_role("link", name=f"#{reused['position']}", exact=True)
@@ -175,7 +175,7 @@ def test_call_view_uses_settings_in_address(console: Console, service: Service) 
     """The setting applies at once and is not stored."""
     before = service("export_session", session=ORDERS)
     turn = 40
-    own = service("explain", session=ORDERS, turn=turn)
+    reply = service("explain", session=ORDERS, turn=turn)
     console.open(ORDERS, f"call/{turn}")
     expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
     for setting in ({"budget": 3000}, {"budget": 3000, "policy": "prune"}):
@@ -186,7 +186,7 @@ def test_call_view_uses_settings_in_address(console: Console, service: Service) 
             f"{other['tokens_after']:,} of 3,000 tokens"
         )
         expect(console.page.locator(".tag.complete")).to_have_count(len(shown(other)))
-        gone = len(shown(own) - shown(other))
+        gone = len(shown(reply) - shown(other))
         expect(console.page.locator(".call .verdict")).to_contain_text(f"without {gone} that")
         expect(console.page.locator(".outcome code")).to_contain_text("BUDGET=3000")
         expect(console.page.locator(".outcome")).to_contain_text(re.compile("would be|same values"))
@@ -326,16 +326,16 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     expect(settings.locator(".verdict")).to_have_text(compared["summary"])
     expect(page.locator(".session > .figures")).to_contain_text(headline(own)[:3])
     expect(settings.locator("circle.here")).to_have_count(1)
-    other = next(one for one in compared["options"] if one["misses"] < own["misses"])
+    other = next(option for option in compared["options"] if option["misses"] < own["misses"])
     settings.get_by_text("as a table").click()
     rows = settings.locator("tbody tr")
     expect(rows).to_have_count(len(compared["options"]))
     expect(rows.filter(has_text="in use")).to_contain_text("contextrender")
     rows.nth(compared["options"].index(other)).get_by_role("link").click()
     outcome = page.locator(".outcome")
-    gone = [miss for miss in service.misses(ORDERS) if not miss["names_only"]]
+    misses = [miss for miss in service.misses(ORDERS) if not miss["names_only"]]
     expect(outcome).to_contain_text("would be gone")
-    assert len(gone) == own["misses"]
+    assert len(misses) == own["misses"]
     line = f"CONTEXTRENDER_POLICY={other['policy']} CONTEXTRENDER_BUDGET={other['budget']}"
     expect(outcome).to_contain_text(line)
     page.get_by_role("link", name="Misses", exact=True).click()

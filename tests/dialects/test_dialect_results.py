@@ -55,8 +55,8 @@ def plan_without(messages: list[Json], *results: int) -> MessagePlan:
     shown = []
     for position, message in enumerate(messages):
         ids = [call["id"] for call in message.get("tool_calls", ())]
-        gone = {messages[result]["tool_call_id"] for result in results}
-        calls = [number for number, id in enumerate(ids) if id not in gone]
+        tool_call_ids = {messages[result]["tool_call_id"] for result in results}
+        calls = [number for number, id in enumerate(ids) if id not in tool_call_ids]
         if position not in results:
             shown.append({"message": position, "calls": calls})
     return MessagePlan(messages, shown)
@@ -68,9 +68,9 @@ def test_anthropic_server_tools_are_results() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
     assert "e" * 99 in transcript.result(2)
     assert transcript.apply(MessagePlan.full_history(transcript.messages)) == MESSAGES
-    left = transcript.apply(plan_without(transcript.messages, 2))["messages"]
+    messages = transcript.apply(plan_without(transcript.messages, 2))["messages"]
     # A citation of an omitted search is removed, because the provider would refuse it.
-    assert left[1] == assistant_blocks(text("I search."), text("It is 5."))
+    assert messages[1] == assistant_blocks(text("I search."), text("It is 5."))
     shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(2, "[shortened]")
     assert transcript.apply(shortened) == MESSAGES
@@ -101,8 +101,8 @@ def test_truncated_text_replaces_its_document() -> None:
     transcript = DIALECTS["messages"].read(body)
     shortened = MessagePlan.full_history(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")
-    (left,) = transcript.apply(shortened)["messages"]
-    assert left["content"] == [text("Read: long [shortened]")]
+    (message,) = transcript.apply(shortened)["messages"]
+    assert message["content"] == [text("Read: long [shortened]")]
 
 
 def chat(number: int) -> list[Json]:
@@ -119,15 +119,15 @@ def blocks(number: int) -> list[Json]:
 def test_messages_that_become_adjacent_are_merged(dialect: str, made: Any) -> None:
     items = [{"role": "user", "content": "Go."}, *made(0), *made(1), *made(2), *made(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
-    left = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
+    messages = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
     roles = [items[-2]["role"], items[-1]["role"]]
-    assert [item["role"] for item in left] == ["user", *roles, *roles]
+    assert [item["role"] for item in messages] == ["user", *roles, *roles]
     if dialect == "chat":
-        assert left[1] == {**items[5], "content": "Step 0.\n\nStep 1.\n\nStep 2."}
+        assert messages[1] == {**items[5], "content": "Step 0.\n\nStep 1.\n\nStep 2."}
     else:
         texts = [text(f"Step {number}.") for number in range(3)]
-        assert left[1]["content"] == [*texts, items[5]["content"][-1]]
-    assert left[2:] == items[-3:]
+        assert messages[1]["content"] == [*texts, items[5]["content"][-1]]
+    assert messages[2:] == items[-3:]
 
 
 @pytest.mark.parametrize("dialect", ["chat", "messages"])

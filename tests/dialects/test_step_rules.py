@@ -107,7 +107,7 @@ def results_of(transcript: Transcript) -> list[int]:
 def test_first_kept_call_is_signed(dialect: str, sign: Signed) -> None:
     key, call, step = STEPS[dialect]
     steps = [step([sign(call(f"a{n}"), f"SIG{n}"), call(f"b{n}"), call(f"c{n}")]) for n in range(3)]
-    body = {"model": "m", key: [ASK, *(item for one in steps for item in one)]}
+    body = {"model": "m", key: [ASK, *(item for step in steps for item in step)]}
     transcript = read(dialect, body)
     results = results_of(transcript)
     before = copy.deepcopy(body)
@@ -186,9 +186,9 @@ def test_parallel_calls_of_newest_message_are_kept() -> None:
     calls = [google(chat_call("a"), "SIG"), chat_call("b"), chat_call("c")]
     body = {"messages": [ASK, *chat_step(calls)]}
     transcript = read("chat", body)
-    left = without(transcript, 2, 3)["messages"]
-    assert left[1] == body["messages"][1]
-    assert [item["content"] for item in left[2:]] == [OMITTED_TEXT, OMITTED_TEXT, "x"]
+    messages = without(transcript, 2, 3)["messages"]
+    assert messages[1] == body["messages"][1]
+    assert [item["content"] for item in messages[2:]] == [OMITTED_TEXT, OMITTED_TEXT, "x"]
     plan = transcript.plan([{"message": n, "calls": [], "text": None} for n in (0, 4)])
     assert plan.omitted_results() == [2, 3]
 
@@ -199,10 +199,10 @@ def test_long_arguments_of_previous_step_are_omitted() -> None:
         "function": {"name": "write", "arguments": '{"a": "' + "x" * 9000 + '"}'},
     }
     body = {"messages": [ASK, *chat_step([long], "I write."), *chat_step([chat_call("a1")])]}
-    left = without(read("chat", body), 2)["messages"]
-    assert len(str(left)) < 2000
-    assert left[1]["content"] == "I write."
-    assert left[3:] == body["messages"][3:]
+    messages = without(read("chat", body), 2)["messages"]
+    assert len(str(messages)) < 2000
+    assert messages[1]["content"] == "I write."
+    assert messages[3:] == body["messages"][3:]
 
 
 def no_ids(item: Json) -> Json:
@@ -257,8 +257,8 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
     transcript = read("chat", body)
     assert len(transcript.pairs.call_of_result) == 4 * width
     assert not transcript.pairs.unpaired_results
-    left = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
-    assert left == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
+    messages = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
+    assert messages == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
     # An incremental read gives the same pairs.
     again = DIALECTS["chat"].read(body, read("chat", {"messages": body["messages"][: 2 + width]}))
     assert again.reused_count
@@ -276,10 +276,10 @@ def test_function_calls_of_older_api_are_paired() -> None:
     body = {"messages": [ASK, *step(0), *step(1), *step(2)]}
     transcript = read("chat", body)
     assert len(transcript.pairs.call_of_result) == 3
-    left = without(transcript, 2)["messages"]
-    assert "function_call" not in left[1] or left[1] != body["messages"][1]
-    assert "result 0" not in str(left)
-    assert left[-2:] == body["messages"][-2:]
+    messages = without(transcript, 2)["messages"]
+    assert "function_call" not in messages[1] or messages[1] != body["messages"][1]
+    assert "result 0" not in str(messages)
+    assert messages[-2:] == body["messages"][-2:]
 
 
 @pytest.mark.parametrize("dialect", ["messages", "responses"])
@@ -296,7 +296,7 @@ def test_other_formats_are_paired_by_order(dialect: str) -> None:
             }
         return value
 
-    body = {key: [ASK, *(bare(item) for one in steps for item in one)]}
+    body = {key: [ASK, *(bare(item) for step in steps for item in step)]}
     transcript = read(dialect, body)
     assert len(transcript.pairs.call_of_result) == 6
     left = without(transcript, *results_of(transcript)[:4])

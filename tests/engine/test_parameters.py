@@ -88,7 +88,7 @@ def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
 def test_budget_holds_for_any_pins(messages: list[Json], budget: int, policy: str) -> None:
     everything = Pins(pinned_tools=("*",))
     rendered, _ = render(messages, budget, policy, pins=everything)
-    asked = [call for call in rendered.view.history.results.call_event if call >= 0]
-    assert len(rendered.pinned) == len(asked)
+    calls = [call for call in rendered.view.history.results.call_event if call >= 0]
+    assert len(rendered.pinned) == len(calls)
     if policy != "full":
         assert rendered.tokens_after <= budget

@@ -105,8 +105,8 @@ def check_repeated(messages: list[dict[str, object]], window: int, size: int, le
     """Check that the text does not grow, and that compactions are at least some turns apart."""
     compactions = list(repeat_compactions(messages, "", window, size))
     assert len(compactions) >= least
-    assert all(each.tokens_after <= size + 10 for each in compactions)
-    assert min(each.share_freed for each in compactions) > 0.5
+    assert all(compaction.tokens_after <= size + 10 for compaction in compactions)
+    assert min(compaction.share_freed for compaction in compactions) > 0.5
     assert all(later.turn - one.turn > 3 for one, later in pairwise(compactions))
 
 

@@ -89,7 +89,10 @@ def test_differences_are_paired() -> None:
         ("prune@120", "full@120"),
         ("prune@240", "full@240"),
     ]
-    found = {each.figure.name: each for each in differences(bootstrap, CASES, pairs[:1])}
+    found = {
+        difference.figure.name: difference
+        for difference in differences(bootstrap, CASES, pairs[:1])
+    }
     assert set(found) == set(BY_NAME)
     lost, saved = found["result_recall"], found["tokens_per_call"]
     ours, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))
@@ -127,9 +130,9 @@ def test_case_overrides_default_parameters() -> None:
 @pytest.mark.slow
 def test_eval_writes_report_and_figures(file: Path, tmp_path: Path) -> None:
     arguments = ["--policy", "prune,full", "--budget", "120,240", "--out", str(tmp_path / "out")]
-    told = printed("eval", file, *arguments, "--compare", "recency@120", "prune@240")
-    assert "recency@120 less prune@240, paired by task" in told
-    assert "Runs: 6. Tasks: 3." in told
+    output = printed("eval", file, *arguments, "--compare", "recency@120", "prune@240")
+    assert "recency@120 less prune@240, paired by task" in output
+    assert "Runs: 6. Tasks: 3." in output
     written = json.loads((tmp_path / "out" / "figures.json").read_text())
     assert [case["policy"] for case in written["cases"]] == ["prune"] * 2 + ["full"] * 2 + [
         "recency"

@@ -150,11 +150,11 @@ def test_replay_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> N
     path = write(*({"id": id, "messages": SMALL.messages} for id in ("a", "b", "c")))
     out = tmp_path / "out.json"
     arguments = ["--policy", "prune,full,prune", "--budget", "90,300", "--limit", "2"]
-    done = contextrender("replay", path, *arguments, "--json", out)
-    assert done.returncode == 0
-    assert "Replaying model calls: 24 of 24" in done.stderr
-    assert "Later-Used Recall" in done.stdout
-    assert "Runs: 2." in done.stdout
+    process = contextrender("replay", path, *arguments, "--json", out)
+    assert process.returncode == 0
+    assert "Replaying model calls: 24 of 24" in process.stderr
+    assert "Later-Used Recall" in process.stdout
+    assert "Runs: 2." in process.stdout
     written = json.loads(out.read_text())
     assert [(case["policy"], case["budget"]) for case in written["cases"]] == [
         ("prune", 90),
@@ -241,9 +241,9 @@ def test_demo_replays_its_run_and_explains_a_call(
 ) -> None:
     monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")
     monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
-    done = contextrender("demo")
-    assert done.returncode == 0
-    assert "Replaying model calls: 192 of 192" in done.stderr
+    process = contextrender("demo")
+    assert process.returncode == 0
+    assert "Replaying model calls: 192 of 192" in process.stderr
     for words in (
         "checkout-latency",
         "contextrender_cache_aware is for live agents",
@@ -255,4 +255,4 @@ def test_demo_replays_its_run_and_explains_a_call(
         "After 1 compaction by the agent",
         "shown within 24,000 tokens",
     ):
-        assert words in done.stdout
+        assert words in process.stdout

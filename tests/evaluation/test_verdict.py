@@ -51,9 +51,9 @@ def test_cheapest_setting_with_few_misses_is_recommended() -> None:
 
 def test_agent_default_is_recommended_if_compared() -> None:
     cheap = figures(0.3, 0.99)
-    found = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
-    assert found.best is not None and found.best.is_default
-    assert "with automatic budget would save 40.0%" in found.sentence
+    result = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
+    assert result.best is not None and result.best.is_default
+    assert "with automatic budget would save 40.0%" in result.sentence
     level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
     assert level.best is None and "would take 99.0% of its cost" in level.sentence
 
@@ -68,11 +68,11 @@ def test_full_history_cost_is_capped_at_the_window(monkeypatch: pytest.MonkeyPat
 
 def test_closed_loop_cost_decides_if_replayed() -> None:
     low_bill, low_loop = figures(0.3, 0.96, loop=0.9), figures(0.5, 0.97, loop=0.6)
-    found = verdict((6000, low_bill), (12000, low_loop))
-    assert budget(found) == 12000
-    assert found.best is not None
-    assert found.best.dollars == pytest.approx(1.2)
-    assert found.best.full_dollars == pytest.approx(2)
+    result = verdict((6000, low_bill), (12000, low_loop))
+    assert budget(result) == 12000
+    assert result.best is not None
+    assert result.best.dollars == pytest.approx(1.2)
+    assert result.best.full_dollars == pytest.approx(2)
 
 
 def test_full_history_is_best_if_little_is_saved() -> None:
@@ -83,9 +83,9 @@ def test_full_history_is_best_if_little_is_saved() -> None:
 
 
 def test_no_misses_if_no_step_uses_a_result() -> None:
-    found = verdict((6000, figures(0.85, None)))
-    assert budget(found) == 6000
-    assert "no step uses an earlier result" in found.sentence
+    result = verdict((6000, figures(0.85, None)))
+    assert budget(result) == 6000
+    assert "no step uses an earlier result" in result.sentence
 
 
 def test_sentence_names_history_length_that_pays() -> None:
@@ -95,15 +95,15 @@ def test_sentence_names_history_length_that_pays() -> None:
         RunLength(9_000, {case: 0.9}),
         RunLength(50_000, {case: 0.3}),
     ]
-    found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
-    assert found.pays_from == 9_000 and found.runs_that_long == 2
-    assert "from histories of 9,000 tokens on, which 2 of 3 runs reach" in found.sentence
+    result = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
+    assert result.pays_from == 9_000 and result.runs_that_long == 2
+    assert "from histories of 9,000 tokens on, which 2 of 3 runs reach" in result.sentence
 
 
 def test_sentence_names_runs_that_are_too_short() -> None:
     case = Case("contextrender_cache_aware", 6000)
-    found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
-    assert found.sentence == (
+    result = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
+    assert result.sentence == (
         "The longest history of these runs is 5,100 tokens; under OpenAI's prompt cache, "
         "ContextRender pays from about 50,000. Do not use it for such runs."
     )
@@ -114,8 +114,8 @@ def test_length_that_pays_ignores_single_short_runs() -> None:
     case = Case("contextrender_cache_aware", 6000)
     costs = {4_000: 0.5, 5_000: 1.1, 6_000: 1.0, 7_000: 1.2, 9_000: 0.8, 12_000: 0.7}
     runs = [RunLength(tokens, {case: cost}) for tokens, cost in costs.items()]
-    found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
-    assert found.pays_from == 9_000
+    result = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
+    assert result.pays_from == 9_000
 
 
 def test_length_that_pays_without_cache_is_the_budget(
@@ -155,14 +155,14 @@ def test_recommendation_for_file_equals_session(tmp_path: Path) -> None:
     run = a_run(1)
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
-    told = json.loads(printed("recommend", path, "--json"))
-    assert told == recommend_for_session(run.messages, run.model).to_json()
-    assert [option["budget"] for option in told["options"]] == [
+    report = json.loads(printed("recommend", path, "--json"))
+    assert report == recommend_for_session(run.messages, run.model).to_json()
+    assert [option["budget"] for option in report["options"]] == [
         int(budget) if budget.isdecimal() else budget for budget in BUDGETS.split(",")
     ]
-    assert told["best"] is not None
-    assert told["best"]["cost"]["low"] is None
-    assert "One task is too few for an interval" in told["sentence"]
+    assert report["best"] is not None
+    assert report["best"]["cost"]["low"] is None
+    assert "One task is too few for an interval" in report["sentence"]
 
 
 @pytest.mark.slow
@@ -171,8 +171,8 @@ def test_recommend_prints_sentence_and_options(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in runs]
     path.write_text("\n".join(map(json.dumps, lines)))
-    told = printed("recommend", path, "--budget", "4000,8000", "--workers", "1")
-    sentence, table = told.split("\n", 1)
+    output = printed("recommend", path, "--budget", "4000,8000", "--workers", "1")
+    sentence, table = output.split("\n", 1)
     found = recommend(runs, cases_of("contextrender_cache_aware", "4000,8000"))
     assert sentence == found.sentence
     assert found.best is not None

@@ -25,7 +25,7 @@ class DocumentedCommand:
 
 
 def documented_commands() -> list[DocumentedCommand]:
-    return [one for name, text in texts() for one in _commands(name, text)]
+    return [command for name, text in texts() for command in _commands(name, text)]
 
 
 def scripts() -> list[tuple[str, str]]:

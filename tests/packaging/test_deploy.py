@@ -17,8 +17,8 @@ TOOLS = Path(__file__).parent
 
 def test_dockerfile_passes_lint() -> None:
     hadolint = _program("hadolint")
-    done = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout
 
 
 def test_image_has_user_and_health_check() -> None:
@@ -34,16 +34,16 @@ def test_systemd_unit_is_valid(tmp_path: Path) -> None:
     text = (DEPLOY / "contextrender.service").read_text()
     # The unit's program need not be installed here.
     unit.write_text(text.replace("%h/.local/bin/contextrender", shutil.which("true") or ""))
-    done = subprocess.run([verify, "verify", unit], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run([verify, "verify", unit], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 @pytest.mark.slow
 def test_compose_file_passes_lint() -> None:
     dclint = node_modules_of("compose", TOOLS) / ".bin" / "dclint"
     command = [str(dclint), "--max-warnings", "0", str(DEPLOY / "compose" / "compose.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout
 
 
 @pytest.mark.slow
@@ -54,16 +54,16 @@ def test_kubernetes_manifests_are_valid() -> None:
         for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
         if path.name != "kustomization.yaml"  # for kubectl, not for the cluster
     ]
-    done = subprocess.run([validate, "--strict", *manifests], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("passed") == len(manifests) > 0
+    process = subprocess.run([validate, "--strict", *manifests], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("passed") == len(manifests) > 0
 
 
 def test_kustomization_lists_every_manifest_except_secrets() -> None:
     folder = DEPLOY / "kubernetes"
-    named = re.findall(r"^  - ([\w.]+\.yaml)$", (folder / "kustomization.yaml").read_text(), re.M)
+    matches = re.findall(r"^  - ([\w.]+\.yaml)$", (folder / "kustomization.yaml").read_text(), re.M)
     there = {path.name for path in folder.glob("*.yaml")}
-    assert set(named) == there - {"kustomization.yaml", "secret.example.yaml"}
+    assert set(matches) == there - {"kustomization.yaml", "secret.example.yaml"}
 
 
 def test_manifests_set_known_settings() -> None:

@@ -44,11 +44,11 @@ def run(dist: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="it needs sha256sum")
 def test_checksums_cover_all_files(dist: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    names = {line.partition(":")[0] for line in done.stdout.splitlines()}
+    assert process.returncode == 0, process.stderr
+    names = {line.partition(":")[0] for line in process.stdout.splitlines()}
     assert names == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
 
 

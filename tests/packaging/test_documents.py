@@ -42,7 +42,9 @@ def test_links_have_targets(document: str) -> None:
         if anchor:
             heads = (head.lower() for head in HEADING.findall(target.read_text("utf-8")))
             # GitHub builds heading anchors like this.
-            assert anchor in {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in heads}, link
+            assert anchor in {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in heads}, (
+                link
+            )
 
 
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
@@ -51,8 +53,8 @@ TARGETS = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)$", MAKEFILE, re.M)[0].replace("
 
 def test_every_make_target_can_run() -> None:
     dry = ["make", "--dry-run", *TARGETS, "TRACES=runs.jsonl"]
-    done = subprocess.run(dry, cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(dry, cwd=REPOSITORY, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 def test_named_make_targets_exist() -> None:
@@ -71,9 +73,9 @@ def test_each_claim_names_existing_tests(page: str, least: int) -> None:
     claims = [row for row in rows if not row.endswith("| test |")]
     assert len(claims) > least
     for claim in claims:
-        named = NAMED_TEST.findall(claim)
-        assert named, claim
-        for path, name in named:
+        matches = NAMED_TEST.findall(claim)
+        assert matches, claim
+        for path, name in matches:
             assert name in running_tests(path), f"{path}::{name}"
 
 
@@ -104,9 +106,9 @@ def test_every_adapter_has_a_row() -> None:
 
 @pytest.mark.parametrize("adapter", sorted(set(ROWS) - UNPACKAGED))
 def test_adapter_row_has_locked_version(adapter: str) -> None:
-    told = re.findall(r"\d+(?:\.\w+)+", ROWS[adapter])
-    assert told, f"{adapter}: no version in its row"
-    assert set(told) <= _locked(adapter)
+    matches = re.findall(r"\d+(?:\.\w+)+", ROWS[adapter])
+    assert matches, f"{adapter}: no version in its row"
+    assert set(matches) <= _locked(adapter)
 
 
 def _locked(adapter: str) -> set[str]:

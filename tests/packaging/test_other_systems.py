@@ -58,7 +58,7 @@ def test_package_works_without_linux_features(
     system: str, then: str, said: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", TAKEN_AWAY + then, system, str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.stdout.endswith(f"{said}\n"), done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.stdout.endswith(f"{said}\n"), process.stderr
     if system == "windows" and said == "served":
-        assert done.stderr.count("run it in WSL") == 2
+        assert process.stderr.count("run it in WSL") == 2

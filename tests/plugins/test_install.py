@@ -47,9 +47,9 @@ class Machine:
     def run(self, *words: str, status: int = 0) -> str:
         paths = {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin"}
         environment = {**paths, "CONTEXTRENDER_DATA": str(self.data)}
-        done = contextrender(*words, environment=environment)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        process = contextrender(*words, environment=environment)
+        assert process.returncode == status, process.stdout + process.stderr
+        return process.stdout + process.stderr
 
     def files(self) -> dict[str, bytes]:
         folders = (self.home, self.data / "plugins")

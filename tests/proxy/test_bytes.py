@@ -86,14 +86,14 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     setup.model.answer = lambda _: whole({"id": "1"})
     url = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
-    got = setup.http.post(url, content=raw.encode(), headers=headers)
-    assert int(got.headers["x-contextrender-omitted"]) > 0
+    response = setup.http.post(url, content=raw.encode(), headers=headers)
+    assert int(response.headers["x-contextrender-omitted"]) > 0
     asked = setup.model.asked[-1]
-    sent = asked.body.decode()
-    assert len(sent) < len(raw)
+    text = asked.body.decode()
+    assert len(text) < len(raw)
     first = raw.index("[", raw.index(f'"{key}"')) + 1
-    assert sent.startswith(raw[: raw.index("}", first)])
-    assert sent.endswith(raw[raw.index(', "tools"') if ', "tools"' in raw else -60 :][-60:])
+    assert text.startswith(raw[: raw.index("}", first)])
+    assert text.endswith(raw[raw.index(', "tools"') if ', "tools"' in raw else -60 :][-60:])
     assert asked.header("accept-encoding") == "gzip, br;q=0.5"
 
 

@@ -14,9 +14,9 @@ from tests.support.transcripts import assistant, user
 
 def compact(setup: Setup, messages: Any, session: str, **fields: Any) -> Any:
     body = {"messages": messages, "session": session, "model": "gpt-4o", **fields}
-    got = setup.post("/v1/compact", body)
-    assert got.status_code == 200, got.text
-    return got.json()
+    response = setup.post("/v1/compact", body)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
@@ -66,18 +66,18 @@ def test_text_of_another_session_is_a_user_message(setup: Setup) -> None:
 )
 def test_invalid_request_is_refused(setup: Setup, change: Json, status: int, code: str) -> None:
     body = {"messages": [user("Hello.")], "session": "s", **change}
-    got = setup.post("/v1/compact", body)
-    assert (got.status_code, got.json()["error"]["code"]) == (status, code), got.text
+    response = setup.post("/v1/compact", body)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code), response.text
 
 
 def test_compact_needs_post_and_token(start: Start) -> None:
     setup = start(own_token=False)
     assert setup.http.get("/v1/compact").status_code == 405
-    got = setup.http.post("/v1/compact", json={"messages": [user("Hello.")]})
-    assert got.json()["error"]["code"] == "unauthorized"
+    response = setup.http.post("/v1/compact", json={"messages": [user("Hello.")]})
+    assert response.json()["error"]["code"] == "unauthorized"
 
 
 def test_compact_fails_when_service_is_down(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
-    got = setup.post("/v1/compact", {"messages": [user("Hello.")], "session": "s"})
-    assert (got.status_code, got.json()["error"]["code"]) == (503, "unreachable")
+    response = setup.post("/v1/compact", {"messages": [user("Hello.")], "session": "s"})
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "unreachable")

@@ -20,9 +20,9 @@ def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
 def compress(setup: Setup, messages: Any, *, session: str = "", **fields: Any) -> Any:
     named = {"x_contextrender_session": session} if session else {}
     body = {"messages": messages, "model": "gpt-4o", **fields}
-    got = setup.post("/v1/compress", body, **named)
-    assert got.status_code == 200, got.text
-    return got.json()
+    response = setup.post("/v1/compress", body, **named)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def retrieve_originals(setup: Setup, reply: Json) -> list[Json]:
@@ -55,17 +55,21 @@ def test_results_without_calls_are_compressed(setup: Setup) -> None:
     reply = compress(setup, messages)
     assert len(reply["messages"]) == len(messages)
     assert finding(8) == reply["messages"][-1]["content"]
-    assert finding(0) in [one["original_content"] for one in retrieve_originals(setup, reply)]
+    assert finding(0) in [
+        retrieve_original["original_content"]
+        for retrieve_original in retrieve_originals(setup, reply)
+    ]
 
 
 def test_excerpts_name_their_id(setup: Setup) -> None:
     messages = history(setup, turns=2)
     messages[3]["content"] = "a line of a result that is far too long\n" * 500
     made = compress(setup, messages)
-    (told,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
-    assert told in made["ccr_hashes"]
+    (match,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
+    assert match in made["ccr_hashes"]
     assert messages[3]["content"] in [
-        one["original_content"] for one in retrieve_originals(setup, made)
+        retrieve_original["original_content"]
+        for retrieve_original in retrieve_originals(setup, made)
     ]
 
 
@@ -90,9 +94,9 @@ def test_messages_are_unchanged_when_service_is_down(start: Start) -> None:
 def test_invalid_requests_are_refused(
     setup: Setup, method: str, path: str, body: bytes, status: int
 ) -> None:
-    got = setup.http.request(method, path, content=body)
-    assert got.status_code == status
-    assert got.json()["error"]["message"]
+    response = setup.http.request(method, path, content=body)
+    assert response.status_code == status
+    assert response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,6 @@ def test_invalid_names_are_sanitized() -> None:
 
 def test_session_name_in_path_is_decoded(setup: Setup) -> None:
     setup.model.script = [whole(chat("x"))]
-    got = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
-    assert got.headers["x-contextrender-session"] == "my run/1"
+    response = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
+    assert response.headers["x-contextrender-session"] == "my run/1"
     assert setup.model.asked[0].path == "/v1/chat/completions"

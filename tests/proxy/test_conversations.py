@@ -32,10 +32,10 @@ def tool_step(name: str, text: str) -> list[Json]:
 def send(setup: Setup, messages: list[Json], **more: Any) -> str:
     """Send a request and return the name of its session."""
     setup.model.answer = lambda _: whole({"id": "1"})
-    got = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
-    assert got.status_code == 200
-    assert "x-contextrender-fail-open" not in got.headers
-    return str(got.headers["x-contextrender-session"])
+    response = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
+    assert response.status_code == 200
+    assert "x-contextrender-fail-open" not in response.headers
+    return str(response.headers["x-contextrender-session"])
 
 
 def surfaces(own: str) -> dict[str, Callable[[ContextRender], Any]]:
@@ -98,9 +98,9 @@ def test_mcp_server_reads_one_conversation(
             AsyncContextRender(credentials.url, credentials.token) as client,
             mcp.Client(mcp_server.build_mcp(client)) as agent,
         ):
-            found = await agent.call_tool(tool, {"session": session, **arguments})
-        assert not found.is_error
-        return str(found.structured_content)
+            reply = await agent.call_tool(tool, {"session": session, **arguments})
+        assert not reply.is_error
+        return str(reply.structured_content)
 
     assert "DEMO-1111" not in asyncio.run(ask(own))
     assert "results" in asyncio.run(ask(other))
@@ -194,10 +194,10 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
     setup.model.answer = lambda _: whole({"id": "1"})
     for path, body in bodies:
         body = {"model": "m", "max_tokens": 9, **body}
-        got = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
+        response = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
         assert setup.model.asked[-1].json == body
-        assert "x-contextrender-tokens-after" not in got.headers
-        assert "x-contextrender-fail-open" not in got.headers
+        assert "x-contextrender-tokens-after" not in response.headers
+        assert "x-contextrender-fail-open" not in response.headers
     listed = setup.service.list_sessions(query=name)["sessions"]
     assert listed == []
 
@@ -212,11 +212,13 @@ def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) 
     session = uuid.uuid4().hex
     setup.model.answer = lambda _: whole({"id": "1"})
     body = {"model": "m", "input": items}
-    got = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
+    response = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
     assert setup.model.asked[-1].json == body
-    tokens = [int(got.headers[f"x-contextrender-tokens-{name}"]) for name in ("before", "after")]
+    tokens = [
+        int(response.headers[f"x-contextrender-tokens-{name}"]) for name in ("before", "after")
+    ]
     assert tokens[0] == tokens[1] > 300
-    assert got.headers["x-contextrender-full-history"] == "references"
+    assert response.headers["x-contextrender-full-history"] == "references"
 
 
 STRAY = {"role": "tool", "tool_call_id": "gone", "content": "word " * 900}
@@ -234,9 +236,11 @@ def test_unrenderable_history_is_reported_once(setup: Setup, odd: Json, reason: 
     before = setup.proxy.histories.failures.counts().get(reason, 0)
     for _ in range(2):
         path = f"/s/{session}/v1/chat/completions"
-        got = setup.post(path, body, x_contextrender_budget="300")
-        assert got.headers["x-contextrender-fail-open"] == reason
-        tokens = [got.headers[f"x-contextrender-tokens-{name}"] for name in ("before", "after")]
+        response = setup.post(path, body, x_contextrender_budget="300")
+        assert response.headers["x-contextrender-fail-open"] == reason
+        tokens = [
+            response.headers[f"x-contextrender-tokens-{name}"] for name in ("before", "after")
+        ]
         assert tokens[0] == tokens[1]
     assert setup.proxy.histories.failures.counts()[reason] == before + 1
     fit = setup.service.fit(uuid.uuid4().hex, messages, budget=300)
@@ -282,8 +286,8 @@ def test_unnamed_compactions_have_separate_sessions(setup: Setup) -> None:
     ]
     names = []
     for messages in (a, b, a):
-        got = setup.post("/v1/compact", {"messages": messages})
-        assert got.status_code == 200
-        names.append(got.json()["session"])
-        assert (SECRET in got.text) == (messages is a)
+        response = setup.post("/v1/compact", {"messages": messages})
+        assert response.status_code == 200
+        names.append(response.json()["session"])
+        assert (SECRET in response.text) == (messages is a)
     assert names[0] == names[2] != names[1]

@@ -34,9 +34,9 @@ def wrong_service(reply: Reply) -> Model:
 def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
     setup.model.script = [whole(chat("hello"))]
     kind = {"content-type": "application/json", **headers}
-    got = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
-    assert got.json() == chat("hello")
-    assert got.headers["x-contextrender-fail-open"] == reason
+    response = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
+    assert response.json() == chat("hello")
+    assert response.headers["x-contextrender-fail-open"] == reason
     assert setup.model.asked[-1].body == RAW
 
 
@@ -48,8 +48,8 @@ def test_call_is_forwarded_when_service_is_down(
         check_forwarded_unchanged(setup, "unreachable")
     status = setup.http.get("/contextrender/status").json()
     assert status == {"status": "ok", "fail_open": {"unreachable": 1}}
-    ours = [record for record in caplog.records if record.name == "contextrender"]
-    assert [record.getMessage() for record in ours] == ["history sent unchanged (unreachable)"]
+    records = [record for record in caplog.records if record.name == "contextrender"]
+    assert [record.getMessage() for record in records] == ["history sent unchanged (unreachable)"]
     assert SECRET not in caplog.text
 
 
@@ -66,9 +66,9 @@ def test_proxy_pauses_calls_to_a_failing_service(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     for number in range(1, 5):
         setup.model.script = [whole(chat("hello"))]
-        got = setup.post("/v1/chat/completions", BODY)
-        assert got.headers["x-contextrender-fail-open-count"] == f"{number} of {number}"
-    assert got.headers["x-contextrender-fail-open"] == "paused"
+        response = setup.post("/v1/chat/completions", BODY)
+        assert response.headers["x-contextrender-fail-open-count"] == f"{number} of {number}"
+    assert response.headers["x-contextrender-fail-open"] == "paused"
 
 
 def test_silent_provider_times_out(start: Start) -> None:
@@ -76,8 +76,8 @@ def test_silent_provider_times_out(start: Start) -> None:
     silent = stream(chat_events("hello"), pause=60)
     for reply in (silent, Reply([b"{}"], pause=60, late=True)):
         setup.model.script = [reply]
-        got = setup.post("/v1/chat/completions", {**BODY, "stream": reply is silent})
-        assert (got.status_code, got.json()["error"]["code"]) == (504, "upstream_timeout")
+        response = setup.post("/v1/chat/completions", {**BODY, "stream": reply is silent})
+        assert (response.status_code, response.json()["error"]["code"]) == (504, "upstream_timeout")
     spoken = stream(chat_events("hello"))
     spoken.until = lambda: False
     setup.model.script = [spoken]
@@ -130,7 +130,7 @@ def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup.model.script = [refused, answered]
     got = agent.post()
     assert (got.status_code, got.content) == (200, answered.body)
-    shortened, original = (asked.json for asked in setup.model.asked[-2:])
+    shortened, original = (request.json for request in setup.model.asked[-2:])
     assert len(shortened["messages"]) < len(original["messages"])
     assert original == agent.body
     assert got.headers["x-contextrender-fail-open"] == "refused"
@@ -148,7 +148,7 @@ def test_refusal_is_remembered(start: Start) -> None:
         setup.model.asked.clear()
         setup.model.script = list(replies)
         agent.post()
-        return [asked.json["messages"] == agent.items for asked in setup.model.asked]
+        return [request.json["messages"] == agent.items for request in setup.model.asked]
 
     assert ask(refusal, whole(chat("hello"))) == [False, True]
     assert ask(whole(chat("hello"))) == [True]

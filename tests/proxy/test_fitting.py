@@ -83,10 +83,10 @@ def test_moving_message_stays_last_and_is_not_recorded(setup: Setup, session: st
     for number in range(8):
         moving = user(f"{INTERNAL}{number}")
         agent.items.append(moving)
-        sent = agent.run(1)[0]["messages"]
+        messages = agent.run(1)[0]["messages"]
         agent.items.remove(moving)
-        assert sent[-1] == moving
-        assert sent.count(moving) == 1
+        assert messages[-1] == moving
+        assert messages.count(moving) == 1
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -109,13 +109,13 @@ def test_system_messages_keep_valid_positions(setup: Setup, session: str) -> Non
         left = {"type": "text", "text": f"{number} tokens left."}
         reminder = {"role": "system", "content": [left, {"type": "text", "text": "Be quick."}]}
         agent.items.append(reminder)
-        sent = agent.run(1)[0]["messages"]
+        messages = agent.run(1)[0]["messages"]
         # Claude Code rewrites a reminder like this once a newer one follows.
         reminder["content"] = left["text"]
-        roles = "".join(item["role"][0] for item in sent)
+        roles = "".join(item["role"][0] for item in messages)
         assert roles.count("s") == number + 1
         assert not re.search("^s|as|su", roles)
-    assert len(agent.results(sent)) < 9
+    assert len(agent.results(messages)) < 9
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -134,8 +134,8 @@ def test_images_are_sent_and_not_recorded(setup: Setup, session: str) -> None:
     data = "data:image/png;base64," + "QUJD" * 1000
     image = {"type": "image_url", "image_url": {"url": data}}
     agent.items[1]["content"].append(image)
-    sent = agent.grown(7).run(1)[0]["messages"]
-    assert image in sent[1]["content"]
+    messages = agent.grown(7).run(1)[0]["messages"]
+    assert image in messages[1]["content"]
     assert "QUJDQUJD" not in str(setup.service.export_session(session))
 
 
@@ -146,9 +146,9 @@ def test_history_stored_by_provider_is_unchanged(setup: Setup) -> None:
         "input": [{"type": "function_call_output", "call_id": "k", "output": "x " * 9000}],
     }
     setup.model.script = [whole({"id": "resp_1"})]
-    got = setup.post("/v1/responses", body)
+    response = setup.post("/v1/responses", body)
     assert setup.model.asked[0].json == body
-    assert "x-contextrender-fail-open" not in got.headers
+    assert "x-contextrender-fail-open" not in response.headers
 
 
 def test_call_that_surely_fits_does_not_wait_for_service(start: Start, session: str) -> None:

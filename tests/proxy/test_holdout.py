@@ -43,10 +43,14 @@ def test_compress_returns_holdout_in_full(start: Start) -> None:
     setup = start(holdout=0.1)
     agent = ChatAgent(setup).grown(10)
     body = {"messages": agent.items, "model": "gpt-4o"}
-    made = setup.post("/v1/compress", body, x_contextrender_session=session_name(held=True)).json()
-    assert (made["messages"], made["tokens_saved"]) == (agent.items, 0)
-    made = setup.post("/v1/compress", body, x_contextrender_session=session_name(held=False)).json()
-    assert made["tokens_saved"] > 0
+    response = setup.post(
+        "/v1/compress", body, x_contextrender_session=session_name(held=True)
+    ).json()
+    assert (response["messages"], response["tokens_saved"]) == (agent.items, 0)
+    response = setup.post(
+        "/v1/compress", body, x_contextrender_session=session_name(held=False)
+    ).json()
+    assert response["tokens_saved"] > 0
 
 
 def billing(asked: Asked) -> Reply:
@@ -72,10 +76,10 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
     """
 
     def noted() -> Any:
-        found = user.call("holdout_report", {})
-        calls = next(row for row in found["measures"] if row["measure"] == "calls")
-        all_of_them = (found["rendered"], found["holdout"]) == groups
-        return found if all_of_them and calls["rendered"] == calls["holdout"] else None
+        reply = user.call("holdout_report", {})
+        calls = next(row for row in reply["measures"] if row["measure"] == "calls")
+        all_of_them = (reply["rendered"], reply["holdout"]) == groups
+        return reply if all_of_them and calls["rendered"] == calls["holdout"] else None
 
     return until(noted)
 

@@ -44,11 +44,11 @@ def test_prompt_repeats_previous_one_unless_results_are_dropped(live: Setup) -> 
 
 def test_rendered_prompt_has_cache_breakpoints(live: Setup) -> None:
     agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 12)  # marks its last message now
-    sent = [body["messages"] for body in agent.run(12)]
-    marks = [[n for n, item in enumerate(items) if MARK in json.dumps(item)] for items in sent]
-    assert marks[0] == [len(sent[0]) - 1]
-    assert marks[-1][-1] == len(sent[-1]) - 1
-    full = [one for one in marks if len(one) > 2]
+    messages = [body["messages"] for body in agent.run(12)]
+    marks = [[n for n, item in enumerate(items) if MARK in json.dumps(item)] for items in messages]
+    assert marks[0] == [len(messages[0]) - 1]
+    assert marks[-1][-1] == len(messages[-1]) - 1
+    full = [mark for mark in marks if len(mark) > 2]
     assert any(one[:-1] == other[:-1] for one, other in pairwise(full))
 
 

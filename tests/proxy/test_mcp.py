@@ -39,10 +39,10 @@ async def talk(client: Any, session: str) -> None:
     assert all(tool.annotations.read_only_hint for tool in tools.tools)
     listed = await client.call_tool("sessions", {"limit": 100})
     assert session in [one["session"] for one in listed.structured_content["sessions"]]
-    found = await client.call_tool("recall", {"session": session, "query": "host_1_X", "limit": 1})
-    assert found.structured_content["results"][0]["message"]["content"] == finding(0)
-    found = await client.call_tool("recall", {"session": session, "results": [4]})
-    assert found.structured_content["results"][0]["message"]["content"] == finding(1)
+    reply = await client.call_tool("recall", {"session": session, "query": "host_1_X", "limit": 1})
+    assert reply.structured_content["results"][0]["message"]["content"] == finding(0)
+    reply = await client.call_tool("recall", {"session": session, "results": [4]})
+    assert reply.structured_content["results"][0]["message"]["content"] == finding(1)
     told = await client.call_tool("explain", {"session": session, "budget": 400})
     assert {row["display"] for row in told.structured_content["results"]} >= {"omitted"}
     bad = await client.call_tool("explain", {"session": "nowhere"})

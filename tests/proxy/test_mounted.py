@@ -47,16 +47,16 @@ def setup(mounted: tuple[Server, Model]) -> Iterator[Setup]:
 def test_service_renders_model_calls(setup: Setup) -> None:
     session = uuid.uuid4().hex
     agent = MessagesAgent(setup, session, streams=True).grown(8)
-    (sent,) = agent.run(1)
-    assert not any("host_1_X answers" in text for text in agent.results(sent[agent.key]))
+    (message,) = agent.run(1)
+    assert not any("host_1_X answers" in text for text in agent.results(message[agent.key]))
     assert setup.service.inspect_session(session)["session"]["results"] == 8
     assert setup.model.asked[-1].header("x-contextrender-token") is None
 
 
 def test_calls_without_token_are_refused(setup: Setup) -> None:
     for token in ("", "wrong"):
-        got = setup.post("/v1/chat/completions", {"messages": []}, x_contextrender_token=token)
-        assert (got.status_code, got.json()["error"]["code"]) == (401, "unauthorized")
+        response = setup.post("/v1/chat/completions", {"messages": []}, x_contextrender_token=token)
+        assert (response.status_code, response.json()["error"]["code"]) == (401, "unauthorized")
     assert setup.http.get("/v1/models", headers={"x-contextrender-token": ""}).status_code == 401
     assert setup.model.asked == []
 
@@ -101,5 +101,5 @@ def test_fail_open_calls_are_counted_by_reason(setup: Setup) -> None:
         setup.model.script = [whole(chat("hello"))]
         setup.post("/v1/chat/completions", body, **wrong)
     page = setup.http.get("/metrics").text
-    counted = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)
-    assert sorted(counted) == [("invalid_budget", "1.0"), ("invalid_policy", "1.0")]
+    matches = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)
+    assert sorted(matches) == [("invalid_budget", "1.0"), ("invalid_policy", "1.0")]

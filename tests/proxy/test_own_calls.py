@@ -179,8 +179,8 @@ def test_side_call_is_not_recorded(setup: Setup) -> None:
     session = uuid.uuid4().hex
     headers = {"x_session_id": session}
     setup.model.script = [whole(chat("Fix the fault")), whole(chat("Seen."))]
-    got = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
-    assert got.status_code == 200
+    response = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
+    assert response.status_code == 200
     assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
     setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
     (told,) = setup.service.list_sessions(query=session)["sessions"]

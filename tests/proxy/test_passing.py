@@ -54,11 +54,11 @@ def test_streams_are_forwarded_byte_for_byte(
     setup.model.script = [reply]
     raw = json.dumps({**body, "stream": True}, indent=1).encode()
     kind = {"content-type": "application/json", "authorization": "Bearer sk-1"}
-    got = setup.http.post(path, content=raw, headers=kind)
-    assert got.content == reply.body
-    assert got.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert got.headers["x-contextrender-session"].startswith("auto-")
-    assert "x-contextrender-fail-open" not in got.headers
+    response = setup.http.post(path, content=raw, headers=kind)
+    assert response.content == reply.body
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["x-contextrender-session"].startswith("auto-")
+    assert "x-contextrender-fail-open" not in response.headers
     assert setup.model.asked[0].body == raw
     assert setup.model.asked[0].path == path
     assert setup.model.asked[0].header("authorization") == "Bearer sk-1"
@@ -69,12 +69,12 @@ def test_errors_are_forwarded(setup: Setup) -> None:
     error = {"error": {"message": "no", "type": "x"}}
     limits = {"retry_after": "7", "x_ratelimit_remaining_requests": "0", "x_request_id": "r1"}
     setup.model.script = [whole(error, status, **limits)]
-    got = setup.post("/v1/chat/completions", HELLO)
-    assert (got.status_code, got.content) == (status, json.dumps(error).encode())
-    assert got.headers["retry-after"] == "7"
-    assert got.headers["x-ratelimit-remaining-requests"] == "0"
-    assert got.headers["x-request-id"] == "r1"
-    assert "server" not in got.headers
+    response = setup.post("/v1/chat/completions", HELLO)
+    assert (response.status_code, response.content) == (status, json.dumps(error).encode())
+    assert response.headers["retry-after"] == "7"
+    assert response.headers["x-ratelimit-remaining-requests"] == "0"
+    assert response.headers["x-request-id"] == "r1"
+    assert "server" not in response.headers
 
 
 def test_compressed_replies_stay_compressed(setup: Setup) -> None:
@@ -93,9 +93,9 @@ def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
     setup.model.script = [Reply(reply.chunks, 200, [*reply.headers, *cookies, (b"x-hop", b"1")])]
     hop = {"connection": "keep-alive, x-once", "x_once": "1"}
     own_headers = {"x_contextrender_budget": "500", "x_contextrender_session": "s"}
-    got = setup.post("/v1/chat/completions", HELLO, x_session_id="mine", **hop, **own_headers)
-    assert got.headers.get_list("set-cookie") == ["a=1", "b=2"]
-    assert "x-hop" not in got.headers
+    response = setup.post("/v1/chat/completions", HELLO, x_session_id="mine", **hop, **own_headers)
+    assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert "x-hop" not in response.headers
     names = {name for name, _ in setup.model.asked[0].headers}
     assert b"x-session-id" in names
     assert b"x-once" not in names
@@ -114,8 +114,8 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     assert setup.http.get("/api/hello?x=1").json()["path"] == "/api/hello?x=1"
     assert setup.http.get("/").json()["path"] == "/"
     assert setup.post("/chat/completions", HELLO).json()["path"] == "/v1/chat/completions"
-    counted = setup.post("/v1/messages/count_tokens", MESSAGES_BODY)
-    assert counted.json()["path"] == "/v1/messages/count_tokens"
+    response = setup.post("/v1/messages/count_tokens", MESSAGES_BODY)
+    assert response.json()["path"] == "/v1/messages/count_tokens"
     assert setup.model.asked[-1].json == MESSAGES_BODY
 
 
@@ -132,16 +132,16 @@ def test_uploads_are_streamed(setup: Setup) -> None:
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"messages": 3}'])
 def test_invalid_model_call_is_forwarded(setup: Setup, raw: bytes) -> None:
     setup.model.script = [whole({"error": {"message": "bad"}}, 400)]
-    got = setup.http.post("/v1/chat/completions", content=raw)
-    assert got.status_code == 400
+    response = setup.http.post("/v1/chat/completions", content=raw)
+    assert response.status_code == 400
     assert setup.model.asked[0].body == raw
 
 
 def test_unreachable_provider_is_502(start: Start) -> None:
     setup = start(upstream="http://127.0.0.1:9/v1")
-    got = setup.post("/v1/chat/completions", HELLO)
-    assert got.status_code == 502
-    assert got.json()["error"]["code"] == "upstream_unavailable"
+    response = setup.post("/v1/chat/completions", HELLO)
+    assert response.status_code == 502
+    assert response.json()["error"]["code"] == "upstream_unavailable"
 
 
 def test_local_provider_is_reached_without_network_proxy(
@@ -151,8 +151,8 @@ def test_local_provider_is_reached_without_network_proxy(
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     setup = start()
     setup.model.script = [whole(chat("hello"))]
-    got = httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO, trust_env=False)
-    assert got.json() == chat("hello")
+    response = httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO, trust_env=False)
+    assert response.json() == chat("hello")
 
 
 def test_interrupted_reply_is_interrupted_for_agent(setup: Setup) -> None:
@@ -217,7 +217,7 @@ def test_huge_event_is_forwarded_complete(setup: Setup) -> None:
     setup.model.script = [reply]
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     body = {**HELLO, "stream": True, "tools": [tool]}
-    got = setup.post("/v1/chat/completions", body)
-    assert got.status_code == 200
-    event = json.loads(got.content.partition(b"data: ")[2].partition(b"\n\n")[0])
+    response = setup.post("/v1/chat/completions", body)
+    assert response.status_code == 200
+    event = json.loads(response.content.partition(b"data: ")[2].partition(b"\n\n")[0])
     assert len(event["choices"][0]["delta"]["content"]) == LARGE

@@ -52,8 +52,8 @@ def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
     ):
         setup.model.script = [whole(chat("done"))]
         named = {f"x-contextrender-{name}": value}
-        got = setup.post("/v1/chat/completions", body, **named)
-        assert got.headers["x-contextrender-fail-open"] == f"invalid_{name}"
+        response = setup.post("/v1/chat/completions", body, **named)
+        assert response.headers["x-contextrender-fail-open"] == f"invalid_{name}"
         assert setup.model.asked[-1].json == body
         refused = setup.post("/v1/compress", body, **named)
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
@@ -66,8 +66,8 @@ def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
     assert agent.results(sent[agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-omitted"] == "0"
     assert "x-contextrender-tokens-after" not in agent.got.headers
-    made = setup.post("/v1/compress", {"messages": agent.items, "model": "m"}, **agent.headers)
-    assert (made.json()["messages"], made.json()["tokens_saved"]) == (agent.items, 0)
+    response = setup.post("/v1/compress", {"messages": agent.items, "model": "m"}, **agent.headers)
+    assert (response.json()["messages"], response.json()["tokens_saved"]) == (agent.items, 0)
     agent.headers = {"x-contextrender-bypass-tools": "LOOK,ook"}
     sent = agent.run(1)[-1]
     assert len(agent.results(sent[agent.key])) < 9

@@ -59,8 +59,8 @@ def test_foreign_host_or_origin_is_refused(
     for path in (CALLS, "/v1/models", "/v1/retrieve/x", "/contextrender/status"):
         method, body = ("POST", b"{}") if path == CALLS else ("GET", b"")
         kind = {"content-type": "text/plain", **headers}
-        got = setup.http.request(method, path, content=body, headers=kind)
-        assert (got.status_code, got.json()["error"]["code"]) == (status, code)
+        response = setup.http.request(method, path, content=body, headers=kind)
+        assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert setup.model.asked == []
 
 
@@ -68,15 +68,15 @@ def test_service_routes_refuse_foreign_host_or_origin(credentials: Credentials) 
     refused = {"host": "evil.example"}, {"origin": "https://evil.example"}
     for path in ("/healthz", "/console/", "/walker/list_sessions", "/user/login"):
         for headers, code in zip(refused, ("unknown_host", "origin_not_allowed"), strict=True):
-            got = httpx.get(credentials.url + path, headers=headers)
-            assert got.json()["error"]["code"] == code
+            response = httpx.get(credentials.url + path, headers=headers)
+            assert response.json()["error"]["code"] == code
 
 
 def test_loopback_names_and_own_pages_are_served(setup: Setup) -> None:
     port = setup.url.rsplit(":", 1)[1]
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"):
-        got = setup.http.get("/contextrender/status", headers={"host": f"{name}:{port}"})
-        assert got.status_code == 200
+        response = setup.http.get("/contextrender/status", headers={"host": f"{name}:{port}"})
+        assert response.status_code == 200
     own = {"origin": setup.url, "sec-fetch-site": "same-origin"}
     assert setup.http.get("/contextrender/status", headers=own).status_code == 200
     link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
@@ -125,8 +125,8 @@ def test_other_users_program_gets_no_token(
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has others")
 def test_real_other_user_gets_no_token(setup: Setup) -> None:
     command = [sys.executable, "-c", REQUEST_AS_OTHER_USER, f"{setup.url}/v1/retrieve/{'0' * 24}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "401\n", done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert process.stdout == "401\n", process.stderr
 
 
 def test_secret_in_path_authenticates_the_user(
@@ -139,6 +139,6 @@ def test_secret_in_path_authenticates_the_user(
     monkeypatch.setattr(peers, "own_user", lambda: -2)
     for link, reason in ((secret, None), (f"{secret}x", "token_missing"), ("", "token_missing")):
         setup.model.script = [whole(chat("hello"))]
-        got = setup.post(f"/k/{link}/s/mine{CALLS}" if link else CALLS, BODY)
-        assert got.headers.get("x-contextrender-fail-open") == reason
+        response = setup.post(f"/k/{link}/s/mine{CALLS}" if link else CALLS, BODY)
+        assert response.headers.get("x-contextrender-fail-open") == reason
         assert setup.model.asked[-1].path == CALLS

@@ -71,8 +71,8 @@ def test_doctor_names_the_variable(
 ) -> None:
     assert not list(faults())
     monkeypatch.setenv(name, value)
-    found = findings(1)["network"]
-    assert found["state"] == "bad" and told in found["message"]
+    network = findings(1)["network"]
+    assert network["state"] == "bad" and told in network["message"]
 
 
 def test_valid_network_proxies_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,8 +178,8 @@ def test_refusal_in_a_stream_is_retried(setup: Setup, dialect: str, which: int) 
     model = Limited(setup, refusal, stream([{"type": "response.completed", "choices": []}]))
     body = {**body_of(dialect), "stream": True}
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
-    got = setup.post(path, body, x_contextrender_budget="2000")
-    assert "response.completed" in got.text
+    response = setup.post(path, body, x_contextrender_budget="2000")
+    assert "response.completed" in response.text
     assert model.sizes[0] > model.sizes[1]
     again = setup.post(path, body, x_contextrender_budget="2000")
     assert "response.completed" in again.text
@@ -208,8 +208,8 @@ def test_failed_reply_with_status_200_is_retried(setup: Setup) -> None:
     failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
     Limited(setup, whole(failed))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
-    got = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
-    assert got.json() == {"id": "1", "usage": {}}
+    response = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
+    assert response.json() == {"id": "1", "usage": {}}
 
 
 def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
@@ -244,7 +244,7 @@ def test_call_is_tried_at_most_three_times(setup: Setup) -> None:
     for most in (3, 1, 1):
         setup.model.asked.clear()
         assert setup.post(path, body_of("chat", 8), x_contextrender_budget="600").status_code == 400
-        sizes = [len(asked.body) for asked in setup.model.asked]
+        sizes = [len(request.body) for request in setup.model.asked]
         assert len(sizes) <= most
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
 
@@ -253,8 +253,8 @@ def test_retried_compaction_is_smaller(setup: Setup) -> None:
     model = Limited(setup, whole(error("Prompt exceeds max length", code="1261"), 400))
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
     for _ in range(2):
-        got = setup.post(path, body_of("chat"), x_contextrender_compaction="on")
-        assert got.status_code == 200
+        response = setup.post(path, body_of("chat"), x_contextrender_compaction="on")
+        assert response.status_code == 200
     assert model.sizes[-1] < model.sizes[0]
     assert len(model.sizes) == 3
 

@@ -80,8 +80,8 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
             model.script = [whole({**chat("Done."), "usage": used})]
             headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
             body: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
-            got = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
-            assert got.status_code == 200
+            response = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
+            assert response.status_code == 200
             server.stop()
         with served(data):
             known = load_credentials(data)

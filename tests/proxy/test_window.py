@@ -75,8 +75,8 @@ def test_refused_history_is_truncated_without_service(
     assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
     assert agents.TASK in json.dumps(model.taken[-1])
     text = json.dumps(model.taken[-1])
-    answered = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
-    assert all(text.count(f'"{name}"') >= 2 for name in answered)
+    matches = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
+    assert all(text.count(f'"{name}"') >= 2 for name in matches)
     # The proxy remembers the refusal.
     refused = model.refused
     assert agent.post().status_code == 200
@@ -118,8 +118,8 @@ def test_single_long_result_is_truncated(
     agent = agent_with_turns(AGENTS[0], setup_without_service, 2)
     model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
-    (shown,) = agent.results(model.taken[-1][agent.key])
-    assert "cut to fit" in shown
+    (result,) = agent.results(model.taken[-1][agent.key])
+    assert "cut to fit" in result
 
 
 @pytest.mark.parametrize("kind", AGENTS)
@@ -147,11 +147,13 @@ def test_truncated_first_message_keeps_its_blocks(setup_without_service: Setup) 
     for path, fields in (("/v1/messages", {"max_tokens": 9}), ("/v1/chat/completions", {})):
         body = {"model": "m", "messages": [{"role": "user", "content": blocks}], **fields}
         assert setup_without_service.post(path, body).status_code == 200
-        sent = model.taken[-1]["messages"][0]["content"]
-        assert [block["type"] for block in sent] == ["text"] * 3
-        assert (sent[0], sent[2]) == (blocks[0], blocks[2])
-        assert sent[1]["text"].startswith("Begin. A long") and sent[1]["text"].endswith("log. End.")
-        assert "cut to fit" in sent[1]["text"]
+        content = model.taken[-1]["messages"][0]["content"]
+        assert [block["type"] for block in content] == ["text"] * 3
+        assert (content[0], content[2]) == (blocks[0], blocks[2])
+        assert content[1]["text"].startswith("Begin. A long") and content[1]["text"].endswith(
+            "log. End."
+        )
+        assert "cut to fit" in content[1]["text"]
 
 
 def test_budget_follows_the_refused_window(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,9 +91,9 @@ class Server:
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
         more = [] if password is None else ["--password-stdin"]
-        made = self.command("user", "add", name, *more, input=password or "")
-        assert made.returncode == 0, made.stderr
-        return made.stdout.strip()
+        process = self.command("user", "add", name, *more, input=password or "")
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
 
     def command(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
         """Run `contextrender` with the server's data folder while the server runs."""

@@ -87,7 +87,7 @@ class Load:
                 if agent.deleting:  # the deletion continues
                     reply = api.post("delete_session", session=agent.deleting)
                     assert reply.status_code in (200, 404), reply.text
-            names = [one["session"] for one in api("list_sessions", limit=200)["sessions"]]
+            names = [session["session"] for session in api("list_sessions", limit=200)["sessions"]]
             stored = {name: branch_histories(api("export_session", session=name)) for name in names}
         for agent in self.agents:
             own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}

@@ -67,11 +67,17 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(*words: str | Path, **options: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command in this process, where its exception would be raised here."""
-    done = contextrender(*words, **options)  # type: ignore[arg-type]
-    assert done.returncode in (0, 1), (words, done)
-    assert done.returncode == 0 or len((done.stdout + done.stderr).split()) > 4, (words, done)
-    assert "Traceback" not in done.stderr and "The server failed" not in done.stderr, (words, done)
-    return done
+    process = contextrender(*words, **options)  # type: ignore[arg-type]
+    assert process.returncode in (0, 1), (words, process)
+    assert process.returncode == 0 or len((process.stdout + process.stderr).split()) > 4, (
+        words,
+        process,
+    )
+    assert "Traceback" not in process.stderr and "The server failed" not in process.stderr, (
+        words,
+        process,
+    )
+    return process
 
 
 def read_by_commands(data: Path, folder: Path) -> bool:

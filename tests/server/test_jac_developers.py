@@ -42,7 +42,7 @@ def output(command: str, service: Server, folder: Path) -> str:
     for walker in WALKERS:
         (name,) = re.findall(r"^walker (\w+)", walker, re.M)
         (folder / f"{name}.jac").write_text(walker)
-    done = subprocess.run(
+    process = subprocess.run(
         re.sub(r"\bDATA\b", str(service.data), command),
         shell=True,
         cwd=folder,
@@ -50,9 +50,9 @@ def output(command: str, service: Server, folder: Path) -> str:
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert "Falling back" not in done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "Falling back" not in process.stderr
+    return process.stdout
 
 
 def test_documented_walker_lists_most_used_results(
@@ -76,14 +76,14 @@ def test_documented_walker_lists_history_of_a_result(
             view = api("render", session="run-3", messages=RUN[:position], budget=900)
             views[view["turn"]] = {
                 *view["complete"],
-                *(one["position"] for one in view["substitutes"]),
+                *(substitute["position"] for substitute in view["substitutes"]),
             }
     api("sync", session="run-3", messages=RUN)
     shutil.copy(REPOSITORY / "examples" / "life.jac", tmp_path)
     for row in api("explain", session="run-3")["results"][:4]:
-        told = contextrender(service, tmp_path, "run", "life.jac", "run-3", str(row["position"]))
-        assert told.returncode == 0, told.stderr
-        found = ast.literal_eval(told.stdout)
+        process = contextrender(service, tmp_path, "run", "life.jac", "run-3", str(row["position"]))
+        assert process.returncode == 0, process.stderr
+        found = ast.literal_eval(process.stdout)
         in_view = False
         for turn, shown in sorted(views.items()):
             in_view |= (turn, "shown") in found
@@ -100,8 +100,8 @@ def contextrender(service: Server, folder: Path, *words: str) -> subprocess.Comp
 
 def test_jac_run_executes_walker_on_stored_graph(service: Server, api: Api, tmp_path: Path) -> None:
     told = output(COMMANDS[0], service, tmp_path)
-    found = contextrender(service, tmp_path, "run", "most_used.jac", "run-1")
-    assert (found.returncode, found.stdout) == (0, told)
+    process = contextrender(service, tmp_path, "run", "most_used.jac", "run-1")
+    assert (process.returncode, process.stdout) == (0, told)
     drawn = contextrender(service, tmp_path, "dot", "run-1").stdout
     assert drawn.startswith("digraph {")
     shape = api("inspect_session", session="run-1")
@@ -128,8 +128,8 @@ def test_jac_run_explains_errors_in_one_sentence(service: Server, tmp_path: Path
         (("run", "most_used.jac", "--walker", "other"), "name one of the walkers"),
         (("dot", "nothing"), "there is no session 'nothing'."),
     ):
-        done = contextrender(service, tmp_path, *words)
-        assert done.returncode == 1 and sentence in done.stderr
+        process = contextrender(service, tmp_path, *words)
+        assert process.returncode == 1 and sentence in process.stderr
 
 
 BROKEN = {
@@ -146,15 +146,15 @@ BROKEN = {
 def test_error_in_walker_has_line_and_reason(source: str, service: Server, tmp_path: Path) -> None:
     (tmp_path / "mine.jac").write_text(source)
     command = ["jac", "run", "--data", str(service.data), str(tmp_path / "mine.jac")]
-    done = subprocess.run([BIN / "contextrender", *command], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"contextrender: {tmp_path / 'mine.jac'}")
-    assert BROKEN[source] in done.stderr and done.stderr.count("\n") == 1
+    process = subprocess.run([BIN / "contextrender", *command], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.startswith(f"contextrender: {tmp_path / 'mine.jac'}")
+    assert BROKEN[source] in process.stderr and process.stderr.count("\n") == 1
 
 
 def test_jac_commands_work_without_jac_on_path(service: Server, api: Api) -> None:
     environment = {"PATH": "/usr/bin:/bin", "CONTEXTRENDER_DATA": str(service.data)}
     command = [str(BIN / "contextrender"), "jac", "db", "inspect"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "ToolResult" in done.stdout
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "ToolResult" in process.stdout

@@ -38,7 +38,7 @@ def install(place: Path, requirements: list[str], python: str = sys.executable) 
     pins = place / "pins.txt"
     lines = (REPOSITORY / "requirements" / "lock.txt").read_text().splitlines()
     # With hashes, pip would require one for the wheel, too.
-    pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one))
+    pins.write_text("\n".join(line.rstrip(" \\") for line in lines if "==" in line))
     uv, home = [sys.executable, "-m", "uv"], str(place / "venv")
     subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", python, home], check=True)
     pip = [*uv, "pip", "install", "--quiet", "--python", f"{home}/bin/python"]
@@ -222,12 +222,12 @@ def _leave_a_codex_session(file: Path) -> None:
 def _resolve(one: DocumentedCommand) -> None:
     """Assert that the packages of an install command exist and are compatible."""
     chosen = ("--python", "python3.12")  # by installers that would use another
-    named = [word for word in one.words[1:] if word not in ("tool", "install", *chosen)]
+    words = [word for word in one.words[1:] if word not in ("tool", "install", *chosen)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
     # Resolve into an empty target; each agent's package limits the Python versions itself.
-    command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *named]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{done.stderr}"
+    command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *words]
+    process = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert process.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{process.stderr}"
 
 
 def _listen(one: DocumentedCommand, installed: Installed) -> None:
@@ -252,7 +252,7 @@ def _python_3_10() -> str:
     found = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "3.10"]
     # pyenv offers a version only if this variable names it.
     named = {**os.environ, "PYENV_VERSION": "3.10"}
-    done = subprocess.run(found, capture_output=True, text=True, env=named)
-    if done.returncode:
+    process = subprocess.run(found, capture_output=True, text=True, env=named)
+    if process.returncode:
         pytest.skip("there is no Python 3.10 on this machine")
-    return done.stdout.strip()
+    return process.stdout.strip()

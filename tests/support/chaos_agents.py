@@ -78,8 +78,8 @@ class Agent:
     def _turn(self, before: list[Json]) -> list[Json]:
         """Asks for what an earlier result named, and gets values of its own."""
         number = next(self.numbers)
-        held = [message["content"] for message in before if message["role"] == "tool"]
-        known = self.random.choice(held).split()[0] if held else "nothing"
+        contents = [message["content"] for message in before if message["role"] == "tool"]
+        known = self.random.choice(contents).split()[0] if contents else "nothing"
         found = f"{self.name}_item_{number} REQ-{number}\\nclerk_{number % 7} " + "row " * 60
         calls = [call(f"c{number}", "look", f'{{"of": "{known}"}}')]
         if self.random.random() < 0.3:
@@ -110,8 +110,8 @@ class Agent:
         """A result, by position, from the first branch: exactly as it was sent."""
         line = self.acknowledged[session][0]
         (position, *_) = [at for at, message in enumerate(line) if message["role"] == "tool"]
-        (told,) = api("recall", session=session, results=[position], branch=0)["results"]
-        assert told["message"]["content"] == line[position]["content"]
+        (result,) = api("recall", session=session, results=[position], branch=0)["results"]
+        assert result["message"]["content"] == line[position]["content"]
 
     def _write(self, api: Api, walker: str, fields: Json, after: States) -> None:
         """A refusal by the store changes nothing; the agent goes on with something else."""

@@ -42,6 +42,6 @@ def contextrender(
 
 def printed(*words: str | Path, status: int = 0) -> str:
     """What it prints; where it is to fail with that status, its errors."""
-    done = contextrender(*words)
-    assert done.returncode == status, done.stderr
-    return done.stderr if status else done.stdout
+    process = contextrender(*words)
+    assert process.returncode == status, process.stderr
+    return process.stderr if status else process.stdout

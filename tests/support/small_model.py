@@ -39,11 +39,11 @@ def install(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     command += ["--disable-pip-version-check", "--target", str(folder), "-r", str(REQUIREMENTS)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"installing took over {INSTALL_SECONDS} s") from None
-    if done.returncode:
-        reason = done.stderr.strip().splitlines() or ["pip said nothing"]
+    if process.returncode:
+        reason = process.stderr.strip().splitlines() or ["pip said nothing"]
         raise NotInstalled(reason[-1])
 
 

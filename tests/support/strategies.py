@@ -83,7 +83,7 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
         *({"id": value, "deep": ["x\n" + VALUES[1], 1.5, None]}, value + " y" * 200),
         *("{}", {}, "", None),
     ]
-    bodies: list[Json] = [{"name": name, "arguments": one} for one in arguments]
+    bodies: list[Json] = [{"name": name, "arguments": argument} for argument in arguments]
     body = draw(st.sampled_from([*bodies, {"name": name}]))
     if draw(st.integers(0, 5)) == 5:
         custom = {"name": name, "input": str(body.get("arguments"))}

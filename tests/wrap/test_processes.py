@@ -102,10 +102,10 @@ def test_terminal_shows_provider_and_one_time_link(
             said += piece
     os.close(ours)
     assert process.wait(timeout=WAIT) == 0
-    told = said.decode()
-    assert "between true and http://127.0.0.1:9/v1: budget auto" in told
-    assert "#token=" not in told
-    (url, code) = re.findall(r"(http://\S+)/console/#code=(\S+)", told)[0]
+    text = said.decode()
+    assert "between true and http://127.0.0.1:9/v1: budget auto" in text
+    assert "#token=" not in text
+    (url, code) = re.findall(r"(http://\S+)/console/#code=(\S+)", text)[0]
     for status in (200, 401):
         reply = httpx.post(f"{url}/console/sign-in", json={"code": code}, headers={"origin": url})
         assert reply.status_code == status
@@ -116,8 +116,8 @@ def test_signal_of_agent_is_passed_on(environment: dict[str, str], tmp_path: Pat
     (tmp_path / "codex").write_text("#!/bin/sh\nkill -TERM $$\n")
     (tmp_path / "codex").chmod(0o755)
     environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run([BIN / "contextrender", "wrap", "codex", "login"], env=environment)
-    assert done.returncode == -signal.SIGTERM
+    process = subprocess.run([BIN / "contextrender", "wrap", "codex", "login"], env=environment)
+    assert process.returncode == -signal.SIGTERM
     assert not (tmp_path / "data").exists()
 
 
@@ -136,11 +136,11 @@ def test_unreachable_provider_is_named_at_start_and_end(
     environment: dict[str, str],
 ) -> None:
     command = [*WRAP, sys.executable, "-c", CALL]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    first, *_, last = [one for one in done.stderr.splitlines() if "service" not in one]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    first, *_, last = [line for line in process.stderr.splitlines() if "service" not in line]
     address = "the provider's address http://127.0.0.1:9/v1 does not answer (connection refused)."
     assert first == f"contextrender: {address}"
-    assert "502" in done.stdout and "127.0.0.1:9" in done.stdout
+    assert "502" in process.stdout and "127.0.0.1:9" in process.stdout
     assert "no model call was answered: The provider gave no answer (" in last
     assert "127.0.0.1:9" in last
 
@@ -148,9 +148,9 @@ def test_unreachable_provider_is_named_at_start_and_end(
 def test_missing_agent_is_explained(environment: dict[str, str], tmp_path: Path) -> None:
     environment["PATH"] = str(tmp_path)
     command: list[str | Path] = [BIN / "contextrender", "wrap", "claude"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 127
-    assert done.stderr.count("\n") == 1 and "npm install" in done.stderr
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 127
+    assert process.stderr.count("\n") == 1 and "npm install" in process.stderr
 
 
 def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_invalid_data_folder_is_one_sentence(tmp_path: Path, kind: str) -> None:
     data = place if kind == "file" else place / "data"
     if kind == "not ours":
         data = Path("/proc/nothing")
-    done = contextrender("serve", "--port", "0", "--data", data)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and str(data) in done.stderr
+    process = contextrender("serve", "--port", "0", "--data", data)
+    assert process.returncode == 1
+    assert process.stderr.count("\n") == 1 and str(data) in process.stderr
 
 
 CALLING = """
@@ -218,7 +218,7 @@ def scripted_reply(asked: Asked) -> Reply:
     if asked.method != "POST":  # wrap checks whether the provider is ContextRender
         return whole({}, 404)
     body: dict[str, Any] = asked.json
-    reply, turn = chat_reply(""), sum(one["role"] == "tool" for one in body["messages"])
+    reply, turn = chat_reply(""), sum(message["role"] == "tool" for message in body["messages"])
     said = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
     reply["choices"][0]["message"] = said if turn < 4 else assistant("Done.")
     tokens = len(asked.body) // 4 + 300
@@ -235,9 +235,9 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
         environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        told = json.loads(done.stderr.splitlines()[-1])
+        process = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        told = json.loads(process.stderr.splitlines()[-1])
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
@@ -268,8 +268,8 @@ def test_killed_service_is_restarted_at_its_address(
     assert load_credentials(data).url == url
     process.terminate()
     process.wait()
-    said = (tmp_path / "one.err").read_text()
-    assert "Traceback" not in said and "wrap.log" in said
+    text = (tmp_path / "one.err").read_text()
+    assert "Traceback" not in text and "wrap.log" in text
 
 
 def _holder(data: Path) -> str:

@@ -168,9 +168,9 @@ def test_secret_in_project_header_keeps_users_project(
         if own:
             environment["OPENAI_PROJECT"] = own
         command = [str(BIN / "contextrender"), "wrap", "codex", *config]
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True
         )
-    assert done.stdout.split() == ["200", "404", "404"], done.stderr
+    assert process.stdout.split() == ["200", "404", "404"], process.stderr
     asked = model.asked[-1]
     assert asked.header("openai-project") == (own or None)

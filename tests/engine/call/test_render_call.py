@@ -95,22 +95,26 @@ def test_scores_and_selection_equal_reference(
         return
     plan, scores = rendered.selection, rendered.selection.scores
     assert scores is not None
-    found = slow_rules.candidates(
+    candidates = slow_rules.candidates(
         messages, budget, COUNTER.text, by_axis, parameters.query_task_share
     )
-    useful = [candidate.usefulness(parameters) for candidate in found]
-    assert list(rendered.view.ages) == [candidate.age for candidate in found]
+    useful = [candidate.usefulness(parameters) for candidate in candidates]
+    assert list(rendered.view.ages) == [candidate.age for candidate in candidates]
     assert scores.relevance is not None
-    assert list(scores.relevance) == [candidate.relevance for candidate in found]
+    assert list(scores.relevance) == [candidate.relevance for candidate in candidates]
     assert scores.usefulness == pytest.approx(useful, abs=1e-12)
 
     kept = slow_rules.retained(messages, budget, COUNTER.text).tokens
     free = budget - (rendered.text_tokens if plan.text.cut else kept)
     taken, limits = slow_rules.choice(
-        found, [float(u) for u in scores.usefulness], budget, free, parameters.redundancy_penalty
+        candidates,
+        [float(u) for u in scores.usefulness],
+        budget,
+        free,
+        parameters.redundancy_penalty,
     )
     assert list(plan.shown_order) == taken
-    assert list(plan.complete) == [result for result in taken if not found[result].oversized]
+    assert list(plan.complete) == [result for result in taken if not candidates[result].oversized]
     assert plan.limits == limits
 
 
@@ -122,8 +126,8 @@ def test_prune_selects_newest_results_that_fit(messages: list[Json], budget: int
         return
     free = budget - rendered.text_tokens
     taken = []
-    found = slow_rules.candidates(messages, budget, COUNTER.text, by_axis, 0.4)
-    for candidate in reversed(found):
+    candidates = slow_rules.candidates(messages, budget, COUNTER.text, by_axis, 0.4)
+    for candidate in reversed(candidates):
         cost = budget + 1 if candidate.oversized else candidate.cost
         if candidate.may_show and cost <= free:
             taken.append(candidate.position)

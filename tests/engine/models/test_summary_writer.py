@@ -56,9 +56,9 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
     ]
     assert used == Usage(uncached=1, output=1)
     (request,) = double.requests
-    (asked,) = double.prompts
+    (prompt,) = double.prompts
     for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
-        assert part in asked
+        assert part in prompt
     schema = request["response_format"]["json_schema"]["schema"]
     assert set(schema["properties"]) == set(SLOTS)
     assert "verbatim" in schema["properties"]["key_observations"]["description"]

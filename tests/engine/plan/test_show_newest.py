@@ -63,8 +63,8 @@ def test_newest_result_is_complete_once_then_excerpt() -> None:
 
 def test_smallest_results_are_complete_up_to_8000_tokens() -> None:
     (_, prompt), _ = calls_after(rows(5_000), rows(4_000), rows(3_000))
-    shown = [message["content"] for message in prompt[-3:]]
-    assert [text in shown for text in (rows(3_000), rows(4_000), rows(5_000))] == [
+    contents = [message["content"] for message in prompt[-3:]]
+    assert [text in contents for text in (rows(3_000), rows(4_000), rows(5_000))] == [
         True,
         True,
         False,

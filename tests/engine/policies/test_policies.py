@@ -110,11 +110,11 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
             if item.message not in replaced:
                 continue
             whole, text = messages[item.message]["content"], message["content"]
-            told = MARK.match(text)
-            assert told
-            assert int(told[2]) == COUNTER.message(messages[item.message]) > int(told[1]) > 0
-            assert int(told[3]) == item.message
-            parts = re.split(r"(?:^| |(?<=\s))\[…\](?: |$)", text[told.end() :])
+            match = MARK.match(text)
+            assert match
+            assert int(match[2]) == COUNTER.message(messages[item.message]) > int(match[1]) > 0
+            assert int(match[3]) == item.message
+            parts = re.split(r"(?:^| |(?<=\s))\[…\](?: |$)", text[match.end() :])
             at = -1
             for part in filter(None, parts):
                 at = whole.index(part, at + 1)

@@ -95,13 +95,13 @@ def test_reasons_name_kept_and_new_results() -> None:
 def check_ranks(rows: list[ResultRow], since: int, messages: list[Json]) -> None:
     """Assert that the reason of an omitted result has the call of the rebuild, its rank and the
     number of fitting results."""
-    call = 1 + sum(one["role"] == "assistant" for one in messages[:since])
+    call = 1 + sum(message["role"] == "assistant" for message in messages[:since])
     out = [row.decision.reason for row in rows if row.decision.display == "omitted"]
     fitted = sum(row.decision.display == "complete" and row.position < since for row in rows)
     ranks = []
     for reason in out:
         assert f"rebuilt at call {call}" in reason
-        if found := re.search(r"ranked (\d+)\w\w, (\d+) fitted", reason):
-            assert int(found[2]) == fitted < int(found[1])
-            ranks.append(int(found[1]))
+        if match := re.search(r"ranked (\d+)\w\w, (\d+) fitted", reason):
+            assert int(match[2]) == fitted < int(match[1])
+            ranks.append(int(match[1]))
     assert len(ranks) == len(set(ranks))

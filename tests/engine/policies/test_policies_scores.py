@@ -131,19 +131,19 @@ def talk(turns: int = 12) -> list[Json]:
 def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> None:
     messages = talk()
     rendered, _ = render(messages, 2_000, policy)
-    kept = rendered.selection.text
+    text = rendered.selection.text
     assert (
         600 - 105
         < rendered.text_tokens
         <= (600 if policy != "contextrender_cache_aware" else 1_000)
     )
     assert rendered.selection.complete
-    assert list(kept.dropped) == list(range(1, 1 + 2 * len(kept.dropped), 2))
-    assert not {*kept.dropped} & {0, len(messages) - 3, len(messages) - 1}
+    assert list(text.dropped) == list(range(1, 1 + 2 * len(text.dropped), 2))
+    assert not {*text.dropped} & {0, len(messages) - 3, len(messages) - 1}
     asking = rendered.view.history.results.call_message
-    gone = {r for r, message in enumerate(asking) if message in kept.dropped}
+    gone = {r for r, message in enumerate(asking) if message in text.dropped}
     assert gone & rendered.selection.shown_results
-    calls = [item for item in rendered.items if item.message in kept.dropped]
+    calls = [item for item in rendered.items if item.message in text.dropped]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)
     roomy, _ = render(talk(8), 1_700, policy)

@@ -20,8 +20,8 @@ WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA
 
 def test_recall_events_of_worked_case() -> None:
     expected = [(e["turn"], e["result"], e["age"]) for e in GOLDEN["recall_events"]]
-    found = recall_events(GOLDEN["messages"])
-    assert [(event.turn, event.result, event.age) for event in found] == expected
+    events = recall_events(GOLDEN["messages"])
+    assert [(event.turn, event.result, event.age) for event in events] == expected
 
 
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".join(words))

@@ -76,10 +76,10 @@ def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
         items = past.render(past.history_before(before), settings).items
         prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
     misses_of = {
-        (step.turn, numbers[missing.result], value)
+        (step.turn, numbers[missing_result.result], value)
         for step in steps
-        for missing in step.missing_results
-        for value in missing.values
+        for missing_result in step.missing_results
+        for value in missing_result.values
     }
     assert misses_of == slow_rules.lacking(messages, prompts) != set()
 

@@ -18,19 +18,19 @@ from tests.support.transcripts import assistant, system, user
 
 
 def test_search_ignores_case_and_regex_syntax() -> None:
-    found = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
-    assert found is not None
-    told = (found.before, found.match, found.after)
+    match = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
+    assert match is not None
+    told = (match.before, match.match, match.after)
     assert told == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
-    assert (found.start, found.places) == (17, 2)
+    assert (match.start, match.places) == (17, 2)
     assert TextQuery("(x").look_in("f(x)") is not None
     assert TextQuery("absent").look_in("an absen t") is None
 
 
 def test_match_and_context_are_bounded() -> None:
     text = "a" * 10_000
-    found = TextQuery("a" * 900).look_in(f"{text}!")
-    assert found is not None and len(found.match) == LONGEST_FOUND
+    match = TextQuery("a" * 900).look_in(f"{text}!")
+    assert match is not None and len(match.match) == LONGEST_FOUND
     many = TextQuery("a").look_in(text)
     assert many is not None and many.places == MOST_COUNTED
     assert len(many.before) + len(many.after) <= 2 * AROUND

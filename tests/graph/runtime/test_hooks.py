@@ -16,8 +16,8 @@ class Later:
 
 def test_hooks_bypass_plugin_manager_until_a_plugin_is_registered() -> None:
     register_hooks()
-    (own,) = plugin_manager.hook.check_read_access.get_hookimpls()
-    assert JacRuntimeInterface.check_read_access.__code__ is own.function.__code__
+    (get_hookimpl,) = plugin_manager.hook.check_read_access.get_hookimpls()
+    assert JacRuntimeInterface.check_read_access.__code__ is get_hookimpl.function.__code__
     # jaclang's function lacks this default; its plugin manager fills it in.
     assert JacRuntimeInterface.check_access_level.__defaults__ == (False,)
     plugin_manager.register(Later, name="later")

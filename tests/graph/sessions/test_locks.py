@@ -21,10 +21,10 @@ except Busy:
 
 def lock_in_other_process(folder: Path) -> str:
     """Try to lock the session in another process; return its result."""
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", HOLD_IT, str(folder)], capture_output=True, text=True, check=True
     )
-    return found.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_shared_locks_work_until_last_user_leaves(tmp_path: Path) -> None:

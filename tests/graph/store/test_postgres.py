@@ -85,7 +85,7 @@ def test_tables_can_be_partitioned_by_owner(cluster: Cluster) -> None:
     made = unit(store)
     store.write(made)
     id = made.insert_nodes[0][1]
-    assert [found[0] for found in store.nodes(OWNER, [id])] == [id]
+    assert [node[0] for node in store.nodes(OWNER, [id])] == [id]
     plan = store.read("EXPLAIN SELECT data FROM nodes WHERE owner = ? AND id IN (?)", (OWNER, id))
     assert len({name for (line,) in plan for name in line.split() if name[:6] == "nodes_"}) <= 2
     store.close()

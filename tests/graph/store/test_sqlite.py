@@ -98,9 +98,9 @@ def test_damaged_log_is_detected_and_intact_part_saved(
         # The log has everything, because SQLite rebuilds an overwritten index.
         assert not acknowledged or end == "-shm"
     with closing(SqliteStore(file)) as again:
-        missing = [work for work in [*BEFORE, *acknowledged] if again.claim(work, 60)]
+        works = [work for work in [*BEFORE, *acknowledged] if again.claim(work, 60)]
         if end == "-shm" or is_saved:
-            assert not missing
-        assert missing == BEFORE[len(BEFORE) - len(missing) :]
+            assert not works
+        assert works == BEFORE[len(BEFORE) - len(works) :]
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

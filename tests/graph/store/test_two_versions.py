@@ -29,10 +29,10 @@ def older(tmp_path: Path) -> Path:
     git = ["git", "-C", str(REPOSITORY)]
     log = [*git, "log", "-1", "--format=%H", "--", LAYOUT]
     commit = subprocess.run(log, capture_output=True, text=True).stdout.strip()
-    found = subprocess.run([*git, "archive", commit], capture_output=True) if commit else None
-    if found is None or found.returncode:
+    process = subprocess.run([*git, "archive", commit], capture_output=True) if commit else None
+    if process is None or process.returncode:
         pytest.skip("the project's history is not here")
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(process.stdout)) as archive:
         archive.extractall(tmp_path / "older", filter="data")
     return tmp_path / "older"
 

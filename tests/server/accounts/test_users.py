@@ -34,9 +34,9 @@ def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def user(service: Server, *words: str, input: str = "", status: int = 0) -> str:
     """Run `contextrender user`; return its output, or its error if `status` is not 0."""
-    done = service.command("user", *words, input=input)
-    assert done.returncode == status, done.stderr
-    return (done.stderr if status else done.stdout).strip()
+    process = service.command("user", *words, input=input)
+    assert process.returncode == status, process.stderr
+    return (process.stderr if status else process.stdout).strip()
 
 
 def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Response:

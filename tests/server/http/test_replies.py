@@ -34,10 +34,10 @@ def test_success_has_only_reports(client: httpx.Client) -> None:
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/json"
     (page,) = reply.json()["reports"]
-    shown = client.post("/walker/show", json={"key": "shape"}).json()
+    response = client.post("/walker/show", json={"key": "shape"}).json()
     lines = [{"number": 0, "text": "a"}, {"number": 1, "text": "b"}]
-    shown["reports"][0]["lines"].sort(key=lambda line: line["number"])
-    assert shown == {"reports": [{"key": "shape", "id": page["id"], "lines": lines}]}
+    response["reports"][0]["lines"].sort(key=lambda line: line["number"])
+    assert response == {"reports": [{"key": "shape", "id": page["id"], "lines": lines}]}
 
 
 def test_endpoint_without_fields_accepts_empty_body(client: httpx.Client) -> None:

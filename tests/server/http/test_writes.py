@@ -49,9 +49,9 @@ def test_deletion_removes_contents_from_disk(data: Path) -> None:
 def test_node_is_accessible_to_owner_only(server: Server, client: httpx.Client) -> None:
     (page,) = append(client, "mine", "a").json()["reports"]
     mine = {"count": 1, "key": "mine"}
-    seen = client.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
-    assert seen == [True, [mine]]
+    reports = client.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
+    assert reports == [True, [mine]]
     with server.client(server.add_user("mallory")) as other:
-        seen = other.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
-        assert seen == [False, []]
+        reports = other.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
+        assert reports == [False, []]
         assert stored_lines(other, "mine") == []

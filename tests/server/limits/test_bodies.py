@@ -98,7 +98,9 @@ def test_refused_body_is_freed(tmp_path: Path) -> None:
             for _ in range(3):
                 reply = ask(service.app, "POST", "/walker/sync", service.token, content=body)
                 error(reply, 413, "too_many_messages")
-            found = (one for one in gc.get_objects() if isinstance(one, dict))
-            assert not [one for one in found if "unlike_any" in one]
+            get_objects = (
+                get_object for get_object in gc.get_objects() if isinstance(get_object, dict)
+            )
+            assert not [one for one in get_objects if "unlike_any" in one]
         finally:
             gc.enable()

@@ -72,13 +72,13 @@ def test_unredacted_history_continues_the_session(redacting: Server) -> None:
     with redacting.api() as api:
         whole = history(6)
         first = api("render", session="goes-on", messages=whole[:5], output="plan")
-        again = api("render", session="goes-on", messages=whole[:7], output="plan")
-        assert again["offset"] == 7
-        place = {"offset": again["offset"], "prefix": again["digest"]}
+        reply = api("render", session="goes-on", messages=whole[:7], output="plan")
+        assert reply["offset"] == 7
+        place = {"offset": reply["offset"], "prefix": reply["digest"]}
         last = api("render", session="goes-on", messages=whole[7:], **place)
         repeated = api("render", session="goes-on", messages=whole)
         shape = api("inspect_session", session="goes-on")
-    assert first["digest"] != again["digest"]
+    assert first["digest"] != reply["digest"]
     assert repeated["digest"] == last["digest"]
     assert [line["messages"] for line in shape["branches"]] == [len(whole)]
 

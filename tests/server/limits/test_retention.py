@@ -29,7 +29,7 @@ def sync(service: Local, session: str, text: str = "Hello.") -> None:
 
 
 def names(service: Local) -> set[str]:
-    return {one["session"] for one in service("list_sessions")["sessions"]}
+    return {session["session"] for session in service("list_sessions")["sessions"]}
 
 
 def retention_of(service: Local, **limits: Any) -> Retention:
@@ -49,7 +49,9 @@ def later(service: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
 def test_sessions_are_deleted_by_age(later: Local) -> None:
     assert retention_of(later, retention_days=11).collect() == []
     deletions = retention_of(later, retention_days=9).collect()
-    assert [(one.session.key, one.reason) for one in deletions] == [(n, "age") for n in "abc"]
+    assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
+        (n, "age") for n in "abc"
+    ]
     assert names(later) == set()
 
 
@@ -83,8 +85,11 @@ def test_sessions_above_size_are_deleted_and_file_shrinks(
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
     deletions = retention_of(service, retention_mb=1).collect()
-    assert [(one.session.key, one.reason) for one in deletions] == [("a", "bytes"), ("b", "bytes")]
-    assert all(500_000 < one.bytes < 800_000 for one in deletions)
+    assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
+        ("a", "bytes"),
+        ("b", "bytes"),
+    ]
+    assert all(500_000 < deletion.bytes < 800_000 for deletion in deletions)
     assert sum(file.stat().st_size for file in service.data.glob("store.db*")) < 1_000_000
 
 
@@ -103,7 +108,7 @@ def test_gc_command_lists_deletions(service: Local, monkeypatch: pytest.MonkeyPa
         sync(service, session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
-    said = printed("gc", "--data", service.data, "--dry-run")
-    assert "local  a  sessions" in said and "Sessions would go: 1" in said
+    output = printed("gc", "--data", service.data, "--dry-run")
+    assert "local  a  sessions" in output and "Sessions would go: 1" in output
     assert "Sessions deleted: 1" in printed("gc", "--data", service.data)
     assert names(service) == {"b", "c"}

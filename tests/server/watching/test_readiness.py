@@ -106,9 +106,9 @@ def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> N
         assert "Traceback" not in log.read_text()
         assert "damaged" in error(ready(url), 503, "not_ready")["message"]
         assert (data / "store.db").read_bytes() == content
-        told = contextrender("user", "list", "--data", data)
-        assert (told.returncode, told.stderr.count("\n")) == (1, 1)
-        assert "damaged" in told.stderr
+        process = contextrender("user", "list", "--data", data)
+        assert (process.returncode, process.stderr.count("\n")) == (1, 1)
+        assert "damaged" in process.stderr
         (data / "store.db").unlink()
         wait_for_status(url, 200)
 

@@ -98,10 +98,10 @@ def test_provider_span_has_model_and_no_contents(
     monkeypatch.setattr(litellm(), "embedding", fail)
     with pytest.raises(EmbeddingUnavailable):
         LiteLLMEmbedder("text-embedding-3-small", retries=0).embed([CANARY])
-    (made,) = exporter.get_finished_spans()
+    (span,) = exporter.get_finished_spans()
     attributes = {"gen_ai.request.model": "text-embedding-3-small", "error.type": "ConnectionError"}
-    assert (made.name, made.attributes) == ("provider embedding", attributes)
-    assert CANARY not in made.to_json()
+    assert (span.name, span.attributes) == ("provider embedding", attributes)
+    assert CANARY not in span.to_json()
 
 
 @pytest.mark.slow
@@ -138,19 +138,19 @@ def test_proxy_span_has_provider_host_and_no_contents(
         app = build_app(tmp_path / "data")
         token = app.state.service.accounts.local_token()
         with serving(app) as service:
-            got = httpx.post(
+            response = httpx.post(
                 f"{service}/s/{CANARY}/v1/chat/completions",
                 json={"model": "m", "messages": [{"role": "user", "content": CANARY}]},
                 headers={"x-contextrender-token": token, "authorization": f"Bearer {CANARY}"},
                 timeout=60,
             )
-            assert got.json() == chat(CANARY)
+            assert response.json() == chat(CANARY)
     assert CANARY in model.asked[0].path
     made = exporter.get_finished_spans()
     (request,) = by_name(made, "POST s")
-    (asked,) = by_name(made, "provider request")
-    assert asked.attributes == {"server.address": "127.0.0.1"}
-    for one in (asked, *by_name(made, "walker render")):
+    (span,) = by_name(made, "provider request")
+    assert span.attributes == {"server.address": "127.0.0.1"}
+    for one in (span, *by_name(made, "walker render")):
         assert one.parent is not None and one.parent.span_id == request.context.span_id
     assert by_name(made, "walker render")
     assert CANARY not in "".join(one.to_json() for one in made)
