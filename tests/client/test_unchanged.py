@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.base.wire import Json, loads
-from contextrender_bridge.client.history_cache import Unchanged, container_trees
+from contextrender_bridge.client.history_cache import UnchangedItems, container_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,13 +38,13 @@ def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
     dialect = data.draw(st.sampled_from(sorted(MAKERS)))
     items = data.draw(bodies(dialect))[MAKERS[dialect][1]]
     cut = data.draw(st.integers(0, len(items)))
-    unchanged = Unchanged()
+    unchanged = UnchangedItems()
     for part in (items[:cut], items[cut:]):
-        held = container_trees(part)
+        held = container_blocks(part)
         assert held is not None
         unchanged.add(part, held)
-    assert unchanged.begins(items)
-    assert unchanged.begins([*copy.deepcopy(items), {"role": "user", "content": "More."}])
+    assert unchanged.begin(items)
+    assert unchanged.begin([*copy.deepcopy(items), {"role": "user", "content": "More."}])
     places = list(holders(items))
     if not places:
         return
@@ -60,26 +60,26 @@ def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
             place["one more"] = "value"
         case "add":
             place.insert(at, "one more")
-    assert unchanged.begins(items) is (items == as_it_was)
+    assert unchanged.begin(items) is (items == as_it_was)
 
 
 def test_old_messages_of_a_long_history_are_checked_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK", 8)
+    monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK_CONTAINERS", 8)
     items: list[Json] = [{"role": "user", "content": [f"text {n}"]} for n in range(640)]
-    held = container_trees(items)
+    held = container_blocks(items)
     assert held is not None
-    unchanged = Unchanged()
+    unchanged = UnchangedItems()
     unchanged.add(items, held)
-    assert all(unchanged.begins(items) for _ in range(5))
+    assert all(unchanged.begin(items) for _ in range(5))
     for old in (0, 200, 383):
         (text,) = items[old]["content"]
         items[old]["content"][0] = "another text"
-        assert not all(unchanged.begins(items) for _ in range(2))
+        assert not all(unchanged.begin(items) for _ in range(2))
         items[old]["content"][0] = text
     items[-1]["content"][0] = "another text"
-    assert not unchanged.begins(items)
+    assert not unchanged.begin(items)
 
 
 @pytest.mark.parametrize("method", ["fit", "render"])

@@ -24,7 +24,7 @@ def _method_of(
 ) -> Callable[Concatenate[AsyncContextRender, P], Coroutine[Any, Any, T]]:
     """Return the client method that runs a flow of the core to its end."""
 
-    @connection.like(flow)
+    @connection.with_signature_of(flow)
     async def method(client: AsyncContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await client._drive(flow(client._core, *args, **kwargs))
 
@@ -97,11 +97,12 @@ class AsyncContextRender:
     call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
+        """Run the steps of a flow and return its result."""
         with closing(flow):
             try:
                 step = next(flow)
                 while True:
-                    outcome = await self._take(step)
+                    outcome = await self._run_step(step)
                     step = (
                         flow.send(outcome)
                         if isinstance(outcome, ServiceReply)
@@ -111,7 +112,8 @@ class AsyncContextRender:
                 result: T = end.value
                 return result
 
-    async def _take(self, step: Step) -> ServiceReply | ContextRenderError:
+    async def _run_step(self, step: Step) -> ServiceReply | ContextRenderError:
+        """Send a request or pause; return the reply, or the error for the flow to handle."""
         if not isinstance(step, Exchange):
             return await asyncio.sleep(step, ServiceReply())
         try:

@@ -39,8 +39,10 @@ TIMEOUT = 60.0
 RETRIES = 2
 FIRST_PAUSE = 0.05
 NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
-PASSING = frozenset({0, 502, 503, 504})
+TEMPORARY = frozenset({0, 502, 503, 504})
 """Statuses of failures that may be temporary."""
+MIN_SECONDS = 0.001
+"""The time limit of a request whose deadline has passed; 0 would be no limit."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,11 @@ class ServiceReply(NamedTuple):
 Flow = Generator[Step, ServiceReply, T]
 
 
-def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
-    """Give a client's method the name, documentation and signature of the flow that it runs."""
+def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
+    """Return a decorator that gives a client's method a flow's name, documentation and signature.
+
+    The method returns what the flow `Flow[T]` returns in the end, a `T`.
+    """
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
     def decorate(method: C) -> C:
@@ -174,16 +179,16 @@ class Connection:
                 if isinstance(error, Unreachable) and self._has_moved():
                     continue
                 is_late = time.monotonic() + pause > stop_at
-                if is_late or not retries_left or error.status not in PASSING:
+                if is_late or not retries_left or error.status not in TEMPORARY:
                     raise
             retries_left -= 1
             yield pause
             pause *= 2
 
     def _report(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
-        """Return the report.
+        """Return a walker's report.
 
-        If the token is no longer valid, try again with the service's new one.
+        If the client's own token is no longer valid, try again with the service's new one.
         """
         current_token = token or self.token
         try:
@@ -191,7 +196,7 @@ class Connection:
         except Unauthorized:
             if token is not None:
                 raise
-            if not self._refresh(current_token):
+            if not self._has_newer_token(current_token):
                 raise Unauthorized(self._about_token(current_token)) from None
             answer = yield from self._post(path, fields, self.token, stop_at)
         if not answer.get("reports"):
@@ -204,15 +209,15 @@ class Connection:
         self.url, self.token = credentials.url, credentials.token
 
     def _has_moved(self) -> bool:
-        """Return whether the local service has restarted at another address."""
-        before = self.url
+        """Read the local service's address again; return whether it has changed."""
+        previous_url = self.url
         if self._finds_service:
             with suppress(NoCredentials):
                 self._find_service()
-        return self.url != before
+        return self.url != previous_url
 
-    def _refresh(self, refused_token: str) -> bool:
-        """Return whether there is another token to try. Another call may have found it already."""
+    def _has_newer_token(self, refused_token: str) -> bool:
+        """Read the local service's token, unless another call has; return whether it is new."""
         if self.token == refused_token and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token
@@ -233,7 +238,7 @@ class Connection:
 
     def _post(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
         """Return the object in the answer. Raise a ContextRenderError."""
-        seconds = None if stop_at == inf else max(0.001, stop_at - time.monotonic())
+        seconds = None if stop_at == inf else max(MIN_SECONDS, stop_at - time.monotonic())
         status, value = yield Exchange(path, fields, token, seconds)
         if not (200 <= status < 300 and isinstance(value, dict)):
             raise error_of(status, value)

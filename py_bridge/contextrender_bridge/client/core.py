@@ -21,7 +21,6 @@ from contextrender_bridge.client.fitting import (
     apply_plan,
     dialect_of,
     is_callers_mistake,
-    name_of_body,
     reason_of,
     remedy_of,
 )
@@ -41,8 +40,8 @@ from contextrender_bridge.client.replies import (
     SessionPage,
     SyncView,
 )
-from contextrender_bridge.client.session_names import SessionNames, has_unique_call
-from contextrender_bridge.dialects import Transcript
+from contextrender_bridge.client.session_names import SessionNames, has_unique_call, name_of_body
+from contextrender_bridge.dialects import Dialect, Transcript
 
 Message = Mapping[str, Any]
 
@@ -55,8 +54,8 @@ WARNED = 1024
 class Core(Connection):
     """The API's methods. Each is a flow that returns the reply, typed in `replies`, or raises.
 
-    `token` calls as another user. `history_key` distinguishes histories that run in parallel in one
-    session.
+    `token` calls as another user. `history_key` distinguishes histories that run in parallel in
+    one session.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
@@ -148,56 +147,83 @@ class Core(Connection):
         stop_at = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         try:
+            defaults = current_settings()
             reader = dialect_of(dialect, body)
-            items = body.get(reader.key)
-            items = items if isinstance(items, list) else []
             name = name_of_body(reader, body) if session is None else session
             key = (token, name, history_key)
-            past = self._histories.past(key, items)
-            transcript = reader.read(body, past.transcript if past else None)
+            read = self._read_history(
+                reader, body, key, model, stop_at, is_named=session is not None
+            )
+            key, transcript, snapshot = yield from read
             if not transcript.messages:
                 return RenderedRequest(body)
-            if session is None and past is None:
-                name = yield from self._find_session(
-                    key, transcript.messages, model, items, transcript, stop_at
-                )
-                key = (token, name, history_key)
-                past = self._histories.past(key, items)
-                if past:
-                    transcript = reader.read(body, past.transcript)
-            past = past if transcript.reused_count else None
-            stable_items = items[: transcript.stable_count]
-            snapshot = self._histories.snapshot(key, transcript.messages, stable_items, past)
-            defaults = current_settings()
-            settings: dict[str, Any] = {"parameters": parameters, "model": model}
-            settings["budget"] = defaults.budget if budget is None else budget
-            settings["policy"] = defaults.policy if policy is None else policy
-            settings |= _pins(pinned_tools, pinned_calls)
-            bypass = _to_list("bypass_tools", bypass_tools) or ()
             fields = {
-                **settings,
+                "session": key[1],
+                "budget": defaults.budget if budget is None else budget,
+                "policy": defaults.policy if policy is None else policy,
+                "parameters": parameters,
+                "model": model,
+                **_pins(pinned_tools, pinned_calls),
                 "output": "plan",
-                "session": name,
                 "answer_before_commit": True,
                 "agent_defaults": True,
             }
+            bypass = _to_list("bypass_tools", bypass_tools) or ()
             send = self._send(
                 "render", key, snapshot, transcript.messages, fields, stop_at, transcript
             )
             reply = cast(RenderView, (yield from send))
             rendered = apply_plan(body, transcript, reply, bypass, recalls=recalls)
             self.failures.end()
-            if rendered.failure and key not in self._warned:
-                self._warned[key] = None
-                if len(self._warned) > WARNED:
-                    del self._warned[next(iter(self._warned))]
-                self.failures.add(rendered.failure)
+            self._warn_once(key, rendered.failure)
             return rendered
         except Exception as failure:
             if not fail_open or is_callers_mistake(failure):
                 raise
             self.failures.add(reason_of(failure), remedy_of(failure))
             return RenderedRequest(body, failure=reason_of(failure))
+
+    def _read_history(
+        self,
+        reader: Dialect,
+        body: Mapping[str, Any],
+        key: Key,
+        model: str | None,
+        stop_at: float,
+        *,
+        is_named: bool,
+    ) -> Flow[tuple[Key, Transcript, HistorySnapshot]]:
+        """Read the history of a request body; return its key, its transcript and a snapshot.
+
+        Unless its session `is_named`, another conversation may have the name in `key`. The key that
+        is returned then has the name of the session that this history continues, or its own.
+        """
+        items = body.get(reader.key)
+        items = items if isinstance(items, list) else []
+        cached = self._histories.find(key, items)
+        transcript = reader.read(body, cached.transcript if cached else None)
+        if transcript.messages and not is_named and cached is None:
+            name = yield from self._find_session(
+                key, transcript.messages, model, items, transcript, stop_at
+            )
+            key = (key[0], name, key[2])
+            cached = self._histories.find(key, items)
+            if cached:
+                transcript = reader.read(body, cached.transcript)
+        if not transcript.reused_count:
+            # All of it was read again, and may differ from what was cached.
+            cached = None
+        stable_items = items[: transcript.stable_count]
+        snapshot = self._histories.snapshot(key, transcript.messages, stable_items, cached)
+        return key, transcript, snapshot
+
+    def _warn_once(self, key: Key, failure: str) -> None:
+        """Log that a history's requests stay above their budget; nothing if `failure` is empty."""
+        if failure and key not in self._warned:
+            self._warned[key] = None
+            if len(self._warned) > WARNED:
+                del self._warned[next(iter(self._warned))]
+            self.failures.add(failure)
 
     def sync(
         self,
@@ -319,8 +345,8 @@ class Core(Connection):
         self, session: str, messages: Sequence[Message], *, token: str | None, history_key: str
     ) -> int:
         """Return how many of the first messages are known to be recorded."""
-        past = self._histories.past((token, session, history_key), messages)
-        return past.prefix.messages if past else 0
+        cached = self._histories.find((token, session, history_key), messages)
+        return cached.prefix.messages if cached else 0
 
     def _find_session(
         self,
@@ -331,21 +357,26 @@ class Core(Connection):
         transcript: Transcript | None,
         stop_at: float,
     ) -> Flow[str]:
-        """Return the session's name, as `find_session`; `transcript` has read `items`, if any."""
+        """Return the session's name, as `find_session`.
+
+        `messages` were read from `items`: by `transcript`, or they are the same. The history is
+        sent under each name in turn until the service accepts it as the same conversation.
+        """
         token, name, history_key = key
         stable_items = items[: transcript.stable_count] if transcript else items
         is_answered = any(message["role"] == "assistant" for message in messages)
         for _ in range(MAX_FORKS):
             name = self._names.find(token, name, messages)
             key = (token, name, history_key)
-            if not is_answered or self._histories.past(key, items):
+            # Conversations can only differ after an answer.
+            if not is_answered or self._histories.find(key, items):
                 return name
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
             fields = {"session": name, "model": model, "one_conversation": True}
             try:
                 yield from self._send("sync", key, snapshot, messages, fields, stop_at, transcript)
-            except OtherConversation as other:
-                fork = int(str(other.details.get("fork") or 0))
+            except OtherConversation as error:
+                fork = int(str(error.details.get("fork") or 0))
                 if has_unique_call(messages[:fork]):
                     return name
                 self._names.add(token, name, messages, fork)
@@ -364,11 +395,11 @@ class Core(Connection):
         """Send the messages that the service does not have; all of them if its history differs."""
         messages = list(messages)
         key = (token, fields["session"], history_key)
-        past = self._histories.past(key, messages)
-        # A past with a transcript is of `fit`, which recorded what it read from a request's items.
-        # These messages are sent as they are: that past does not tell what was recorded of them.
-        past = past if past and past.transcript is None else None
-        snapshot = self._histories.snapshot(key, messages, items=messages, past=past)
+        cached = self._histories.find(key, messages)
+        if cached and cached.transcript is not None:
+            # `fit` recorded messages that it read from these items, and not the items themselves.
+            cached = None
+        snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
         return (yield from self._send(walker, key, snapshot, messages, fields, inf))
 
     def _send(
@@ -381,6 +412,11 @@ class Core(Connection):
         stop_at: float,
         transcript: Transcript | None = None,
     ) -> Flow[Json]:
+        """Send the messages after the snapshot's recorded prefix, and cache what is recorded now.
+
+        If the service's history differs, send all of them.
+        """
+
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
             position = {"offset": recorded_prefix.messages, "prefix": recorded_prefix.digest}
             new_messages = messages[recorded_prefix.messages :]

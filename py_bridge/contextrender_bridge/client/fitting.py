@@ -127,33 +127,41 @@ def apply_plan(
     history replaces one of them, the whole request stays unchanged. Unless the model `recalls`
     results by a tool, excerpts tell it to call the result's own tool again.
     """
-    planned, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
+    planned, substitutes = reply["plan"] or (), reply["substitutes"]
     if not recalls and not has_recall_tool(body):
-        cut = {item["position"] for item in reply["substitutes"]}
-        planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
-    plan = transcript.plan(planned, breakpoints)
-    summaries = {item["position"] for item in reply["substitutes"] if item["kind"] == "summary"}
-    bypassed = plan.results_of(bypass)
-    extra_results = [result for result in bypassed if not plan.shows_complete(result)]
-    if summaries.intersection(extra_results):
+        planned = _without_recalls(planned, {item["position"] for item in substitutes})
+    plan = transcript.plan(planned, reply.get("breakpoints") or ())
+    extra_results = [
+        result for result in plan.results_of(bypass) if not plan.shows_complete(result)
+    ]
+    # The summary takes the place of several results at once, so none can be shown in addition.
+    summarized = {item["position"] for item in substitutes if item["kind"] == "summary"}
+    if summarized.intersection(extra_results):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in extra_results:
         plan.show_result(result)
-    new_body = body
-    if any(
-        reply[name] for name in ("omitted", "substitutes", "dropped_turns", "truncated_messages")
-    ):
-        new_body = transcript.apply(plan)
+    is_changed = reply["omitted"] or reply["dropped_turns"] or reply["truncated_messages"]
+    new_body = transcript.apply(plan) if is_changed or substitutes else body
     changed = new_body is not body and new_body != body
-    failure = _over_budget(transcript, plan, reply, changed=changed)
-    count = len(extra_results) + (len(plan.shown_unpaired_results()) if changed else 0)
-    return RenderedRequest(new_body, changed, reply, failure, transcript, plan, count)
+    unpaired_count = len(plan.shown_unpaired_results()) if changed else 0
+    return RenderedRequest(
+        new_body,
+        changed,
+        reply,
+        _over_budget(transcript, plan, reply, changed=changed),
+        transcript,
+        plan,
+        results_beyond_budget=len(extra_results) + unpaired_count,
+    )
 
 
 def _over_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
-    """Return why a request is above its budget though it was rendered; empty if it is not."""
+    """Return why a request is above its budget though it was rendered; empty if it is not.
+
+    Results without a call cannot be omitted, and the service does not count unread items.
+    """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         return "unpaired_results"
     unread_bytes = sum(len(wire.dumps(item)) for item in transcript.unread_items())
@@ -170,20 +178,26 @@ def write_prompt(
     substitutes: Collection[int],
     recalls: bool,
 ) -> list[Json]:
-    """Apply a plan to chat messages, where `substitutes` are results that another text replaces.
+    """Return the chat messages of a plan, in which a text replaces each result in `substitutes`.
 
     `recalls` tells whether the model has a tool that recalls results.
     """
     if not recalls:
-        cut = set(substitutes)
-        planned = [_without_recall(item) if item["message"] in cut else item for item in planned]
+        planned = _without_recalls(planned, substitutes)
     transcript = DIALECTS["chat"].read({"messages": list(messages)})
     return list(transcript.apply(transcript.plan(planned))["messages"])
 
 
-def _without_recall(planned: PlannedMessage) -> PlannedMessage:
-    text = planned["text"]
-    return {**planned, "text": _RECALL.sub(_CALL_AGAIN, text)} if text else planned
+def _without_recalls(
+    planned: Sequence[PlannedMessage], substitutes: Collection[int]
+) -> list[PlannedMessage]:
+    """Return the planned messages, of which those in `substitutes` no longer name a recall tool."""
+    messages = []
+    for message in planned:
+        if message["text"] and message["message"] in substitutes:
+            message = {**message, "text": _RECALL.sub(_CALL_AGAIN, message["text"])}
+        messages.append(message)
+    return messages
 
 
 def has_recall_tool(body: Body) -> bool:
@@ -219,32 +233,3 @@ def remedy_of(failure: BaseException) -> str:
 def is_callers_mistake(failure: Exception) -> bool:
     """Return whether a budget, policy or parameter is invalid, so that no later call would work."""
     return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))
-
-
-def name_of(messages: Sequence[Body], caller: str = "") -> str:
-    """Make a session name from the beginning of a history.
-
-    All calls of one history get the same name. Histories of different `caller`s get others.
-    """
-    return f"auto-{wire.digest_of(caller, _opening(messages))}"
-
-
-def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
-    """Make a session name from a request body; mostly its first items suffice."""
-    items: Any = body.get(reader.key)
-    for end, item in enumerate(items if isinstance(items, list) else [], 1):
-        if isinstance(item, Mapping) and item.get("role") == "user":
-            opening = reader.read({**body, reader.key: items[:end]}).messages
-            if any(message["role"] == "user" for message in opening):
-                return name_of(opening)
-            break
-    messages = reader.read(body).messages
-    return name_of(messages) if messages else ""
-
-
-def _opening(messages: Sequence[Body]) -> list[Body]:
-    """Return the first messages, up to the first one of the user."""
-    for position, message in enumerate(messages):
-        if message["role"] == "user":
-            return list(messages[: position + 1])
-    return list(messages[:1])

@@ -1,10 +1,11 @@
 """The history that the server has of each session, so that a client sends only new messages.
 
 Texts cannot change in Python; only the dicts and lists that contain them can. `gc.get_referents`
-lists their contents, and two lists of the same objects are compared without reading texts. A call
-compares the newest objects and a part of the older ones, so its cost does not grow with the
-history. Dict keys are not listed: a key that is renamed in place, in the same order, goes
-unnoticed. Long because comparing objects and remembering histories share the same lists.
+lists their contents, and two lists of the same objects are compared without reading texts. The
+containers of a history are compared in blocks: a call compares the newest blocks and a few of the
+older ones, so its cost does not grow with the history. Dict keys are not listed: a key that is
+renamed in place, in the same order, goes unnoticed. Long because comparing objects and
+remembering histories share the same lists.
 """
 
 from __future__ import annotations
@@ -32,87 +33,97 @@ MOST_CHARACTERS = 64 * 2**20
 Older histories have only fingerprints, and are read completely.
 """
 
-BLOCK = 1024
-"""Dicts and lists that are compared together."""
-BLOCKS = 4
+BLOCK_CONTAINERS = 1024
+"""A block that has as many containers is full."""
+COMPARED_BLOCKS = 4
 """The number of newest blocks that each call compares; it compares as many of the others."""
-ITEMS = 64
-_LEAVES = frozenset({str, int, float, bool, type(None), bytes})
-_HOLDERS = frozenset({dict, list, tuple})
-_DEEPEST = 64
+ITEMS_AT_ONCE = 64
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None), bytes})
+_CONTAINER_TYPES = frozenset({dict, list, tuple})
+_MAX_DEPTH = 64
 
 
-class ContainerTree(NamedTuple):
-    """The containers among some items, at any depth (`holders`), and their contents (`values`)."""
+class ContainerBlock(NamedTuple):
+    """Some containers and the objects directly in them, as `gc.get_referents` lists them."""
 
-    holders: list[Any]
-    values: list[Any]
+    containers: list[Any]
+    contents: list[Any]
 
     def is_unchanged(self) -> bool:
         """Return whether the containers still have the same contents."""
-        return gc.get_referents(*self.holders) == self.values
+        return gc.get_referents(*self.containers) == self.contents
 
 
-def container_trees(items: Sequence[Any]) -> list[ContainerTree] | None:
-    """Return a tree for every few items; None if they contain anything but plain values."""
-    trees = [_container_tree(items[at : at + ITEMS]) for at in range(0, len(items), ITEMS)]
-    return None if None in trees else [tree for tree in trees if tree is not None]
-
-
-def _container_tree(items: Sequence[Any]) -> ContainerTree | None:
-    tree = ContainerTree([], [])
-    level = [item for item in items if type(item) not in _LEAVES]
-    for _ in range(_DEEPEST):
-        if not level:
-            return tree
-        if not _HOLDERS.issuperset(map(type, level)):
+def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
+    """Return a block for every few items; None if an item has anything but plain values."""
+    blocks = []
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        block = _container_block(items[start : start + ITEMS_AT_ONCE])
+        if block is None:
             return None
-        values = gc.get_referents(*level)
-        tree.holders.extend(level)
-        tree.values.extend(values)
-        level = [value for value in values if type(value) not in _LEAVES]
+        blocks.append(block)
+    return blocks
+
+
+def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
+    """Return the containers among some items, at any depth; None if these have other objects."""
+    block = ContainerBlock([], [])
+    level = [item for item in items if type(item) not in _PLAIN_TYPES]
+    for _ in range(_MAX_DEPTH):
+        if not level:
+            return block
+        if not _CONTAINER_TYPES.issuperset(map(type, level)):
+            return None
+        contents = gc.get_referents(*level)
+        block.containers.extend(level)
+        block.contents.extend(contents)
+        level = [value for value in contents if type(value) not in _PLAIN_TYPES]
     return None
 
 
-class Unchanged:
+class UnchangedItems:
     """The first items of a history, unchanged. It keeps them, and so their texts, in memory."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
-        self._blocks: list[ContainerTree] = []
-        self._turn = 0
+        self._blocks: list[ContainerBlock] = []
+        self._next_older_block = 0
+        """The first of the older blocks that the next call compares."""
         self.characters = 0
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def begins(self, items: Sequence[Any]) -> bool:
+    def begin(self, items: Sequence[Any]) -> bool:
         """Return whether `items` begin with these, and the compared blocks are unchanged."""
         if items[: len(self._items)] != self._items:
             return False
-        older_blocks = self._blocks[:-BLOCKS]
-        if self._turn >= len(older_blocks):
-            self._turn = 0
-        compared = [*self._blocks[-BLOCKS:], *older_blocks[self._turn : self._turn + BLOCKS]]
-        self._turn += BLOCKS
-        return all(block.is_unchanged() for block in compared)
+        newest_blocks, older_blocks = (
+            self._blocks[-COMPARED_BLOCKS:],
+            self._blocks[:-COMPARED_BLOCKS],
+        )
+        if self._next_older_block >= len(older_blocks):
+            self._next_older_block = 0
+        start, stop = self._next_older_block, self._next_older_block + COMPARED_BLOCKS
+        self._next_older_block = stop
+        return all(block.is_unchanged() for block in (*newest_blocks, *older_blocks[start:stop]))
 
-    def add(self, items: Sequence[Any], trees: Sequence[ContainerTree]) -> None:
-        """Add more items with their containers."""
+    def add(self, items: Sequence[Any], blocks: Sequence[ContainerBlock]) -> None:
+        """Add more items, with the small blocks of their containers, which fill larger ones."""
         self._items.extend(items)
-        for tree in trees:
-            if not self._blocks or len(self._blocks[-1].holders) >= BLOCK:
-                self._blocks.append(ContainerTree([], []))
-            self._blocks[-1].holders.extend(tree.holders)
-            self._blocks[-1].values.extend(tree.values)
-            self.characters += sum(len(value) for value in tree.values if type(value) is str)
+        for block in blocks:
+            if not self._blocks or len(self._blocks[-1].containers) >= BLOCK_CONTAINERS:
+                self._blocks.append(ContainerBlock([], []))
+            self._blocks[-1].containers.extend(block.containers)
+            self._blocks[-1].contents.extend(block.contents)
+            self.characters += sum(len(value) for value in block.contents if type(value) is str)
 
 
 class Fingerprint:
     """A hash of messages that can be extended with later ones."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
-        self._hash = hashlib.sha256(b"".join(map(_shape, messages)))
+        self._hash = hashlib.sha256(b"".join(map(_fingerprint_bytes, messages)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fingerprint) and self._hash.digest() == other._hash.digest()
@@ -123,7 +134,7 @@ class Fingerprint:
         """Return the fingerprint of these messages and more."""
         longer = Fingerprint()
         longer._hash = self._hash.copy()
-        longer._hash.update(b"".join(map(_shape, messages)))
+        longer._hash.update(b"".join(map(_fingerprint_bytes, messages)))
         return longer
 
 
@@ -137,24 +148,31 @@ class RecordedPrefix:
 
 
 @dataclass(frozen=True)
-class Past:
-    """The part of a history that was read before: its number of items, and their transcript."""
+class CachedHistory:
+    """A history as the last call left it: its recorded part, and the items that were read.
+
+    `item_count` is 0 without items, and below the number of `items` once a later call adds some.
+    `transcript` is what a dialect read from the items, None if they are messages themselves.
+    """
 
     prefix: RecordedPrefix
-    unchanged: Unchanged = field(default_factory=Unchanged)
-    items: int = 0
+    items: UnchangedItems = field(default_factory=UnchangedItems)
+    item_count: int = 0
     transcript: Transcript | None = None
 
 
 @dataclass(frozen=True)
 class HistorySnapshot:
-    """A history at the time of a call: its recorded part, and all of it."""
+    """A history at the time of a call: its recorded part, and all of it.
+
+    `new_blocks` has the containers of the items after those that are `cached`.
+    """
 
     prefix: RecordedPrefix
     fingerprint: Fingerprint
     items: Sequence[Any] = ()
-    trees: list[ContainerTree] | None = None
-    past: Past | None = None
+    new_blocks: list[ContainerBlock] | None = None
+    cached: CachedHistory | None = None
 
 
 class HistoryCache:
@@ -162,51 +180,46 @@ class HistoryCache:
 
     def __init__(self) -> None:
         """Keep at most `REMEMBERED` histories, and evict the least recently used."""
-        self._pasts: OrderedDict[Key, Past] = OrderedDict()
+        self._histories: OrderedDict[Key, CachedHistory] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
 
-    def past(self, key: Key, items: Sequence[Any]) -> Past | None:
-        """Return what was read of a history before, if `items` begin with that."""
+    def find(self, key: Key, items: Sequence[Any]) -> CachedHistory | None:
+        """Return the cached history of a key if its items are the first ones of `items`."""
         with self._lock:
-            past = self._pasts.get(key)
-            if past is None or not past.items or past.items != len(past.unchanged):
+            cached = self._histories.get(key)
+            if cached is None or not cached.item_count or cached.item_count != len(cached.items):
                 return None
-            return past if past.unchanged.begins(items) else None
+            return cached if cached.items.begin(items) else None
 
     def snapshot(
         self,
         key: Key,
         messages: Sequence[Message],
         items: Sequence[Any],
-        past: Past | None,
+        cached: CachedHistory | None,
     ) -> HistorySnapshot:
         """Return a snapshot of a history.
 
-        Nothing of it counts as recorded if it differs from the recorded one. `messages` were read
-        from `items`, which do not change any more. `past` is what was read of them before.
+        `messages` were read from `items`, which do not change any more. `cached` is the history
+        that they continue, as `find` returns it. Without it, the messages are compared with the
+        recorded ones; nothing counts as recorded if they differ.
         """
-        if past is not None:
-            prefix = past.prefix
+        if cached is not None:
+            prefix = cached.prefix
             fingerprint = prefix.fingerprint.extended(messages[prefix.messages :])
-            return HistorySnapshot(
-                prefix, fingerprint, items, container_trees(items[past.items :]), past
-            )
+            new_blocks = container_blocks(items[cached.item_count :])
+            return HistorySnapshot(prefix, fingerprint, items, new_blocks, cached)
         with self._lock:
-            cached = self._pasts.get(key)
-        prefix = (
-            cached.prefix
-            if cached and cached.prefix.messages <= len(messages)
-            else RecordedPrefix()
-        )
+            previous = self._histories.get(key)
+        prefix = previous.prefix if previous else RecordedPrefix()
+        if prefix.messages > len(messages):
+            prefix = RecordedPrefix()
         prefix_fingerprint = Fingerprint(messages[: prefix.messages])
         fingerprint = prefix_fingerprint.extended(messages[prefix.messages :])
-        return HistorySnapshot(
-            prefix if prefix_fingerprint == prefix.fingerprint else RecordedPrefix(),
-            fingerprint,
-            items,
-            container_trees(items),
-        )
+        if prefix_fingerprint != prefix.fingerprint:
+            prefix = RecordedPrefix()
+        return HistorySnapshot(prefix, fingerprint, items, container_blocks(items))
 
     def remember(
         self,
@@ -218,10 +231,10 @@ class HistoryCache:
         """Store that a call recorded this prefix of a history."""
         with self._lock:
             self._drop(key)
-            past = self._pasts[key] = self._next_past(snapshot, prefix, transcript)
-            self._characters += past.unchanged.characters
-            while len(self._pasts) > REMEMBERED:
-                self._drop(next(iter(self._pasts)))
+            cached = self._histories[key] = self._next_cached(snapshot, prefix, transcript)
+            self._characters += cached.items.characters
+            while len(self._histories) > REMEMBERED:
+                self._drop(next(iter(self._histories)))
             if self._characters > MOST_CHARACTERS:
                 self._forget_texts()
 
@@ -231,36 +244,40 @@ class HistoryCache:
             self._drop(key)
 
     def _drop(self, key: Key) -> None:
-        past = self._pasts.pop(key, None)
-        self._characters -= past.unchanged.characters if past else 0
+        cached = self._histories.pop(key, None)
+        self._characters -= cached.items.characters if cached else 0
 
     @staticmethod
-    def _next_past(
+    def _next_cached(
         snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
-    ) -> Past:
-        past = snapshot.past
-        # Another call of the same history may have extended it in the meantime.
-        unchanged, start = (past.unchanged, past.items) if past else (Unchanged(), 0)
-        if snapshot.trees is None or start != len(unchanged) or start > len(snapshot.items):
-            return Past(prefix)
-        unchanged.add(snapshot.items[start:], snapshot.trees)
-        return Past(prefix, unchanged, len(snapshot.items), transcript)
+    ) -> CachedHistory:
+        """Return the history to cache: with the snapshot's items, if they can be compared later."""
+        cached = snapshot.cached or CachedHistory(RecordedPrefix())
+        items, start = cached.items, cached.item_count
+        # Another call of the same history may have extended its items in the meantime.
+        is_extended = start != len(items)
+        if snapshot.new_blocks is None or is_extended or start > len(snapshot.items):
+            return CachedHistory(prefix)
+        items.add(snapshot.items[start:], snapshot.new_blocks)
+        return CachedHistory(prefix, items, len(snapshot.items), transcript)
 
     def _forget_texts(self) -> None:
-        for key, past in self._pasts.items():
+        """Drop the items of the least recently used histories until the texts fit the limit."""
+        for key, cached in self._histories.items():
             if self._characters <= MOST_CHARACTERS:
                 return
-            self._characters -= past.unchanged.characters
-            self._pasts[key] = Past(past.prefix)
+            self._characters -= cached.items.characters
+            self._histories[key] = CachedHistory(cached.prefix)
 
 
-def _shape(message: Any) -> bytes:
+def _fingerprint_bytes(message: Any) -> bytes:
+    """Return bytes that are equal for equal messages."""
     try:
         # Version 2 has no references between objects, so equal values give equal bytes.
         return marshal.dumps(message, 2)
     except ValueError:
-        return json.dumps(message, default=_plain).encode()
+        return json.dumps(message, default=_to_json_value).encode()
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else repr(value)

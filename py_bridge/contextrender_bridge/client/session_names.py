@@ -2,8 +2,8 @@
 
 Such a name is made from how a history begins. Two people may begin alike and go on differently, so
 the service is asked before a history goes on in a session that already has one
-(`Core.find_session`). If they part, the history gets a name of its own, made from where they part:
-the same in every process.
+(`Core.find_session`). If they differ, the history gets a name of its own, made from the messages up
+to the first that differs: the same in every process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.base import wire
+from contextrender_bridge.dialects import Dialect
 from contextrender_bridge.dialects.call_pairing import is_generated_id
 
 Message = Mapping[str, Any]
@@ -21,32 +22,66 @@ SHORTEST_ID = 16
 """Characters: shorter ids of calls are counters, and two conversations may share them."""
 
 
+def name_of(messages: Sequence[Message], caller: str = "") -> str:
+    """Make a session name from the beginning of a history.
+
+    All calls of one history get the same name. Histories of different `caller`s get others.
+    """
+    return f"auto-{wire.digest_of(caller, _opening(messages))}"
+
+
+def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
+    """Make a session name from a request body; empty if it has no messages.
+
+    The items up to the user's first suffice, unless the dialect reads another message there.
+    """
+    items: Any = body.get(reader.key)
+    for count, item in enumerate(items if isinstance(items, list) else [], start=1):
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            opening = reader.read({**body, reader.key: items[:count]}).messages
+            if any(message["role"] == "user" for message in opening):
+                return name_of(opening)
+            break
+    messages = reader.read(body).messages
+    return name_of(messages) if messages else ""
+
+
+def _opening(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages up to the user's first, or only the first if the user has none."""
+    for position, message in enumerate(messages):
+        if message["role"] == "user":
+            return list(messages[: position + 1])
+    return list(messages[:1])
+
+
 class SessionNames:
-    """The names of histories that begin alike, by where they part, as this process has seen."""
+    """The names of histories that begin alike, as far as this process has seen them."""
 
     def __init__(self) -> None:
         self._forks: OrderedDict[tuple[str | None, str], dict[int, dict[str, str]]] = OrderedDict()
+        """By token and name: for each message that differs, names by digests of the beginning."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
         """Return the name of a history whose beginning has the name `name`."""
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
-            after = [
-                forks[place].get(_beginning(messages, place))
-                for place in sorted(forks)
-                if place < len(messages)
-            ]
-            longer_name = next(filter(None, after), None)
-            if longer_name is None:
+            names = (
+                forks[fork].get(_beginning_digest(messages, fork))
+                for fork in sorted(forks)
+                if fork < len(messages)
+            )
+            # A history with a name of its own may itself have others that begin alike.
+            own_name = next(filter(None, names), None)
+            if own_name is None:
                 break
-            name = longer_name
+            name = own_name
         return name
 
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
         """Remember that a history differs from the one of this name at message `fork`."""
-        begun = _beginning(messages, fork)
+        digest = _beginning_digest(messages, fork)
         names = self._forks.setdefault((token, name), {}).setdefault(fork, {})
-        names[begun] = f"auto-{wire.digest_of(name, begun)}"
+        names[digest] = f"auto-{wire.digest_of(name, digest)}"
         while len(self._forks) > REMEMBERED:
             self._forks.popitem(last=False)
 
@@ -57,10 +92,13 @@ def has_unique_call(messages: Sequence[Message]) -> bool:
     A history that shares it is the same conversation, with a past that the agent has rewritten.
     """
     ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-    return any(len(name) >= SHORTEST_ID and not is_generated_id(name) for name in ids)
+    return any(len(id) >= SHORTEST_ID and not is_generated_id(id) for id in ids)
 
 
-def _beginning(messages: Sequence[Message], fork: int) -> str:
-    """Return a digest of the messages up to the first that differs, without system prompts."""
-    begun = messages[: fork + 1]
-    return wire.digest_of(*[m for m in begun if m["role"] not in ("system", "developer")])
+def _beginning_digest(messages: Sequence[Message], fork: int) -> str:
+    """Return a digest of the messages up to `fork`, the first that differs.
+
+    System prompts are left out, because they may differ between calls of one history.
+    """
+    beginning = messages[: fork + 1]
+    return wire.digest_of(*[m for m in beginning if m["role"] not in ("system", "developer")])

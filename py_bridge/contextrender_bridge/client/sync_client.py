@@ -25,7 +25,7 @@ def _method_of(
 ) -> Callable[Concatenate[ContextRender, P], T]:
     """Return the client method that runs a flow of the core to its end."""
 
-    @connection.like(flow)
+    @connection.with_signature_of(flow)
     def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client._drive(flow(client._core, *args, **kwargs))
 
@@ -95,11 +95,12 @@ class ContextRender:
     call = _method_of(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
+        """Run the steps of a flow and return its result."""
         with closing(flow):
             try:
                 step = next(flow)
                 while True:
-                    outcome = self._take(step)
+                    outcome = self._run_step(step)
                     step = (
                         flow.send(outcome)
                         if isinstance(outcome, ServiceReply)
@@ -109,14 +110,15 @@ class ContextRender:
                 result: T = end.value
                 return result
 
-    def _take(self, step: Step) -> ServiceReply | ContextRenderError:
+    def _run_step(self, step: Step) -> ServiceReply | ContextRenderError:
+        """Send a request or pause; return the reply, or the error for the flow to handle."""
         if not isinstance(step, Exchange):
             time.sleep(step)
             return ServiceReply()
-        limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
+        timeout = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
         try:
             response = self._http.post(
-                f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
+                f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=timeout
             )
         except httpx.TransportError as error:
             return connection.to_unreachable(self.url, step, error)

@@ -18,7 +18,7 @@ from contextrender_bridge.base.setting_kinds import (
     budget_of,
 )
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.fitting import name_of
+from contextrender_bridge.client.session_names import name_of
 from contextrender_bridge.proxy.own_calls import is_compaction
 
 _SESSION_HEADERS = (
