@@ -40,9 +40,11 @@ def test_javascript_example_runs_with_documented_packages(
     known = loopback.environment()
     run(shlex.split(line), known, tmp_path)
     Script(loopback.model, hosts.steps())
-    done = run(["npx", "--no-install", "tsx", "example.ts"], known, tmp_path)
-    assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
-    assert "history sent unchanged" not in done.stderr
+    process = run(["npx", "--no-install", "tsx", "example.ts"], known, tmp_path)
+    assert [one for one in process.stdout.splitlines() if one in hosts.ANSWERS] == list(
+        hosts.ANSWERS
+    )
+    assert "history sent unchanged" not in process.stderr
 
 
 WRITE = {"smolagents": as_call}
@@ -68,6 +70,8 @@ def test_python_example_runs_with_documented_packages(
     shutil.copy(ADAPTERS / name / "example.py", tmp_path)
     steps = hosts.steps()
     Script(loopback.model, [WRITE[name](step) for step in steps] if name in WRITE else steps)
-    done = run([python, "example.py"], known, tmp_path)
-    assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
-    assert "history sent unchanged" not in done.stderr
+    process = run([python, "example.py"], known, tmp_path)
+    assert [one for one in process.stdout.splitlines() if one in hosts.ANSWERS] == list(
+        hosts.ANSWERS
+    )
+    assert "history sent unchanged" not in process.stderr

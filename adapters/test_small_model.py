@@ -38,8 +38,8 @@ def model() -> Iterator[str]:
 def files(tmp_path: Path) -> Path:
     filler = "All is well here and nothing else is to be told. " * 18
     for number in range(10):
-        told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n{filler}"
-        (tmp_path / f"host_{number}_X.txt").write_text(told)
+        finding = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n{filler}"
+        (tmp_path / f"host_{number}_X.txt").write_text(finding)
     return tmp_path
 
 
@@ -49,15 +49,15 @@ def agent(url: str, files: Path, *, fails: bool = False) -> CommandResult:
 
 
 def test_full_history_exceeds_context(model: str, files: Path) -> None:
-    done = agent(model, files, fails=True)
-    assert "ContextWindowExceededError" in done.stderr
+    process = agent(model, files, fails=True)
+    assert "ContextWindowExceededError" in process.stderr
 
 
 def test_agent_continues_within_budget(loopback: Loopback, model: str, files: Path) -> None:
     # This policy always shows the newest result or an excerpt of it.
     with proxying(loopback.service, model, policy=POLICY) as proxy:
-        done = agent(f"{proxy}/s/small/v1", files)
-    assert f"LimitsExceeded after {STEPS} calls" in done.stdout
+        process = agent(f"{proxy}/s/small/v1", files)
+    assert f"LimitsExceeded after {STEPS} calls" in process.stdout
     (session,) = loopback.sessions()
     assert session["session"] == "small"
     assert session["results"] == STEPS - 1

@@ -82,8 +82,8 @@ def as_sent(value: Any) -> Any:
 @many
 def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: int) -> None:
     transcript = DIALECTS["chat"].read(body)
-    told = other.ask(items=body["messages"])
-    assert list(map(plain, told["messages"])) == list(map(plain, transcript.messages))
+    reply = other.ask(items=body["messages"])
+    assert list(map(plain, reply["messages"])) == list(map(plain, transcript.messages))
     if not transcript.messages:
         return
     rendered, _ = render(transcript.messages, budget)
@@ -91,6 +91,6 @@ def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: i
         {"message": item.message, "calls": list(item.calls), "text": item.text}
         for item in rendered.items
     ]
-    left = transcript.apply(MessagePlan(transcript.messages, shown))
-    told = other.ask(items=body["messages"], shown=shown)
-    assert told["left"] == as_sent(left["messages"])
+    new_body = transcript.apply(MessagePlan(transcript.messages, shown))
+    reply = other.ask(items=body["messages"], shown=shown)
+    assert reply["left"] == as_sent(new_body["messages"])

@@ -37,10 +37,10 @@ def test_client_types_are_valid(built: Path) -> None:
 @pytest.mark.parametrize("runtime", TESTS)
 def test_client_tests_pass(built: Path, loopback: Loopback, runtime: str) -> None:
     program = _program(runtime)
-    done = run([program, *TESTS[runtime]], loopback.environment(), built)
-    told = done.stdout + done.stderr
-    assert "a real service leaves results out" in told
-    assert not any(sign in told for sign in ("SKIP", "(skip)", "ignored (", "1 ignored")), told
+    process = run([program, *TESTS[runtime]], loopback.environment(), built)
+    output = process.stdout + process.stderr
+    assert "a real service leaves results out" in output
+    assert not any(sign in output for sign in ("SKIP", "(skip)", "ignored (", "1 ignored")), output
 
 
 def _program(runtime: str) -> str:

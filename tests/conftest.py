@@ -42,8 +42,8 @@ def postgres() -> Iterator[str]:
 
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    with Cluster.running() as made:
-        yield made.address
+    with Cluster.running() as cluster:
+        yield cluster.address
 
 
 @pytest.fixture(scope="session")

@@ -72,11 +72,11 @@ def test_jac_file_imports_only_lower_layers(path: str) -> None:
 def test_jac_file_uses_its_imports(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     named = re.compile(r"import from [\w.]+ \{([^}]*)\}")
-    rest = named.sub("", text)
+    remaining_text = named.sub("", text)
     for names in named.findall(text):
         for name in names.split(","):
             known = name.split(" as ")[-1].strip()
-            assert re.search(rf"\b{known}\b", rest), f"{path}: {known}"
+            assert re.search(rf"\b{known}\b", remaining_text), f"{path}: {known}"
 
 
 def test_engine_reads_no_settings() -> None:

@@ -60,8 +60,8 @@ class Hosts:
 
     def step(self, action: str) -> None:
         name, host = action.split()
-        told = hosts.finding(int(host.split("_")[1]))
-        self.observation = told if name == "look" else "It is done."
+        finding = hosts.finding(int(host.split("_")[1]))
+        self.observation = finding if name == "look" else "It is done."
         self.done = name == "finish"
 
 
@@ -95,8 +95,8 @@ STEPS = [step for step in hosts.steps() if isinstance(step, Call)]
 
 def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
     """Run the agent to its end; return the model's requests and the memory manager."""
-    said = [Say(f"{step.name} {step.arguments['host']}") for step in STEPS]
-    script = Script(loopback.model, [*said, Say("finish host_0_X")], lambda body: True)
+    answers = [Say(f"{step.name} {step.arguments['host']}") for step in STEPS]
+    script = Script(loopback.model, [*answers, Say("finish host_0_X")], lambda body: True)
     module = SimpleNamespace(MemoryManager=Memory)
     install(module, **settings)
     agent = Agent(module, loopback.model.url)

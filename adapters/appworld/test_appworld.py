@@ -29,9 +29,9 @@ def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) 
     steps = [step for step in hosts.steps() if isinstance(step, Call)]
     texts = [_as_text(step, number) for number, step in enumerate(steps)]
     script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)
-    done = _run(loopback, tmp_path)
-    assert f"{len(script.steps)} steps, complete: True" in done.stdout
-    assert UNCHANGED not in done.stderr
+    process = _run(loopback, tmp_path)
+    assert f"{len(script.steps)} steps, complete: True" in process.stdout
+    assert UNCHANGED not in process.stderr
     hosts.check(replace(script, steps=[*steps, script.steps[-1]]))
     (session,) = loopback.sessions()
     assert session["session"] == "hosts/hosts_1"

@@ -40,9 +40,11 @@ def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
     """Run the agent on both questions; its spans are written to the folder."""
     (folder / "looked.txt").write_text("\n\n".join(LOOKED))
     program = Path(__file__).with_name("agent.py")
-    own = loopback.environment(ANTHROPIC_BASE_URL=loopback.model.url, ANTHROPIC_API_KEY="sk-none")
-    done = run([python_of("audit"), program, folder, model], own, folder)
-    assert done.stdout == "It is not.\n"
+    variables = loopback.environment(
+        ANTHROPIC_BASE_URL=loopback.model.url, ANTHROPIC_API_KEY="sk-none"
+    )
+    process = run([python_of("audit"), program, folder, model], variables, folder)
+    assert process.stdout == "It is not.\n"
 
 
 def check_read(file: Path, model: str) -> None:
@@ -55,8 +57,10 @@ def check_read(file: Path, model: str) -> None:
     # For a streamed answer the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
-    told = [plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"]
-    assert told == LOOKED
+    result_texts = [
+        plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"
+    ]
+    assert result_texts == LOOKED
     assert [usage.model for usage in recorded.usage] == [model] * len(STEPS)
     assert {(usage.uncached, usage.output) for usage in recorded.usage} == {(9, 4)}
 
@@ -66,8 +70,8 @@ def logged_reply(reply: Reply) -> Json:
     body = b"".join(reply.chunks)
     usage = read_usage("text/event-stream", body) if body.startswith(b"event:") else None
     if usage is None:
-        said: Json = json.loads(body)
-        return said
+        reply_body: Json = json.loads(body)
+        return reply_body
     return {"usage": {"input_tokens": usage.uncached, "output_tokens": usage.output}}
 
 

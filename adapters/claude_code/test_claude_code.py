@@ -45,8 +45,8 @@ def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
         command = [str(modules / ".bin" / "claude"), "-p", question, *options]
         command += ["--output-format", "json", "--settings", json.dumps(settings)]
         command += ["--model", model, "--allowedTools", "Read,Bash"]
-        done = run(command, own, work)
-        answer: dict[str, str] = json.loads(done.stdout)
+        process = run(command, own, work)
+        answer: dict[str, str] = json.loads(process.stdout)
         return answer
 
     return ask
@@ -56,15 +56,15 @@ def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
 def test_two_turns_of_a_session_are_rendered(
     loopback: Loopback, tmp_path: Path, model: str
 ) -> None:
-    known = hosts.steps()
-    script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in known])
+    steps = hosts.steps()
+    script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in steps])
     ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
-    again = ["--resume", first["session_id"]]
-    second = ask("And of the next three? Restart those that are slow.", *again)
+    resume = ["--resume", first["session_id"]]
+    second = ask("And of the next three? Restart those that are slow.", *resume)
     assert (first["result"], second["result"]) == hosts.ANSWERS
     assert second["session_id"] == first["session_id"]
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     for body in script.requests:
         # System messages are kept, at positions that the API accepts.
@@ -73,7 +73,7 @@ def test_two_turns_of_a_session_are_rendered(
         assert not re.search("^s|as|su", roles)
     (session,) = loopback.sessions()
     assert session["session"] == first["session_id"]
-    assert session["turns"] == len(known) - 1
+    assert session["turns"] == len(steps) - 1
     assert session["branches"] == 1
     assert loopback.failures() == {}
 
@@ -86,19 +86,21 @@ def test_session_continues_after_compaction(
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     compacted = Say("<summary>Summary: six were looked at.</summary>")
     # After a compaction, Claude Code reads the last five files again.
-    known: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:], Say("All.")]
-    script = Script(loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in known])
+    adapted_steps: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:], Say("All.")]
+    script = Script(
+        loopback.model, [adapt_to_tools(step, tmp_path / "work") for step in adapted_steps]
+    )
     with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
         first = ask("Find out which of the first six hosts are slow.")
-        again = ["--resume", first["session_id"]]
-        ask("/compact", *again)
-        assert ask("And the next three?", *again)["result"] == "All."
+        resume = ["--resume", first["session_id"]]
+        ask("/compact", *resume)
+        assert ask("And the next three?", *resume)["result"] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    assert len(script.requests) == len(known)
+    assert len(script.requests) == len(adapted_steps)
     for body in script.requests:
         check_form(body)
-    for step, marks in zip(known, script.marks_in_requests(hosts.MARKS)[1:], strict=False):
+    for step, marks in zip(adapted_steps, script.marks_in_requests(hosts.MARKS)[1:], strict=False):
         assert (
             step not in looks or looks.index(step) in marks
         )  # the newest result is always visible
@@ -118,9 +120,9 @@ def test_agent_continues_past_its_window_without_service(
     """It reads 1.5 times its window, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     compacted = Say("<summary>Summary: nine were looked at.</summary>")
-    told: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
-    known = [adapt_to_tools(step, tmp_path / "work") for step in told]
-    script = Limited(loopback.model, known, room=50_000)
+    steps: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
+    adapted_steps = [adapt_to_tools(step, tmp_path / "work") for step in steps]
+    script = Limited(loopback.model, adapted_steps, room=50_000)
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
@@ -128,15 +130,15 @@ def test_agent_continues_past_its_window_without_service(
         read = hosts.lengthen(tmp_path / "work", [1_500] * 4 + [500] * 5)
         first = ask("Find out which of the nine hosts are slow.")
         assert first["result"] == "All."
-        again = ["--resume", first["session_id"]]
-        ask("/compact", *again)
+        resume = ["--resume", first["session_id"]]
+        ask("/compact", *resume)
     alone = asking(loopback.model.url, tmp_path, "claude-opus-5-5")
-    assert alone("And now?", *again)["result"] == "Done."
+    assert alone("And now?", *resume)["result"] == "Done."
     assert script.refused and read / 4 > 1.5 * script.room
     for body in script.requests:
         check_form(body)
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
-        assert number in seen  # the newest result is always visible
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
+        assert number in marks  # the newest result is always visible
     assert count_results(script.requests[10]) >= 1
 
 

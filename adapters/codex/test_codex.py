@@ -48,13 +48,13 @@ def asking(proxy: str, folder: Path, model: str) -> Ask:
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(CONFIG.read_text().replace(PROXY, proxy))
     hosts.write_files(work)
-    own = environment(OPENAI_API_KEY="sk-none", CODEX_HOME=str(home), HOME=str(folder))
+    variables = environment(OPENAI_API_KEY="sk-none", CODEX_HOME=str(home), HOME=str(folder))
 
     def ask(*words: str) -> list[Json]:
         command = [str(modules / ".bin" / "codex"), "exec", "--json", "--skip-git-repo-check"]
         command += ["--sandbox", "danger-full-access", "--model", model, *words]
-        done = run(command, own, work)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        process = run(command, variables, work)
+        return [json.loads(line) for line in process.stdout.splitlines()]
 
     return ask
 
@@ -63,19 +63,19 @@ def asking(proxy: str, folder: Path, model: str) -> Ask:
 def test_two_turns_of_a_session_are_rendered(
     loopback: Loopback, tmp_path: Path, model: str, kind: type[Script]
 ) -> None:
-    known = hosts.steps()
-    script = kind(loopback.model, [adapt_to_tools(step) for step in known], is_agents)
+    steps = hosts.steps()
+    script = kind(loopback.model, [adapt_to_tools(step) for step in steps], is_agents)
     ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     thread = first[0]["thread_id"]
     second = ask("resume", thread, "And of the next three? Restart those that are slow.")
     assert (*spoken(first), *spoken(second)) == hosts.ANSWERS
     assert second[0]["thread_id"] == thread
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     (session,) = loopback.sessions()
     assert session["session"] == thread
-    assert session["turns"] == len(known) - 1
+    assert session["turns"] == len(steps) - 1
     assert session["branches"] == 1
     assert loopback.failures() == {}
 
@@ -85,9 +85,9 @@ def test_agent_continues_past_its_window_without_service(
 ) -> None:
     """It reads 1.5 times its window, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
-    told: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
+    steps: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
     script = Limited(
-        loopback.model, [adapt_to_tools(step) for step in told], is_agents, room=50_000
+        loopback.model, [adapt_to_tools(step) for step in steps], is_agents, room=50_000
     )
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
@@ -99,8 +99,8 @@ def test_agent_continues_past_its_window_without_service(
     third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*again, "Alone?")
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
     assert script.refused and read / 4 > 1.5 * script.room
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
-        assert number in seen  # the newest result is always visible
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
+        assert number in marks  # the newest result is always visible
     bodies = [request.body for request in loopback.model.asked if request.method == "POST"]
     (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
     assert 0.75 < len(compacting) / 4 / script.window <= 1

@@ -22,9 +22,9 @@ def test_parallel_calls_are_valid_for_gemini(loopback: Loopback) -> None:
     environment = loopback.environment(
         GOOGLE_GEMINI_BASE_URL=loopback.model.url, GOOGLE_API_KEY="none"
     )
-    done = run([python_of("google_adk"), ADAPTERS / "google_adk" / "gemini.py"], environment)
-    assert done.stdout.splitlines() == ["So much for now.", "So much for now.", "True"]
-    assert UNCHANGED not in done.stderr
+    process = run([python_of("google_adk"), ADAPTERS / "google_adk" / "gemini.py"], environment)
+    assert process.stdout.splitlines() == ["So much for now.", "So much for now.", "True"]
+    assert UNCHANGED not in process.stderr
 
     marks = [f"the next is host_{number}_X" for number in range(1, 25)]
     assert len(gemini.asked) == 14
@@ -44,18 +44,18 @@ def check(contents: list[Json]) -> None:
     """Check that calls follow the user or results, the first call is signed, and results follow in
     order."""
     before: Json = {}
-    waiting: list[str] = []
+    open_ids: list[str] = []
     for content in contents:
         results = [part["functionResponse"] for part in content["parts"] if is_result(part)]
-        assert [result["name"] for result in results] == waiting
+        assert [result["name"] for result in results] == open_ids
         calls = calls_of(content)
         if calls:
             assert before["role"] == "user"
             assert calls[0]["thoughtSignature"]
             assert "id" not in calls[0]["functionCall"]
-        waiting = [call["functionCall"]["name"] for call in calls]
+        open_ids = [call["functionCall"]["name"] for call in calls]
         before = content
-    assert not waiting
+    assert not open_ids
 
 
 def calls_of(content: Json) -> list[Json]:

@@ -49,15 +49,15 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [python_of("litellm").with_name("litellm"), "--config", folder / "config.yaml"]
-    own = environment(
+    variables = environment(
         LITELLM_MASTER_KEY=KEY,
         LITELLM_LOCAL_MODEL_COST_MAP="True",
         OPENAI_API_KEY="sk-none",
         HOME=str(folder),
     )
-    own.pop("PYTHONPATH")
+    variables.pop("PYTHONPATH")
     words = [*command, "--host", "127.0.0.1", "--port", port]
-    with serving_program(words, own, f"{url}/health/liveliness", folder):
+    with serving_program(words, variables, f"{url}/health/liveliness", folder):
         yield url
 
 
@@ -78,9 +78,9 @@ def test_gateway_renders_calls(loopback: Loopback, tmp_path: Path, config: str) 
     else:
         # The guardrail does not send the model's answers, so uses are unknown and nothing is
         # restored.
-        seen = script.marks_in_requests(hosts.MARKS)
-        assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in seen)
-        assert hosts.SECOND.stop - 1 in seen[-1]
+        marks_by_request = script.marks_in_requests(hosts.MARKS)
+        assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in marks_by_request)
+        assert hosts.SECOND.stop - 1 in marks_by_request[-1]
     for request in script.requests:
         results = [m for m in request["messages"] if m["role"] == "tool"]
         assert len(results) == sum(len(m.get("tool_calls") or ()) for m in request["messages"])
@@ -93,10 +93,10 @@ def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
         function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}
         call = {"id": f"c{number}", "type": "function", "function": function}
         messages += next_messages({"content": None, "tool_calls": [call]})
-    own = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
+    variables = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
-    done = run(command, own, typed=json.dumps(messages))
-    report = json.loads(done.stdout.splitlines()[-1])
+    process = run(command, variables, typed=json.dumps(messages))
+    report = json.loads(process.stdout.splitlines()[-1])
     structured_messages = report["made"]["structured_messages"]
     assert [message["role"] for message in structured_messages] == [
         message["role"] for message in messages

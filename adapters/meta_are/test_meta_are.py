@@ -89,10 +89,10 @@ def _run(endpoint: str, folder: Path) -> dict[str, object]:
     command = [are_run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
     command += ["--scenario_kwargs", LONG]
     model = ["--provider", "local", "--model", "openai/m", "--endpoint", endpoint]
-    own = environment(OPENAI_API_KEY="sk-none", HF_HUB_OFFLINE="1", TMPDIR=str(folder))
-    done = run([*command, *model, "--output_dir", folder / "out"], own, folder)
+    variables = environment(OPENAI_API_KEY="sk-none", HF_HUB_OFFLINE="1", TMPDIR=str(folder))
+    process = run([*command, *model, "--output_dir", folder / "out"], variables, folder)
     output = folder / "out" / "output.jsonl"
-    assert output.is_file(), done.stderr[-2000:]
+    assert output.is_file(), process.stderr[-2000:]
     (line,) = output.read_text().splitlines()
     scored: dict[str, object] = json.loads(line)
     return scored

@@ -80,8 +80,8 @@ def test_command_renders_two_tasks(
     task = ["-t", "Read the first six hosts' files."]
     command = [mini, *files, *how, *task]
     own = loopback.environment(**variables(tmp_path))
-    done = run(command, own, tmp_path, typed=f"{NEW_TASK}\n\n")
-    assert UNCHANGED not in done.stderr
+    process = run(command, own, tmp_path, typed=f"{NEW_TASK}\n\n")
+    assert UNCHANGED not in process.stderr
     check(script, hosts.steps())
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
     assert trajectory["info"]["exit_status"] == "Submitted"
@@ -97,9 +97,9 @@ def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) 
     script = Script(loopback.model, [as_text(step) for step in steps], lambda body: True)
     example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
     own = loopback.environment(MODEL="openai/m", **variables(tmp_path))
-    done = run(example, own, tmp_path)
-    assert UNCHANGED not in done.stderr
-    assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(steps) + 2} messages"
+    process = run(example, own, tmp_path)
+    assert UNCHANGED not in process.stderr
+    assert process.stdout.splitlines()[-1] == f"Submitted after {2 * len(steps) + 2} messages"
     check(script, steps)
     (session,) = loopback.sessions()
     assert session["session"] == "mini-swe-agent-hosts"

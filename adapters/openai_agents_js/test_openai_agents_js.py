@@ -15,10 +15,10 @@ def test_example_omits_and_restores_results(
 ) -> None:
     place = project(tmp_path / "project", "openai_agents_js", client_package)
     variables = loopback.environment(API=api)
-    script, told = run_example(place, loopback.model, variables)
+    script, output = run_example(place, loopback.model, variables)
     loopback.check(script)
     results = sum(isinstance(step, Call) for step in script.steps)
-    assert f"The SDK's session keeps {results} results." in told
+    assert f"The SDK's session keeps {results} results." in output
 
 
 def test_example_types_are_valid(tmp_path: Path, client_package: Path) -> None:

@@ -62,27 +62,27 @@ class OpenClaw:
     def run(self, *words: str) -> Json:
         """Run `openclaw agent ... --json` and return its output."""
         command = [self.openclaw, "agent", *words, "--json"]
-        done = run(command, self._environment, self.work)
-        printed: Json = json.loads(done.stdout)
+        process = run(command, self._environment, self.work)
+        printed: Json = json.loads(process.stdout)
         return printed
 
 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES, MESSAGES])
 def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_path: Path) -> None:
     openclaw = OpenClaw(loopback, tmp_path, api)
-    known = hosts.steps()
-    script = Script(loopback.model, adapt_to_tools(known))
+    steps = hosts.steps()
+    script = Script(loopback.model, adapt_to_tools(steps))
     for question, answer in zip(QUESTIONS, hosts.ANSWERS, strict=True):
         printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
         assert [payload["text"] for payload in printed["payloads"]] == [answer]
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     for items in asked(script):
         (place,) = (number for number, item in enumerate(items) if is_internal(item))
         # With Responses it stays beside the user's message until the next one.
         assert place == len(items) - 1 or api == RESPONSES
     session = recorded(loopback, QUESTIONS)
-    assert session["turns"] == len(known) - 1
+    assert session["turns"] == len(steps) - 1
     if api != MESSAGES:
         assert session["session"] == "hosts:0"
     check_recorded(read_openclaw, tmp_path / "state")
@@ -93,8 +93,8 @@ def test_exec_task_is_rendered(loopback: Loopback, tmp_path: Path) -> None:
     steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(loopback.model, adapt_to_tools(steps))
     task = " ".join(QUESTIONS)
-    where = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
-    printed = openclaw.run("exec", task, *where)
+    options = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
+    printed = openclaw.run("exec", task, *options)
     assert (printed["status"], printed["final"]) == ("ok", hosts.ANSWERS[1])
     assert printed["toolSummary"]["failures"] == 0
     script.steps = steps
@@ -133,17 +133,17 @@ def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
 
 def adapt_to_tools(steps: Sequence[Step]) -> list[Step]:
     """Return the steps with OpenClaw's tools; every other file is read by a command."""
-    own: list[Step] = []
+    adapted_steps: list[Step] = []
     for number, step in enumerate(steps):
         if isinstance(step, Say):
-            own.append(step)
+            adapted_steps.append(step)
         elif step.name == "restart":
-            own.append(Call("exec", {"command": f"./restart {step.arguments['host']}"}))
+            adapted_steps.append(Call("exec", {"command": f"./restart {step.arguments['host']}"}))
         elif number % 2:
-            own.append(Call("exec", {"command": f"cat {step.arguments['host']}.txt"}))
+            adapted_steps.append(Call("exec", {"command": f"cat {step.arguments['host']}.txt"}))
         else:
-            own.append(Call("read", {"path": f"{step.arguments['host']}.txt"}))
-    return own
+            adapted_steps.append(Call("read", {"path": f"{step.arguments['host']}.txt"}))
+    return adapted_steps
 
 
 def _node_modules() -> Path:

@@ -41,22 +41,22 @@ def claude(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) -
 
 
 def ask(claude: User, question: str, *options: str) -> Any:
-    done = claude.run("-p", question, *options, *OPTIONS)
-    return json.loads(done.stdout)
+    process = claude.run("-p", question, *options, *OPTIONS)
+    return json.loads(process.stdout)
 
 
 def script_of(claude: User, *steps: Step, kind: type[Script] = Script, **options: Any) -> Script:
-    own = [adapt_to_tools(step, claude.work) for step in steps]
-    return kind(claude.loopback.model, own, **options)
+    adapted_steps = [adapt_to_tools(step, claude.work) for step in steps]
+    return kind(claude.loopback.model, adapted_steps, **options)
 
 
 def test_manual_compaction_is_replaced(claude: User) -> None:
     claude.install()
     script = script_of(claude, *looks(6), Say("Done."))
     first = ask(claude, "Look at six hosts.")
-    again = ["--resume", first["session_id"]]
-    ask(claude, "/compact", *again)
-    assert ask(claude, "And now?", *again)["result"] == "Done."
+    resume = ["--resume", first["session_id"]]
+    ask(claude, "/compact", *resume)
+    assert ask(claude, "And now?", *resume)["result"] == "Done."
     # No model wrote a summary: the compaction made no request.
     assert len(script.requests) == 8
     after = script.requests[7]
@@ -84,8 +84,8 @@ def test_repeated_automatic_compactions(claude: User) -> None:
     assert len(drops) >= 2, sizes
     assert all(later - earlier > 3 for earlier, later in pairwise(drops)), drops
     assert sizes[drops[-1]] < 1.2 * sizes[drops[0]], (sizes, drops)
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:], 0):
-        assert number % 9 in seen  # the newest result is always there
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:], 0):
+        assert number % 9 in marks  # the newest result is always there
     (session,) = claude.loopback.sessions()
     assert session["results"] >= 9 * len(drops)
 
@@ -96,12 +96,12 @@ def test_recall_finds_omitted_results(claude: User) -> None:
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
     script = script_of(claude, *looks(6))
     first = ask(claude, "Look at six hosts.")
-    again = ["--resume", first["session_id"]]
-    ask(claude, "/compact", *again)
+    resume = ["--resume", first["session_id"]]
+    ask(claude, "/compact", *resume)
     script.steps = [*script.steps, recall, Say("Done.")]
-    options = ["--allowedTools", "mcp__contextrender__recall", *again]
-    done = claude.run("-p", "Recall.", *options, *OPTIONS[:-2])
-    assert json.loads(done.stdout)["result"] == "Done."
+    options = ["--allowedTools", "mcp__contextrender__recall", *resume]
+    process = claude.run("-p", "Recall.", *options, *OPTIONS[:-2])
+    assert json.loads(process.stdout)["result"] == "Done."
     before, after = script.requests[-2:]
     assert "row 00200" not in json.dumps(before["messages"])
     assert "row 00200" in json.dumps(after["messages"][-1])
@@ -112,9 +112,9 @@ def test_agents_summary_comes_first(claude: User) -> None:
     summary = "<summary>Summary: six were looked at.</summary>"
     script = script_of(claude, *looks(6), Say(summary), Say("Done."))
     first = ask(claude, "Look at six hosts.")
-    again = ["--resume", first["session_id"]]
-    ask(claude, "/compact", *again)
-    assert ask(claude, "And now?", *again)["result"] == "Done."
+    resume = ["--resume", first["session_id"]]
+    ask(claude, "/compact", *resume)
+    assert ask(claude, "And now?", *resume)["result"] == "Done."
     text = json.dumps(script.requests[-1]["messages"])
     assert text.index("Summary: six were looked at.") < text.index(hosts.MARKS[5])
     assert count_text(script.requests[-1]["messages"], MARK) == 1
@@ -130,11 +130,11 @@ def test_agent_compacts_itself_without_service(claude: User, failure: str) -> No
         down = Credentials("http://127.0.0.1:9", "none")
         claude.use_service(down if failure == "down" else credentials)
         first = ask(claude, "Look at six hosts.")
-        again = ["--resume", first["session_id"]]
+        resume = ["--resume", first["session_id"]]
         started = time.monotonic()
-        ask(claude, "/compact", *again)
+        ask(claude, "/compact", *resume)
         assert time.monotonic() - started < 20
-    assert ask(claude, "And now?", *again)["result"] == "Done."
+    assert ask(claude, "And now?", *resume)["result"] == "Done."
     after = json.dumps(script.requests[-1]["messages"])
     assert "Summary: six were looked at." in after
     assert MARK not in after
@@ -146,10 +146,10 @@ def test_killed_service_is_restarted(claude: User) -> None:
     script = script_of(claude, *looks(6), Say("Done."))
     with claude.started_service():
         first = ask(claude, "Look at six hosts.")
-        again = ["--resume", first["session_id"]]
+        resume = ["--resume", first["session_id"]]
         claude.wait_for_service()
-        ask(claude, "/compact", *again)
-        assert ask(claude, "And now?", *again)["result"] == "Done."
+        ask(claude, "/compact", *resume)
+        assert ask(claude, "And now?", *resume)["result"] == "Done."
     assert count_text(script.requests[-1]["messages"], MARK) == 1
 
 
@@ -165,10 +165,10 @@ def test_each_call_is_rendered(claude: User) -> None:
     assert answer["result"] == "All."
     sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-1] < 0.6 * sum((claude.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
-        assert number in seen
-    asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
-    assert {one.header("x-api-key") for one in asked} == {"sk-none"}
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
+        assert number in marks
+    requests = [one for one in claude.loopback.model.asked if one.method == "POST"]
+    assert {one.header("x-api-key") for one in requests} == {"sk-none"}
     names = {session["session"] for session in claude.loopback.sessions()}
     assert answer["session_id"] in names
 

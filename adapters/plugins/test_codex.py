@@ -63,8 +63,8 @@ def config_of(codex: User) -> Path:
 
 def ask(codex: User, *words: str) -> list[Json]:
     """Return the events of `codex exec`."""
-    done = codex.run("exec", "--dangerously-bypass-hook-trust", *OPTIONS, *words)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = codex.run("exec", "--dangerously-bypass-hook-trust", *OPTIONS, *words)
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def script_of(codex: User, *steps: Step, kind: type[Script] = Script) -> Script:

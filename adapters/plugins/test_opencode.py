@@ -284,8 +284,8 @@ def test_each_call_is_rendered(opencode: User) -> None:
     read = sum((opencode.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
     sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-2] < 0.6 * read < sizes[-1]  # without the service the whole history is sent
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
-        assert number in seen
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
+        assert number in marks
     posts = [one for one in opencode.loopback.model.asked if one.method == "POST"]
     assert {one.header("authorization") for one in posts} == {"Bearer sk-own"}
 

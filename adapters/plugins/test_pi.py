@@ -236,8 +236,8 @@ def test_each_call_is_rendered(pi: User) -> None:
     read = sum((pi.work / f"host_{n}_X.txt").stat().st_size for n in range(9))
     sizes = [len(json.dumps(body["messages"])) for body in script.requests]
     assert sizes[-2] < 0.6 * read < sizes[-1]  # without the service the whole history is sent
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:9]):
-        assert number in seen
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:9]):
+        assert number in marks
     posts = [one for one in pi.loopback.model.asked if one.method == "POST"]
     assert {one.header("authorization") for one in posts} == {"Bearer sk-own"}
     assert agent.session in {session["session"] for session in pi.loopback.sessions()}

@@ -19,8 +19,11 @@ def test_example_omits_and_restores_results(api: str, loopback: Loopback) -> Non
 
     # The first run ends without the early finding; the second one restores it from the passed
     # history.
-    seen = script.marks_in_requests(hosts.MARKS)
-    first, second = seen[: len(hosts.FIRST) + 1], seen[len(hosts.FIRST) + 1 :]
+    marks_by_request = script.marks_in_requests(hosts.MARKS)
+    first, second = (
+        marks_by_request[: len(hosts.FIRST) + 1],
+        marks_by_request[len(hosts.FIRST) + 1 :],
+    )
     assert hosts.EARLY not in first[-1]
     assert any(hosts.EARLY in marks for marks in second)
 

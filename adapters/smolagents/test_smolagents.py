@@ -104,6 +104,6 @@ class Sides:
 def printed(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
     """Run a script of this folder and return the lines it prints."""
     command = [python_of("smolagents"), ADAPTERS / "smolagents" / name, *arguments]
-    done = run(command, environment)
-    assert UNCHANGED not in done.stderr
-    return done.stdout.splitlines()
+    process = run(command, environment)
+    assert UNCHANGED not in process.stderr
+    return process.stdout.splitlines()

@@ -23,8 +23,8 @@ def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
     wrapped = Wrapped(loopback, tmp_path, modules / ".bin")
     settings = wrapped.home / ".claude" / "settings.json"
     settings.parent.mkdir()
-    own = {"ANTHROPIC_BASE_URL": loopback.model.url, "ANTHROPIC_API_KEY": "sk-own"}
-    settings.write_text(json.dumps({"env": own}))
+    variables = {"ANTHROPIC_BASE_URL": loopback.model.url, "ANTHROPIC_API_KEY": "sk-own"}
+    settings.write_text(json.dumps({"env": variables}))
     return wrapped
 
 
@@ -40,16 +40,16 @@ def test_continued_session_is_rendered(claude: Wrapped) -> None:
     report = json.loads(first.stdout)
     assert claude.report["calls"] >= 7
     assert claude.report["tokens_omitted"] > 0
-    again = ["--resume", report["session_id"]]
-    second = claude.run("claude", "-p", "And the next three?", *again, *options)
+    resume = ["--resume", report["session_id"]]
+    second = claude.run("claude", "-p", "And the next three?", *resume, *options)
     assert (report["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS
     script.steps = known
     hosts.check(script)
     assert settings.read_bytes() == before
     claude.check_left_nothing()
     check_recorded(read_claude, claude.home / ".claude")
-    asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
-    assert {one.header("x-api-key") for one in asked} == {"sk-own"}
+    requests = [one for one in claude.loopback.model.asked if one.method == "POST"]
+    assert {one.header("x-api-key") for one in requests} == {"sk-own"}
     # With a custom address, Claude Code would send every tool with every call.
     names = [tool.get("name") for tool in script.requests[0]["tools"]]
     assert len(names) < 15, names
@@ -60,8 +60,8 @@ def test_recall_tool_works(claude: Wrapped) -> None:
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}), claude.work)
     script = Script(claude.loopback.model, [look, recall, Say("Done.")])
     options = ["--model", "claude-opus-5-5", "--allowedTools", "Read"]
-    done = claude.run("claude", "-p", "Look.", *options)
-    assert done.stdout.strip() == "Done."
+    process = claude.run("claude", "-p", "Look.", *options)
+    assert process.stdout.strip() == "Done."
     result = script.requests[2]["messages"][-1]["content"][0]
     assert not result.get("is_error")
     assert hosts.MARKS[0] in json.dumps(result)
@@ -72,14 +72,14 @@ def test_settings_file_of_user_is_kept(claude: Wrapped) -> None:
     variables = {"ANTHROPIC_API_KEY": "sk-file", "ANTHROPIC_CUSTOM_HEADERS": "x-mine: yes"}
     own.write_text(json.dumps({"env": variables}))
     Script(claude.loopback.model, [Say("Done.")])
-    done = claude.run("claude", "--settings", str(own), "-p", "Look.")
-    assert done.stdout.strip() == "Done."
+    process = claude.run("claude", "--settings", str(own), "-p", "Look.")
+    assert process.stdout.strip() == "Done."
     asked = next(request for request in claude.loopback.model.asked if request.method == "POST")
     assert (asked.header("x-api-key"), asked.header("x-mine")) == ("sk-file", "yes")
     claude.check_left_nothing()
 
 
 def test_exit_code_is_the_agents(claude: Wrapped) -> None:
-    done = claude.run("claude", "-p", "x", "--resume", "no such session", fails=True)
-    assert done.returncode == 1
+    process = claude.run("claude", "-p", "x", "--resume", "no such session", fails=True)
+    assert process.returncode == 1
     assert claude.report["calls"] == 0

@@ -60,23 +60,23 @@ def test_continued_session_is_rendered(
     file = codex.folder / "codex" / "config.toml"
     file.write_text(config.format(url=codex.loopback.model.url))
     before = file.read_bytes()
-    known = hosts.steps()
-    script = kind(codex.loopback.model, [adapt_to_tools(step) for step in known], is_agents)
+    steps = hosts.steps()
+    script = kind(codex.loopback.model, [adapt_to_tools(step) for step in steps], is_agents)
 
     def ask(*words: str) -> list[dict[str, object]]:
-        done = codex.run("codex", *EXEC, "--model", model, *words)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        process = codex.run("codex", *EXEC, "--model", model, *words)
+        return [json.loads(line) for line in process.stdout.splitlines()]
 
     first = ask("Find out which of the first six hosts are slow.")
     second = ask("resume", str(first[0]["thread_id"]), "And of the next three?")
     assert (*spoken(first), *spoken(second)) == hosts.ANSWERS
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert codex.report["tokens_omitted"] > 0
-    asked = [one for one in codex.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in asked} == {f"Bearer {key}"}
+    requests = [one for one in codex.loopback.model.asked if one.method == "POST"]
+    assert {one.header("authorization") for one in requests} == {f"Bearer {key}"}
     if config == OWN:
-        assert {one.header("x-mine") for one in asked} == {"yes"}
+        assert {one.header("x-mine") for one in requests} == {"yes"}
     assert file.read_bytes() == before
     codex.check_left_nothing()
     check_recorded(read_codex, codex.folder / "codex")
@@ -87,6 +87,6 @@ def test_recall_tool_works(codex: Wrapped) -> None:
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("recall", {"query": "host_1_X"})
     script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
-    done = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")
-    assert spoken([json.loads(line) for line in done.stdout.splitlines()]) == ["Done."]
+    process = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")
+    assert spoken([json.loads(line) for line in process.stdout.splitlines()]) == ["Done."]
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["input"][-1])

@@ -91,8 +91,8 @@ def name_of(done: CommandResult) -> str:
 def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
     file = configure(hermes, kind)
     before = file.read_bytes()
-    known = hosts.steps()
-    script = Script(hermes.loopback.model, [*map(with_its_tools, known), Say("Bye.")])
+    steps = hosts.steps()
+    script = Script(hermes.loopback.model, [*map(with_its_tools, steps), Say("Bye.")])
     tools = ("-t", "file,terminal")
     first = hermes.run("hermes", *CHAT, *tools, "-q", "Read the first six hosts' files.")
     assert hermes.report["tokens_omitted"] > 0
@@ -101,25 +101,25 @@ def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
     assert name_of(second) == name
     assert first.stdout.strip().endswith(hosts.ANSWERS[0])
     assert second.stdout.strip().endswith(hosts.ANSWERS[1])
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert count_complete_findings(hermes.home / ".hermes") == len(hosts.MARKS)
     # For a loopback address, Hermes also checks without a key whether it is Ollama.
-    asked = [
+    requests = [
         one
         for one in hermes.loopback.model.asked
         if one.method == "POST" and "/api/" not in one.path
     ]
-    assert {one.header("authorization") or one.header("x-api-key") for one in asked} <= {
+    assert {one.header("authorization") or one.header("x-api-key") for one in requests} <= {
         "Bearer sk-own",
         "sk-own",
     }
     if kind in ("chat", "responses"):  # Hermes adds no own headers to Messages requests
-        assert {one.header("x-mine") for one in asked} == {"yes"}
+        assert {one.header("x-mine") for one in requests} == {"yes"}
     hermes.check_left_nothing()
     check_recorded(read_hermes, hermes.home / ".hermes")
     # Without wrap it uses its provider again: its session has no address of an earlier run.
-    script.steps = [*known, Say("Bye.")]
+    script.steps = [*steps, Say("Bye.")]
     alone = hermes.run_alone("hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?")
     assert alone.stdout.strip() == "Bye."
     assert file.read_bytes() == before
@@ -128,12 +128,12 @@ def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
 def test_recall_tool_works(hermes: Wrapped) -> None:
     file = configure(hermes, "chat")
     # Hermes starts MCP servers only if the user's configuration names one.
-    own = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"
-    file.write_text(f"{file.read_text()}\n{own}\n")
+    config_text = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"
+    file.write_text(f"{file.read_text()}\n{config_text}\n")
     look = with_its_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X", "limit": 1})
     script = Script(hermes.loopback.model, [look, recall, Say("Done.")])
     # Hermes writes an MCP result twice, as text and as data, which exceeds the small budget.
-    done = hermes.run("hermes", *CHAT, "-q", "Look.", options=["--budget", "6000"])
-    assert done.stdout.strip().endswith("Done.")
+    process = hermes.run("hermes", *CHAT, "-q", "Look.", options=["--budget", "6000"])
+    assert process.stdout.strip().endswith("Done.")
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])

@@ -16,8 +16,8 @@ TASK = ("-m", "openai/m", "-y", "--exit-immediately", "-o", "run.traj.json", "-t
 
 @pytest.fixture
 def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
-    own = {**variables(tmp_path), "OPENAI_API_KEY": "sk-own"}
-    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, own)
+    environment_variables = {**variables(tmp_path), "OPENAI_API_KEY": "sk-own"}
+    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, environment_variables)
 
 
 @pytest.mark.parametrize("way", ["variable", "configured", "command"])
@@ -40,6 +40,6 @@ def test_task_is_rendered(mini: Wrapped, way: str) -> None:
     hosts.check(script)
     assert mini.report["calls"] == len(steps)
     assert mini.report["tokens_omitted"] > 0
-    asked = [one for one in mini.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}
+    requests = [one for one in mini.loopback.model.asked if one.method == "POST"]
+    assert {one.header("authorization") for one in requests} == {"Bearer sk-own"}
     mini.check_left_nothing()

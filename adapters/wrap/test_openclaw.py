@@ -38,8 +38,8 @@ def openclaw(own: OpenClaw, loopback: Loopback, tmp_path: Path) -> Wrapped:
 def run_task(openclaw: Wrapped, own: OpenClaw, task: str, *options: str) -> str:
     """Run a task with `openclaw agent exec` and return the answer."""
     words = ["agent", "exec", task, "--cwd", str(own.work), "--json"]
-    done = openclaw.run("openclaw", *words, "--config", str(own.config), options=options)
-    return str(json.loads(done.stdout)["final"])
+    process = openclaw.run("openclaw", *words, "--config", str(own.config), options=options)
+    return str(json.loads(process.stdout)["final"])
 
 
 def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
@@ -62,8 +62,8 @@ def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
 def test_recall_tool_works(openclaw: Wrapped, own: OpenClaw) -> None:
     (look,) = adapt_to_tools([Call("look", {"host": "host_0_X"})])
     # OpenClaw calls MCP tools through its own `tool_call`.
-    asked = {"query": "host_1_X", "limit": 1}
-    recall = Call("tool_call", {"id": "contextrender__recall", "args": asked})
+    fields = {"query": "host_1_X", "limit": 1}
+    recall = Call("tool_call", {"id": "contextrender__recall", "args": fields})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
     assert run_task(openclaw, own, "Look.", "--budget", "6000") == "Done."
     results = [message for message in script.requests[2]["messages"] if message["role"] == "tool"]

@@ -64,18 +64,18 @@ def opencode(loopback: Loopback, folder: Path) -> Wrapped:
 def test_continued_session_is_rendered(opencode: Wrapped) -> None:
     file = opencode.work / "opencode.json"
     before = file.read_bytes()
-    known = hosts.steps()
+    steps = hosts.steps()
     script = Script(
-        opencode.loopback.model, [adapt_to_tools(step, opencode.work) for step in known]
+        opencode.loopback.model, [adapt_to_tools(step, opencode.work) for step in steps]
     )
     first = ask(opencode, TASK)
     second = ask(opencode, "And the next three?", "-s", first[0]["sessionID"])
     assert said(first) + said(second) == list(hosts.ANSWERS)
-    script.steps = known
+    script.steps = steps
     hosts.check(script)
     assert opencode.report["tokens_omitted"] > 0
-    asked = [one for one in opencode.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}
+    requests = [one for one in opencode.loopback.model.asked if one.method == "POST"]
+    assert {one.header("authorization") for one in requests} == {"Bearer sk-own"}
     names = {session["session"] for session in opencode.loopback.sessions()}
     assert names == {first[0]["sessionID"]}
     assert file.read_bytes() == before
@@ -101,8 +101,8 @@ def test_agent_continues_past_its_window_without_service(opencode: Wrapped) -> N
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False)) == ["All."]
     assert script.refused and read / 4 > 1.5 * script.room
-    for number, seen in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
-        assert number in seen  # the newest result is always visible
+    for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
+        assert number in marks  # the newest result is always visible
     check_pairs(script)
 
 
@@ -131,8 +131,8 @@ def test_automatic_compaction_has_all_results(opencode: Wrapped, service: Creden
 def ask(opencode: Wrapped, *words: str, wraps: bool = True) -> list[Json]:
     """Run `opencode run` and return its events."""
     runs = opencode.run if wraps else opencode.run_alone
-    done = runs("opencode", "run", "--format", "json", *words)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = runs("opencode", "run", "--format", "json", *words)
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def looks(folder: Path) -> list[Step]:

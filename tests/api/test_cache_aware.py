@@ -46,13 +46,13 @@ def stored_calls(alice: User) -> list[dict[str, Any]]:
 
 def test_retry_and_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
     prompts(alice.api)
-    kept = stored_calls(alice)
-    assert kept
+    before = stored_calls(alice)
+    assert before
     for number in (len(CALLS) - 1, 30, 12, len(CALLS) - 1):
         reply = alice.api("render", session="s", messages=RUN[: CALLS[number]], **SETTINGS)
         assert json.dumps(reply["messages"]) == json.dumps(expected[number])
         now = stored_calls(alice)
-        assert all(one in now for one in kept)
+        assert all(one in now for one in before)
 
 
 @pytest.mark.parametrize("calls", [60, pytest.param(300, marks=pytest.mark.slow)])
@@ -116,7 +116,7 @@ def test_explain_lists_results_of_an_earlier_prompt(
     alice: User, expected: list[list[Json]]
 ) -> None:
     prompts(alice.api)
-    kept = stored_calls(alice)
+    before = stored_calls(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
         reply = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
         shown = [r for r in reply["results"] if r["display"] == "complete"]
@@ -124,7 +124,7 @@ def test_explain_lists_results_of_an_earlier_prompt(
         # Restored results are appended to the text of the newest result.
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
         assert texts == [text for text in sent if text in COMPLETE_TEXTS]
-    assert stored_calls(alice) == kept
+    assert stored_calls(alice) == before
 
 
 def test_explain_reads_newest_call_without_selecting_again(
@@ -133,15 +133,15 @@ def test_explain_reads_newest_call_without_selecting_again(
     """With nothing cached, the call is read from the store."""
     prompts(alice.api)
     turn = len(CALLS)
-    known = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
-    assert {row["display"] for row in known[0]["results"]} == {"complete", "excerpt", "omitted"}
+    views = [alice.api(name, session="s", turn=turn) for name in ("explain", "get_call")]
+    assert {row["display"] for row in views[0]["results"]} == {"complete", "excerpt", "omitted"}
     policy = import_module("contextrender_bridge.engine.policies.contextrender_cache_aware")
     steps = Mock(side_effect=policy._select_within_budget)
     monkeypatch.setattr(policy, "_select_within_budget", steps)
-    for told, name in zip(known, ("explain", "get_call"), strict=True):
+    for expected, name in zip(views, ("explain", "get_call"), strict=True):
         REPLAYS._replays.clear()
         WORKING_SET.clear()
-        assert alice.api(name, session="s", turn=turn) == told
+        assert alice.api(name, session="s", turn=turn) == expected
     steps.assert_not_called()
 
 

@@ -27,13 +27,13 @@ def facts(user: User) -> dict[int, Json]:
 def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
     run = agent_run(12)
     replies = called(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
-    stored = facts(alice)
+    calls_by_position = facts(alice)
     answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
-    assert sorted(stored) == answers
+    assert sorted(calls_by_position) == answers
     results = [p for p, message in enumerate(run) if message["role"] == "tool"]
     turns = alice.api("timeline", session="run")["turns"]
     for position, view in zip(answers, replies, strict=True):
-        told = stored[position]
+        told = calls_by_position[position]
         assert told["tokens"][:3] == [view[name] for name in SIZES]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
@@ -87,8 +87,8 @@ def test_repeated_answer_has_its_own_call_node(alice: User) -> None:
     alice.api("render", session="run", messages=run[:at], budget=900)
     other = {**run[at], "content": "Another way to say it."}
     alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
-    answered = alice.graph().pairs("AnsweredBy")
-    budgets = [c.fields["budget"] for c, answer, _ in answered if answer.fields["position"] == at]
+    edges = alice.graph().pairs("AnsweredBy")
+    budgets = [c.fields["budget"] for c, answer, _ in edges if answer.fields["position"] == at]
     assert sorted(budgets) == [700, 900]
 
 
@@ -109,9 +109,11 @@ def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
     assert alice.api("record_usage", session="run", usage=again)["recorded"]
     assert alice.api("record_usage", session="run", usage=again)["recorded"]
     assert not alice.api("record_usage", session="run", usage={**again, "messages": 1})["recorded"]
-    stored = facts(alice)
-    assert [stored[p]["usage"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
-    assert [stored[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
+    calls_by_position = facts(alice)
+    assert [calls_by_position[p]["usage"] for p in (first, second, third)] == [
+        [10, 20, 30, 0, 5]
+    ] * 3
+    assert [calls_by_position[p]["delivery"] for p in (first, second, third)] == ["", "", "holdout"]
     (session,) = alice.graph().of("Session")
     by_sent = {row[4]: row for row in session.fields["usage_totals"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]

@@ -28,8 +28,8 @@ def other(service: Service) -> Iterator[Server]:
 def writers(other: Server, alice: User) -> Iterator[list[Api]]:
     """Return one user's connections, half of them to another process with the same data."""
     with ExitStack() as stack:
-        there = [stack.enter_context(other.api(alice.api.token)) for _ in range(WRITERS // 2)]
-        yield [*there, *[alice.api] * (WRITERS // 2)]
+        remote = [stack.enter_context(other.api(alice.api.token)) for _ in range(WRITERS // 2)]
+        yield [*remote, *[alice.api] * (WRITERS // 2)]
 
 
 def branch_histories(export: Json) -> list[list[Json]]:
@@ -89,8 +89,8 @@ def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Ap
         transcript for acknowledged in acknowledged_by_writer for transcript in acknowledged
     ):
         assert any(line[: len(transcript)] == transcript for line in histories)
-    stored = sum(len(branch["messages"]) for branch in export["branches"])
-    assert stored == len(START) + 2 * WRITERS * STEPS
+    stored_count = sum(len(branch["messages"]) for branch in export["branches"])
+    assert stored_count == len(START) + 2 * WRITERS * STEPS
     check_graph(alice.graph(), {"s": histories})
     alice.api("import_session", session="copy", data=export)
     for number, line in enumerate(histories):

@@ -70,9 +70,9 @@ def run_on_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]
     """Run a statement on this row directly in the database."""
     table, key = row
     is_kind = "kind = (SELECT number FROM kinds WHERE name = ?)"
-    where = "id = ?" if table == "nodes" else f"source = ? AND {is_kind} AND target = ?"
+    condition = "id = ?" if table == "nodes" else f"source = ? AND {is_kind} AND target = ?"
     with reading(alice.data) as run:
-        query = f"{statement.format(table)} WHERE owner = ? AND {where}"
+        query = f"{statement.format(table)} WHERE owner = ? AND {condition}"
         return run(query, *values, UUID(alice.root), *key)
 
 
@@ -323,18 +323,19 @@ EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse")
 def test_check_finds_and_repairs_missing_edges(alice: User, name: str) -> None:
     record_session(alice)
     scores = alice.api("explain", session="s", branch=0)
-    lost = rows_of(alice)[name]
-    for row in lost:
+    lost_rows = rows_of(alice)[name]
+    for row in lost_rows:
         damage(alice, row, "deleted")
     findings = store_findings(alice)
-    assert len(findings) == len(lost)
+    assert len(findings) == len(lost_rows)
     assert all(
-        one.kind == "missing" and one.session == "s" and name in one.message for one in findings
+        finding.kind == "missing" and finding.session == "s" and name in finding.message
+        for finding in findings
     )
     repair_all(alice)
     assert not store_findings(alice)
-    assert rows_of(alice)[name] == lost
-    damage(alice, lost[0], "noise")
+    assert rows_of(alice)[name] == lost_rows
+    damage(alice, lost_rows[0], "noise")
     assert store_findings(alice)
     repair_all(alice)
     assert not store_findings(alice)
@@ -351,7 +352,8 @@ def test_check_finds_missing_edges_of_a_prompt(alice: User, name: str) -> None:
     findings = store_findings(alice)
     assert findings
     assert all(
-        one.kind == "missing" and "edges of what the model call" in one.message for one in findings
+        finding.kind == "missing" and "edges of what the model call" in finding.message
+        for finding in findings
     )
     WORKING_SET.clear()
     check_session_continues(alice.api)
@@ -389,12 +391,12 @@ def test_check_repairs_reuse_edges_from_texts(alice: User, how: str) -> None:
     reuse = rows_of(alice)["Reuse"]
     results = {UUID(one.id) for one in alice.graph().of("ToolResult")}
     (other, *_) = results - {target for _, (_, _, target) in reuse}
-    said = rows.pack(rows.encode({"values": ["ORD-1"]}))
+    data = rows.pack(rows.encode({"values": ["ORD-1"]}))
     if how == "values":
-        set_data(alice, reuse[0], said)
+        set_data(alice, reuse[0], data)
     else:
         added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"
-        run_on_row(alice, reuse[0], added, other, said)
+        run_on_row(alice, reuse[0], added, other, data)
     assert [one.kind for one in store_findings(alice)] == ["corrupted"]
     repair_all(alice)
     assert not store_findings(alice)

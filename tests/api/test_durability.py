@@ -53,8 +53,8 @@ def impatient(service: Service) -> Iterator[NewUser]:
     with another(service.data, patient=False) as server, ExitStack() as stack:
 
         def new_user() -> User:
-            made = service.new_user()
-            return replace(made, api=stack.enter_context(server.api(made.api.token)))
+            account = service.new_user()
+            return replace(account, api=stack.enter_context(server.api(account.api.token)))
 
         yield new_user
 
@@ -74,8 +74,8 @@ WRITES: list[tuple[str, Json]] = [
 @pytest.mark.parametrize(("walker", "fields"), WRITES)
 def test_failed_commit_writes_nothing(impatient: NewUser, walker: str, fields: Json) -> None:
     alice, bob = impatient(), impatient()
-    for each in (alice, bob):
-        each.api("sync", session="s", messages=RUN[:8])
+    for account in (alice, bob):
+        account.api("sync", session="s", messages=RUN[:8])
     if walker == "import_session":
         fields = {**fields, "data": alice.api("export_session", session="s")}
     before = alice.graph()
@@ -110,8 +110,8 @@ def test_early_answer_is_equal_and_recorded(service: Service, policy: str) -> No
 
 def test_full_history_is_requested_when_early_answer_was_not_written(impatient: NewUser) -> None:
     alice, bob = impatient(), impatient()
-    for each in (alice, bob):
-        each.api("sync", session="s", messages=RUN[:8])
+    for account in (alice, bob):
+        account.api("sync", session="s", messages=RUN[:8])
     before = alice.graph()
     fields = {"session": "s", "budget": 300}
     with store_locked(alice.data):

@@ -99,18 +99,18 @@ def test_omitted_result_has_remaining_tokens(api: Api) -> None:
     for budget in (600, 900, 1_500):
         view = api("explain", session="s", budget=budget)
         rows = view["results"]
-        taken = sorted((row for row in rows if row["order"]), key=lambda row: row["order"])
+        selected = sorted((row for row in rows if row["order"]), key=lambda row: row["order"])
         for row in (row for row in rows if row["display"] == "omitted"):
             assert row["remaining_tokens"] is not None
             if row["selected_count"] is None:
                 continue
-            before = sum(other["cost"] for other in taken[: row["selected_count"]])
+            before = sum(other["cost"] for other in selected[: row["selected_count"]])
             assert row["remaining_tokens"] == budget - view["text_tokens"] - before
             if row["reason"].startswith("too large"):
                 assert row["cost"] > row["remaining_tokens"]
                 assert (
                     row["cost"]
-                    <= row["remaining_tokens"] + taken[row["selected_count"] - 1]["cost"]
+                    <= row["remaining_tokens"] + selected[row["selected_count"] - 1]["cost"]
                 )
 
 

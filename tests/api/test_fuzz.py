@@ -30,9 +30,9 @@ NUMBERS = st.one_of(st.integers(-2, 9), st.integers(), st.just(2**63), st.just(-
 
 @pytest.fixture(scope="module")
 def alice(service: Service) -> User:
-    made = service.new_user()
-    made.api("sync", session="s", messages=RUN)
-    return made
+    account = service.new_user()
+    account.api("sync", session="s", messages=RUN)
+    return account
 
 
 def check_reply(reply: httpx.Response) -> None:
@@ -103,8 +103,8 @@ def test_export_equals_stored_messages(alice: User, sent: list[Json]) -> None:
     for exported in (export, alice.api("export_session", session=copy)):
         (branch,) = exported["branches"]
         # As JSON: 1, 1.0 and true are equal in Python.
-        told = [json.dumps(one, sort_keys=True) for one in branch["messages"]]
-        assert told == [json.dumps(one, sort_keys=True) for one in sent]
+        stored_messages = [json.dumps(one, sort_keys=True) for one in branch["messages"]]
+        assert stored_messages == [json.dumps(one, sort_keys=True) for one in sent]
 
 
 @fuzz

@@ -71,7 +71,7 @@ def test_other_calls_continue_while_forty_calls_wait(
         {"session": f"w{n}", "messages": run, "budget": 900} for n, run in enumerate(runs)
     ]
     with ThreadPoolExecutor(CALLS) as threads:
-        waiting = [threads.submit(alice.api, "render", **given) for given in fields]
+        pending = [threads.submit(alice.api, "render", **given) for given in fields]
         try:
             gate.wait_for(Settings().provider_threads)
             own = {"session": "own", "messages": RUN, "budget": 900}
@@ -81,10 +81,10 @@ def test_other_calls_continue_while_forty_calls_wait(
             begun = listed[0]["session"]
             longer = [*runs[int(begun[1:])], assistant("Seen.")]
             assert alice.api("sync", session=begun, messages=longer)["offset"] == len(longer)
-            assert not any(one.done() for one in waiting)
+            assert not any(one.done() for one in pending)
         finally:
             gate.opened.set()
-        replies = [one.result() for one in waiting]
+        replies = [one.result() for one in pending]
     assert [reply["warnings"] for reply in replies] == [[]] * CALLS
     assert [alice.api("render", **given) for given in fields] == replies
 
@@ -93,21 +93,24 @@ def test_session_continues_while_model_summarizes(
     alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
-    asked = {"session": "s", "messages": OVERSIZED, "budget": 3000}
+    fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(alice.api.report, "render", **asked)
+        pending = threads.submit(alice.api.report, "render", **fields)
         try:
             gate.wait_for(1)
             longer = [*OVERSIZED, assistant("Free some."), user("Yes.")]
             assert alice.api("sync", session="s", messages=longer)["offset"] == len(longer)
-            assert not waiting.done()
+            assert not pending.done()
         finally:
             gate.opened.set()
-        reply = waiting.result()
+        reply = pending.result()
     assert [replaced["kind"] for replaced in reply["substitutes"]] == ["compaction"]
     assert (reply["offset"], reply["usage"]["model_tokens_in"]) == (len(OVERSIZED), 1)
-    again = alice.api.report("render", **asked)
-    assert (again["substitutes"], again["usage"]["model_tokens_in"]) == (reply["substitutes"], 0)
+    repeated = alice.api.report("render", **fields)
+    assert (repeated["substitutes"], repeated["usage"]["model_tokens_in"]) == (
+        reply["substitutes"],
+        0,
+    )
 
 
 def test_call_asks_embedder_and_model_once(

@@ -41,19 +41,19 @@ def test_recall_by_query_sorts_by_score(owner: User) -> None:
     report = owner.api("recall", session="s", query="who is clerk_6@example.com?", limit=3)
     results = report["results"]
     assert "clerk_6@example.com" in results[0]["message"]["content"]
-    scores = [each["score"] for each in results]
+    scores = [result["score"] for result in results]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
-    assert all(each["message"] == RUN[each["position"]] for each in results)
+    assert all(result["message"] == RUN[result["position"]] for result in results)
 
 
 def test_recall_by_query_searches_current_branch_first(owner: User) -> None:
     api = owner.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
-    asked = {"session": "s", "query": "who is clerk_6@example.com?", "limit": 50}
-    results = api("recall", **asked)["results"]
+    fields = {"session": "s", "query": "who is clerk_6@example.com?", "limit": 50}
+    results = api("recall", **fields)["results"]
     assert (results[0]["branch"], results[0]["message"]) == (0, RUN[16])
-    places = [(each["branch"], each["position"]) for each in results]
+    places = [(result["branch"], result["position"]) for result in results]
     assert len(places) == len(set(places))
     assert {place for branch, place in places if branch == 1} <= {3, 5, 8}
     assert not {place for branch, place in places if branch == 0} & {3, 5}

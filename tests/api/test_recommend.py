@@ -29,11 +29,11 @@ def test_recommendation_equals_that_for_its_messages(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     before = api("export_session", session="s")
     report = api("recommend", session="s")
-    told = recommend_for_session(RUN).to_json()
-    assert report["summary"] == told["sentence"]
-    assert report["rule"] == told["rule"] == "openai"
+    reply = recommend_for_session(RUN).to_json()
+    assert report["summary"] == reply["sentence"]
+    assert report["rule"] == reply["rule"] == "openai"
     assert [each["cost"] for each in report["options"]] == [
-        each["cost"]["value"] for each in told["options"]
+        each["cost"]["value"] for each in reply["options"]
     ]
     assert len(report["options"]) == 5
     assert report["calls"] == report["turn_count"] == sum(m["role"] == "assistant" for m in RUN)
@@ -43,9 +43,9 @@ def test_recommendation_equals_that_for_its_messages(api: Api) -> None:
 def test_recommendation_uses_only_requested_calls(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     report = api("recommend", session="s", calls=3)
-    taken, last = first_calls(RUN, 3)
+    messages, last = first_calls(RUN, 3)
     assert (report["calls"], report["turn_count"]) == (3, last)
-    assert report["summary"] == recommend_for_session(taken).sentence
+    assert report["summary"] == recommend_for_session(messages).sentence
     assert "Do not use it for such runs" in report["summary"]
 
 
@@ -123,6 +123,6 @@ def test_recommend_all_uses_newest_sessions_and_stores_nothing(api: Api) -> None
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     before = api("export_session", session="two")
-    *_, told = request_until_complete(api, sessions=1, calls=CALLS)
-    assert (told["sessions"], told["replayed_calls"]) == (1, 6)
+    *_, reply = request_until_complete(api, sessions=1, calls=CALLS)
+    assert (reply["sessions"], reply["replayed_calls"]) == (1, 6)
     assert api("export_session", session="two") == before

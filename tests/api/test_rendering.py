@@ -36,11 +36,11 @@ def test_plan_builds_the_same_messages(api: Api, policy: str, budget: int) -> No
 
 
 def test_call_settings_override_session_settings(api: Api) -> None:
-    own: Json = {"budget": 900, "policy": "prune", "parameters": {"weight_reuse": 0.5}}
-    api("sync", session="own", messages=RUN[:3], settings=own)
+    fields: Json = {"budget": 900, "policy": "prune", "parameters": {"weight_reuse": 0.5}}
+    api("sync", session="own", messages=RUN[:3], settings=fields)
     api("sync", session="own", messages=RUN, settings={"parameters": {"recency_decay": 0.1}})
     both = {"weight_reuse": 0.5, "recency_decay": 0.1}
-    assert api("inspect_session", session="own")["settings"] == own | {"parameters": both}
+    assert api("inspect_session", session="own")["settings"] == fields | {"parameters": both}
 
     def check(same: Json, **given: object) -> None:
         mine = api("render", session="own", messages=RUN, **given)

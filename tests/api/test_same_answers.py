@@ -103,7 +103,7 @@ def test_session_recreated_by_another_process_replaces_cache(service: Service) -
         assert here("render", session="s", messages=other, budget=700) == new
         (branch,) = here("export_session", session="s")["branches"]
         assert branch["messages"] == other
-        own = {"budget": 600, "policy": "prune"}
-        there("sync", session="s", messages=[*other, assistant("Done.")], settings=own)
+        fields = {"budget": 600, "policy": "prune"}
+        there("sync", session="s", messages=[*other, assistant("Done.")], settings=fields)
         assert here("explain", session="s") == there("explain", session="s")
         assert here("explain", session="s")["policy"] == "prune"

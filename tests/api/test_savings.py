@@ -127,10 +127,10 @@ def test_table_sums_rows_and_shows_losses_in_red() -> None:
     red = re.findall(r"\x1b\[31m *([^ \x1b]+)", got.get())
     assert "$3.00" in red  # more than the whole history's $2.50
     assert "-200%" in red and "$1.00" not in red
-    told = re.sub(r"\x1b\[[\d;]*m", "", got.get())
-    assert "2 of 2 sessions" in told
-    assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", told)
-    (own,) = [line for line in told.splitlines() if line.startswith("own ")]
+    text = re.sub(r"\x1b\[[\d;]*m", "", got.get())
+    assert "2 of 2 sessions" in text
+    assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", text)
+    (own,) = [line for line in text.splitlines() if line.startswith("own ")]
     assert "$" not in own
 
 

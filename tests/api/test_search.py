@@ -30,10 +30,10 @@ def all_matches(api: Api, **fields: Any) -> list[Json]:
 
 
 def test_search_finds_contents_newest_first(api: Api) -> None:
-    found = all_matches(api, query="CLERK_1@example")
+    matches = all_matches(api, query="CLERK_1@example")
     (at,) = [place for place, one in enumerate(RUN) if "precedes ORD-1002" in one["content"]]
-    assert places_of(found) == [("new", at, "result"), ("old", at, "result")]
-    first = found[0]
+    assert places_of(matches) == [("new", at, "result"), ("old", at, "result")]
+    first = matches[0]
     reply = api("read_message", session="new", position=first["position"])
     start = first["start"]
     assert first["match"] == "clerk_1@example" == reply["text"][start : start + 15]
@@ -72,26 +72,26 @@ def test_search_finds_errors_with_or_without_query(api: Api) -> None:
 
 
 def test_pages_have_every_match_once(api: Api) -> None:
-    whole = all_matches(api, query="ord-", limit=100)
-    assert len(whole) > 20
+    matches = all_matches(api, query="ord-", limit=100)
+    assert len(matches) > 20
     for limit in (1, 7):
-        assert all_matches(api, query="ord-", limit=limit) == whole
+        assert all_matches(api, query="ord-", limit=limit) == matches
 
 
 def test_message_shared_by_branches_is_found_once(api: Api) -> None:
     api("sync", session="old", messages=[*RUN[:8], user("Rather look at ORD-1003.")])
-    found = all_matches(api, session="old", query="ORD-1003", limit=1)
-    assert found[0]["branch"] == 1 and found[0]["position"] == 8
-    keys = [(one["branch"], one["position"], one["kind"], one["name"]) for one in found]
+    matches = all_matches(api, session="old", query="ORD-1003", limit=1)
+    assert matches[0]["branch"] == 1 and matches[0]["position"] == 8
+    keys = [(one["branch"], one["position"], one["kind"], one["name"]) for one in matches]
     assert len(set(keys)) == len(keys) and {branch for branch, *_ in keys} == {0, 1}
 
 
 def test_search_finishes_in_many_short_requests(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = all_matches(api, query="ord-", limit=100)
+    matches = all_matches(api, query="ord-", limit=100)
     monkeypatch.setattr(importlib.import_module("walkers.search"), "WORK_SECONDS", 0.0)
     page = api("search", query="ord-", limit=100)
     assert page["events"] == 1 and page["next"] is not None
-    assert all_matches(api, query="ord-", limit=100) == whole
+    assert all_matches(api, query="ord-", limit=100) == matches
 
 
 def test_cursor_is_valid_only_for_its_session(api: Api) -> None:

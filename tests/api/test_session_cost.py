@@ -12,9 +12,9 @@ MESSAGES = [user("Go."), assistant("Done."), user("And now?"), assistant("That i
 def test_cost_uses_provider_usage_before_estimate(alice: User, billed: bool) -> None:
     first = alice.api("render", session="s", messages=MESSAGES[:1], model="gpt-5.1", output="plan")
     usage = {"messages": 1, "uncached": 1_000_000, "model": "gpt-5.1"}
-    told = {"usage": usage} if billed else {}
+    fields = {"usage": usage} if billed else {}
     new = {"messages": MESSAGES[1:2], "offset": 1, "prefix": first["digest"]}
-    alice.api("sync", session="s", **new, **told)
+    alice.api("sync", session="s", **new, **fields)
     (view,) = alice.api("list_sessions")["sessions"]
     totals = view["totals"]
     assert totals["is_estimate"] is not billed

@@ -88,9 +88,9 @@ def test_import_renders_and_exports_as_the_original(api: Api) -> None:
         assert made["recorded"] == sum(len(branch["messages"]) for branch in exported["branches"])
         for _ in ("remembered", "read again"):
             copied = api("export_session", session=f"{name} copy")
-            own = {"session": f"{name} copy"}
+            fields = {"session": f"{name} copy"}
             original = api("export_session", session=name)
-            assert without_times(copied) == without_times(original | own)
+            assert without_times(copied) == without_times(original | fields)
             for messages in lines:
                 reply = api("render", session=f"{name} copy", messages=messages)
                 assert reply | {"session": name} == api("render", session=name, messages=messages)
@@ -157,8 +157,8 @@ def test_deletion_removes_every_row(alice: User, bob: User) -> None:
     assert count_rows(alice.data) == before
     assert [alice.api("export_session", session="kept"), bob.graph()] == kept
     alice.api.refused("delete_session", 404, "not_found", session="s")
-    gone = {"session": "s", "messages": [], "offset": len(RUN), "prefix": digest}
-    assert alice.api.refused("render", 409, "history_diverged", **gone)["recorded"] == 0
+    removed = {"session": "s", "messages": [], "offset": len(RUN), "prefix": digest}
+    assert alice.api.refused("render", 409, "history_diverged", **removed)["recorded"] == 0
 
 
 def test_deleted_name_can_be_used_again(api: Api) -> None:

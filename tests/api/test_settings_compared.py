@@ -13,12 +13,12 @@ def miss_count(view: list[dict[str, object]]) -> int:
 def test_totals_timeline_and_misses_agree(api: Api) -> None:
     called(api, "s", RUN, budget=700)
     compared = api.complete("compare_policies", session="s", budgets=[500, 700])
-    own = compared["options"][compared["current_option"]]
-    assert (own["policy"], own["budget"]) == ("contextrender", 700)
-    assert api.complete("savings", session="s")["totals"] == own
+    current = compared["options"][compared["current_option"]]
+    assert (current["policy"], current["budget"]) == ("contextrender", 700)
+    assert api.complete("savings", session="s")["totals"] == current
     for option in compared["options"]:
         setting = {"policy": option["policy"], "budget": option["budget"]}
-        recorded = {} if option == own else setting
+        recorded = {} if option == current else setting
         turns = api.rows("timeline", "turns", session="s", **recorded)
         steps = [turn for turn in turns if turn["uses"] or turn["misses"]]
         assert option["steps"] == len(steps) > 0

@@ -102,10 +102,10 @@ def count(minute: int, total: int, last: int) -> Json:
 
 
 def opencode_row(id: str, session: str, created: int, tokens: int) -> str:
-    told = {
+    row = {
         "role": "assistant",
         "time": {"created": created},
         "modelID": "claude-opus-4-6",
         "tokens": {"input": tokens, "output": 0, "cache": {"read": 0, "write": 0}},
     }
-    return f"insert into message values('{id}', '{session}', {created}, '{json.dumps(told)}')"
+    return f"insert into message values('{id}', '{session}', {created}, '{json.dumps(row)}')"

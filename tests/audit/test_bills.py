@@ -54,13 +54,13 @@ def test_nested_forks_and_forks_of_missing_parent_count_once(
         count(5, 3000, 2000),
         count(7, 3500, 500),
     ]
-    lost = [
+    lost_rows = [
         [*meta(id, 9, forked_from_id="lost"), count(9, 70, 70), count(10 + number, 170, 100)]
         for number, id in enumerate(("x", "y"))
     ]
     files = {
         f"{CODEX}/rollout-{number}.jsonl": lines
-        for number, lines in enumerate([again, *lost, FORK, PARENT])
+        for number, lines in enumerate([again, *lost_rows, FORK, PARENT])
     }
     # 1000 + 2000 + 500; 70 once from the missing parent, and 100 from each of its forks.
     assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (6, 3770)
@@ -98,12 +98,12 @@ def test_plain_and_compressed_codex_session_counts_once(
 def test_copied_history_of_opencode_fork_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...]
 ) -> None:
-    told = [
+    statements = [
         opencode_row("msg_1", "ses_b", 1000, 1000),
         opencode_row("msg_2", "ses_a", 1000, 1000),
         opencode_row("msg_3", "ses_a", 2000, 2000),
     ]
-    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(told[row] for row in rows))
+    write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, *(statements[row] for row in rows))
     assert sums(audit_home(tmp_path, monkeypatch)) == (2, 3000)
 
 
@@ -289,10 +289,10 @@ def test_pi_forks_and_branches_count_once(tmp_path: Path, monkeypatch: pytest.Mo
 
     first = [event("1", "", "user", 1), event("2", "1", "assistant", 2, 100)]
     main = [*first, event("3", "2", "user", 3), event("4", "3", "assistant", 4, 200)]
-    back = [event("5", "2", "user", 5), event("6", "5", "assistant", 6, 300)]
+    restored = [event("5", "2", "user", 5), event("6", "5", "assistant", 6, 300)]
     fork = [*first, event("9", "2", "user", 7), event("8", "9", "assistant", 8, 1000)]
     sessions = ".pi/agent/sessions/--demo--"
-    files = {f"{sessions}/a.jsonl": [*main, *back], f"{sessions}/b.jsonl": fork}
+    files = {f"{sessions}/a.jsonl": [*main, *restored], f"{sessions}/b.jsonl": fork}
     # OpenClaw writes the same events to files, also for sessions that were reset.
     files[".openclaw/agents/main/sessions/s.jsonl.reset.2026-11-01"] = [
         event("7", "", "assistant", 9, 5)

@@ -40,8 +40,8 @@ def test_recorded_run_is_replayed(tmp_path: Path) -> None:
 
 
 def test_missing_runs_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
-    for name in [name for name in os.environ if name.startswith(own)]:
+    prefixes = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
+    for name in [name for name in os.environ if name.startswith(prefixes)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert f"{tmp_path}/.claude" in printed("audit", status=1)

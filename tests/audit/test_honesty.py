@@ -58,9 +58,9 @@ def test_encrypted_codex_summary_is_not_measured(
     hidden = compacted("", TASK, item("compaction", encrypted_content="xyz"))
     write_files(tmp_path, {f"{CODEX}/rollout-a.jsonl": [*BEFORE, hidden, *AFTER]})
     audit_home(tmp_path, monkeypatch)
-    told = single_line(printed("audit", "--workers", "1"))
-    assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in told
-    assert "held every value used" not in told
+    output = single_line(printed("audit", "--workers", "1"))
+    assert "For 1 of them the agent's files have no summary as text (Codex encrypts it)" in output
+    assert "held every value used" not in output
 
 
 @pytest.mark.parametrize("record", [compacted("TOKEN_ALPHA matters."), compacted("", TASK, WORDS)])
@@ -131,8 +131,8 @@ def test_files_restored_by_claude_code_count(
     audit_home(tmp_path, monkeypatch)
     compactions = json.loads(printed("audit", "--json", "--workers", "1"))["compactions"]
     assert (compactions["summary_had_all"], compactions["estimated"]) == (share, estimated)
-    told = single_line(printed("audit", "--workers", "1"))
-    assert ("did not record which files" in told) == bool(estimated)
+    output = single_line(printed("audit", "--workers", "1"))
+    assert ("did not record which files" in output) == bool(estimated)
 
 
 def test_random_sample_of_compactions_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +178,9 @@ def test_short_runs_of_two_providers_get_separate_verdicts(
     ]
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    told = single_line(printed("audit", path, "--workers", "1"))
+    output = single_line(printed("audit", path, "--workers", "1"))
     for name in ("Anthropic", "OpenAI"):
-        assert f"{name}: The longest history of these runs is" in told
-    assert told.count("pays from about 50,000. Do not use it for such runs.") == 2
+        assert f"{name}: The longest history of these runs is" in output
+    assert output.count("pays from about 50,000. Do not use it for such runs.") == 2
     report = json.loads(printed("audit", path, "--json", "--workers", "1"))
     assert set(report["verdicts"]) == {"anthropic", "openai"}

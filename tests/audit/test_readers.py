@@ -61,14 +61,14 @@ def test_claude_parallel_calls_are_one_answer_with_last_usage(tmp_path: Path) ->
         {"type": "never heard of"},
         said("6", "<x>", {"type": "text", "text": "Done."}, 5),
     )
-    found = read(tmp_path)
-    (run,) = found.runs
+    audit = read(tmp_path)
+    (run,) = audit.runs
     assert [message["role"] for message in run.messages] == [
         *("user", "assistant", "tool", "tool", "assistant")
     ]
     assert [call["id"] for call in run.messages[1]["tool_calls"]] == ["a", "b"]
     assert [used.output for used in run.usage] == [40, 5]
-    assert found.counts["damaged lines"] == found.counts["unknown lines"] == 1
+    assert audit.counts["damaged lines"] == audit.counts["unknown lines"] == 1
 
 
 def test_claude_forks_count_once_and_compactions_start_new_run(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_claude_forks_count_once_and_compactions_start_new_run(tmp_path: Path) -
     after = [boundary, heard("4", "So far: all is well."), said("5", "m2", use("b"), 1)]
     write(tmp_path / "projects" / "p" / "s.jsonl", *first, *after)
     write(tmp_path / "projects" / "p" / "t.jsonl", *first, said("6", "m3", use("c"), 1))
-    found = read(tmp_path)
-    assert [(run.task, run.calls, len(run.usage)) for run in found.runs] == [
+    audit = read(tmp_path)
+    assert [(run.task, run.calls, len(run.usage)) for run in audit.runs] == [
         ("s", 1, 1),
         ("s", 1, 1),
         ("t", 2, 1),
     ]
-    assert [m["role"] for m in found.runs[1].messages] == ["tool", "user", "assistant"]
+    assert [m["role"] for m in audit.runs[1].messages] == ["tool", "user", "assistant"]
 
 
 def test_codex_copied_history_is_free_and_input_includes_cached(
@@ -110,8 +110,8 @@ def test_codex_copied_history_is_free_and_input_includes_cached(
         count(2),
         count(2),
     )
-    found = read(tmp_path, read_codex)
-    (run,) = found.runs
+    audit = read(tmp_path, read_codex)
+    (run,) = audit.runs
     assert run.usage == [Usage("gpt-x", 40, 60, output=2)]
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
 
@@ -128,8 +128,8 @@ def test_codex_text_and_calls_of_one_answer_are_one_call(tmp_path: Path) -> None
         tmp_path / "sessions" / "rollout-x.jsonl",
         *({"type": "response_item", "payload": item} for item in items),
     )
-    found = read(tmp_path, read_codex)
-    (run,) = found.runs
+    audit = read(tmp_path, read_codex)
+    (run,) = audit.runs
     assert [message["role"] for message in run.messages] == [
         "assistant",
         *["tool"] * 2,
@@ -159,10 +159,14 @@ ANSWER = [{"role": "assistant", "parts": [{"type": "text", "content": "Done."}]}
 
 
 def span(conversation: str, **attributes: object) -> Json:
-    told = {"gen_ai.conversation.id": conversation, "gen_ai.request.model": "gpt-x", **attributes}
+    span_attributes = {
+        "gen_ai.conversation.id": conversation,
+        "gen_ai.request.model": "gpt-x",
+        **attributes,
+    }
     values = [
         {"key": key, "value": {"intValue" if isinstance(v, int) else "stringValue": v}}
-        for key, v in told.items()
+        for key, v in span_attributes.items()
     ]
     return {"spanId": str(len(attributes)), "attributes": values}
 
@@ -183,8 +187,8 @@ SPANS = {"resourceSpans": [{"scopeSpans": [{"spans": CALLS}]}]}
     [CHAT, {"model": "m", "messages": CHAT}, {"system": "Be.", "messages": BLOCKS}, BLOCKS, SPANS],
 )
 def test_each_file_format_is_read(tmp_path: Path, value: object) -> None:
-    found = read(write(tmp_path / "file.json", value), read_files)
-    (run,) = found.runs
+    audit = read(write(tmp_path / "file.json", value), read_files)
+    (run,) = audit.runs
     roles = [message["role"] for message in run.messages if message["role"] != "system"]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert run.messages[-2]["content"] in ("seen a", [{"type": "text", "text": "seen a"}])
@@ -194,12 +198,15 @@ def test_each_file_format_is_read(tmp_path: Path, value: object) -> None:
 
 def test_spans_of_two_traces_are_two_runs(tmp_path: Path) -> None:
     def line(trace: str, span: str) -> Json:
-        told = {"gen_ai.usage.input_tokens": 5, "gen_ai.input.messages": json.dumps(PARTS)}
-        return {"context": {"trace_id": trace, "span_id": span}, "attributes": told}
+        span_attributes = {
+            "gen_ai.usage.input_tokens": 5,
+            "gen_ai.input.messages": json.dumps(PARTS),
+        }
+        return {"context": {"trace_id": trace, "span_id": span}, "attributes": span_attributes}
 
     lines = [line("a", "1"), line("a", "2"), line("b", "3"), line("b", "3")]
-    found = read(write(tmp_path / "spans.jsonl", *lines), read_files)
-    assert [len(run.usage) for run in found.runs] == [2, 1]
+    audit = read(write(tmp_path / "spans.jsonl", *lines), read_files)
+    assert [len(run.usage) for run in audit.runs] == [2, 1]
 
 
 def test_log_lines_with_responses_have_usage(tmp_path: Path) -> None:
@@ -209,14 +216,14 @@ def test_log_lines_with_responses_have_usage(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     line = json.dumps({"request": request, "response": response})
     path.write_bytes(gzip.compress(f"{line}\nnot json\n\n".encode()))
-    found = read(path, read_files)
-    (run,) = found.runs
-    assert run.calls == 2 and found.counts["damaged lines"] == 1
-    (bill,) = costs_by_model(found.runs)
+    audit = read(path, read_files)
+    (run,) = audit.runs
+    assert run.calls == 2 and audit.counts["damaged lines"] == 1
+    (bill,) = costs_by_model(audit.runs)
     assert (bill.calls, bill.prompt, bill.output) == (1, 1000, 10)
     assert bill.dollars is not None and bill.dollars > 0
     with pytest.raises(CommandError, match="there is no"):
-        read_files(tmp_path / "nothing", found)
+        read_files(tmp_path / "nothing", audit)
 
 
 @pytest.mark.parametrize("field", ["messages", "input"])
@@ -232,5 +239,5 @@ def test_interleaved_requests_are_grouped_into_runs(tmp_path: Path, field: str) 
         return {"request": {"model": "m", field: items}, "response": {"usage": usage}}
 
     lines = [line(task, rounds) for rounds in range(3) for task in ("Look.", "Mend.")]
-    found = read(write(tmp_path / "log.jsonl", *lines), read_files)
-    assert [(len(run.messages), len(run.usage)) for run in found.runs] == [(5, 3), (5, 3)]
+    audit = read(write(tmp_path / "log.jsonl", *lines), read_files)
+    assert [(len(run.messages), len(run.usage)) for run in audit.runs] == [(5, 3), (5, 3)]

@@ -108,14 +108,14 @@ def openclaw(home: Path, *events: object) -> AuditInput:
 
 
 def test_openclaw_compaction_starts_new_run_with_kept_messages(tmp_path: Path) -> None:
-    used = {"input": 3, "output": 2, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 11}
+    usage = {"input": 3, "output": 2, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 11}
     calls = [{"type": "toolCall", "id": "a", "name": "look", "arguments": {"at": 1}}]
-    answer = event("4", "assistant", [{"type": "text", "text": "Done."}], model="m", usage=used)
+    answer = event("4", "assistant", [{"type": "text", "text": "Done."}], model="m", usage=usage)
     audit = openclaw(
         tmp_path,
         {"type": "session", "id": "s"},
         event("1", "user", "Look."),
-        event("2", "assistant", calls, model="m", usage=used),
+        event("2", "assistant", calls, model="m", usage=usage),
         event("3", "toolResult", [{"type": "text", "text": "seen a"}], toolCallId="a"),
         "{broken",
         {"type": "compaction", "summary": "So far: well.", "firstKeptEntryId": "2"},

@@ -31,8 +31,8 @@ def test_install_command_adds_to_environment(
     pip: object, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: pip)
-    told = how_to_install("models")
-    assert told.startswith(f"`{command} install '") and told.endswith("[models]'`")
+    text = how_to_install("models")
+    assert text.startswith(f"`{command} install '") and text.endswith("[models]'`")
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.Monkey
     made_by("uv-receipt.toml")
     monkeypatch.setattr(sys, "version_info", OLD)
     monkeypatch.setattr("platform.python_version", lambda: "3.11.2")
-    told = how_to_serve()
-    assert told.startswith(f"Python 3.12 or newer, and this is 3.11.2 at {sys.executable}: ")
-    assert "`uv tool install --force --python 3.12 '" in told
+    text = how_to_serve()
+    assert text.startswith(f"Python 3.12 or newer, and this is 3.11.2 at {sys.executable}: ")
+    assert "`uv tool install --force --python 3.12 '" in text
     assert "--python" not in how_to_install("proxy")
 
 

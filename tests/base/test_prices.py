@@ -55,9 +55,9 @@ def test_price_command_shows_and_sets_prices() -> None:
     assert "claude-opus-4-6" in printed(*new)
     assert "your own" in printed(*new, "--set", "input=4,output=20")
     printed("price", "b", "--set", "input=1,output=2")
-    own = Prices.of().of_model("claude-opus-4-99")
-    assert own is not None
-    assert own.uncached == pytest.approx(4e-6)
+    price = Prices.of().of_model("claude-opus-4-99")
+    assert price is not None
+    assert price.uncached == pytest.approx(4e-6)
     assert settings.current_settings().threads == 4
     assert "# mine" in settings.config_file().read_text()
 

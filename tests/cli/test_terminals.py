@@ -61,15 +61,15 @@ def session(credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_commands_work_with_any_terminal_encoding(
     session: str, words: tuple[str, ...], encoding: str
 ) -> None:
-    done = run(*words, encoding=encoding)
-    assert done.returncode == 0, done.stderr
-    assert b"Traceback" not in done.stderr
-    done.stdout.decode(encoding)
+    process = run(*words, encoding=encoding)
+    assert process.returncode == 0, process.stderr
+    assert b"Traceback" not in process.stderr
+    process.stdout.decode(encoding)
 
 
 def test_error_with_non_ascii_letters(session: str) -> None:
-    done = run("show", ODD, encoding="ascii")
-    assert done.returncode == 1 and b"Traceback" not in done.stderr
+    process = run("show", ODD, encoding="ascii")
+    assert process.returncode == 1 and b"Traceback" not in process.stderr
 
 
 def test_json_escapes_non_ascii_letters(session: str) -> None:
@@ -78,16 +78,16 @@ def test_json_escapes_non_ascii_letters(session: str) -> None:
 
 def test_days_are_marked_as_utc(session: str) -> None:
     zone = "Etc/GMT-14" if datetime.now(UTC).hour >= 10 else "Etc/GMT+12"
-    done = run("savings", encoding="utf-8", TZ=zone)
-    assert b"day (UTC)" in done.stdout
+    process = run("savings", encoding="utf-8", TZ=zone)
+    assert b"day (UTC)" in process.stdout
     for command in ("savings", "sessions"):
         assert b"UTC" in run(command, "--help", encoding="utf-8").stdout
 
 
 def test_export_does_not_replace_file(session: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine")
-    done = run("export", "oddly", str(tmp_path / "a.json"), encoding="utf-8")
-    assert done.returncode == 1 and b"already exists" in done.stderr
+    process = run("export", "oddly", str(tmp_path / "a.json"), encoding="utf-8")
+    assert process.returncode == 1 and b"already exists" in process.stderr
     run("export", "oddly", str(tmp_path / "b.json"), encoding="utf-8")
-    done = run("import", str(tmp_path / "b.json"), encoding="utf-8")
-    assert done.returncode == 1 and b"--as NAME" in done.stderr
+    process = run("import", str(tmp_path / "b.json"), encoding="utf-8")
+    assert process.returncode == 1 and b"--as NAME" in process.stderr

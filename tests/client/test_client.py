@@ -244,8 +244,8 @@ def test_fit_keeps_results_of_bypassed_tools(client: ContextRender, session: str
     messages = history(12)
     rendered = client.fit(session, messages, budget=1_500, fail_open=False)
     assert rendered.changed
-    whole = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
-    assert [one for one in whole.messages if one["role"] == "tool"] == [
+    with_bypass = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
+    assert [one for one in with_bypass.messages if one["role"] == "tool"] == [
         one for one in messages if one["role"] == "tool"
     ]
     with pytest.raises(InvalidRequest, match="bypass_tools"):
@@ -256,10 +256,10 @@ def test_excerpt_line_names_recall_only_if_available(client: ContextRender, sess
     log = "\n".join(f"line {number} FATAL disk_full_{number}" for number in range(1500))
     messages = [*history(1)[:2], {**history(1)[2], "content": log}]
     recall = [{"type": "function", "function": {"name": "mcp__contextrender__recall"}}]
-    asked: dict[str, Any] = {"budget": 1_500, "fail_open": False}
-    plain = client.fit(session, messages, **asked)
-    rendered = client.fit(session, messages, recalls=True, **asked)
-    seen = client.fit(session, {"messages": messages, "tools": recall}, **asked)
+    fields: dict[str, Any] = {"budget": 1_500, "fail_open": False}
+    plain = client.fit(session, messages, **fields)
+    rendered = client.fit(session, messages, recalls=True, **fields)
+    seen = client.fit(session, {"messages": messages, "tools": recall}, **fields)
 
     def line(made: RenderedRequest) -> str:
         return str(made.messages[2]["content"]).partition("\n")[0]
@@ -272,10 +272,10 @@ def test_excerpt_line_names_recall_only_if_available(client: ContextRender, sess
 def test_restored_text_line_names_recall_only_if_available() -> None:
     body = {"messages": history(1)}
     transcript = DIALECTS["chat"].read(body)
-    told = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"
+    restored_text = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"
     reply: Any = {"omitted": [], "dropped_turns": [], "truncated_messages": []}
-    reply["substitutes"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
+    reply["substitutes"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": restored_text}]
     reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
-    reply["plan"] += [{"message": 2, "calls": [], "text": told, "arguments": None}]
+    reply["plan"] += [{"message": 2, "calls": [], "text": restored_text, "arguments": None}]
     (again,) = [m for m in apply_plan(body, transcript, reply).messages if m["role"] == "tool"]
     assert again["content"].startswith("[Parts of result 2, which left; call its tool again for")

@@ -100,13 +100,13 @@ def test_fit_returns_the_callers_message_objects(
     credentials: Credentials, session: str, kind: str
 ) -> None:
     messages = history(12)
-    asked = {"budget": 900, "policy": "contextrender"}
-    made = run_client(kind, credentials, "fit", session, messages, **asked)
-    assert made.changed
-    assert not made.failure
-    assert len(made.messages) < len(messages)
-    assert all(any(message is own for own in messages) for message in made.messages)
-    assert made.reply["tokens_after"] <= 900
+    fields = {"budget": 900, "policy": "contextrender"}
+    rendered = run_client(kind, credentials, "fit", session, messages, **fields)
+    assert rendered.changed
+    assert not rendered.failure
+    assert len(rendered.messages) < len(messages)
+    assert all(any(message is own for own in messages) for message in rendered.messages)
+    assert rendered.reply["tokens_after"] <= 900
 
 
 @pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])
@@ -147,9 +147,9 @@ def test_fit_returns_original_when_service_is_down(
     messages = [{"role": "user", "content": "hunter2"}]
     nowhere = Credentials("http://127.0.0.1:9", "t")
     with caplog.at_level(logging.WARNING, "contextrender"):
-        made = run_client(kind, nowhere, "fit", "s", messages)
-    assert made.messages == messages
-    assert (made.failure, made.changed) == ("unreachable", False)
+        rendered = run_client(kind, nowhere, "fit", "s", messages)
+    assert rendered.messages == messages
+    assert (rendered.failure, rendered.changed) == ("unreachable", False)
     assert "hunter2" not in caplog.text
     assert "history sent unchanged (unreachable)" in caplog.text
 
@@ -188,5 +188,5 @@ def test_passed_deadline_is_late(kind: str) -> None:
     messages = [{"role": "user", "content": "hello"}]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = Credentials(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
-        made = run_client(kind, mute, "fit", "s", messages, deadline=0.2)
-    assert (made.failure, made.messages) == ("late", messages)
+        rendered = run_client(kind, mute, "fit", "s", messages, deadline=0.2)
+    assert (rendered.failure, rendered.messages) == ("late", messages)

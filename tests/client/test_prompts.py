@@ -40,11 +40,14 @@ def test_shown_prompt_equals_sent_prompt(client: ContextRender, session: str, di
     """Chat messages are byte-identical; Anthropic messages have equal words."""
     places = [place for place, message in enumerate(RUN) if message["role"] == "assistant"]
     bodies = [BODIES[dialect](RUN[:place]) for place in places]
-    sent = [
+    rendered_calls = [
         client.fit(session, body, dialect=dialect, budget=2_500, fail_open=False) for body in bodies
     ]
-    assert len(sent) == TURNS + 1 and sum(made.changed for made in sent) > 40
-    for turn, made in enumerate(sent, 1):
+    assert (
+        len(rendered_calls) == TURNS + 1
+        and sum(rendered_call.changed for rendered_call in rendered_calls) > 40
+    )
+    for turn, made in enumerate(rendered_calls, 1):
         view = client.call("get_call", {"session": session, "turn": turn, **ASKED})
         if dialect == "chat":
             assert json.dumps(view["prompt"]) == json.dumps(list(made.messages)), turn

@@ -54,14 +54,14 @@ def run_without_extras(folder: Path, *words: str) -> "subprocess.CompletedProces
 )
 def test_views_need_only_the_client(tmp_path: Path, words: str) -> None:
     """Each command runs until it finds no service."""
-    done = run_without_extras(tmp_path, *words.split())
-    assert done.returncode == 1
-    assert "start `contextrender serve`" in done.stderr and done.stderr.count("\n") == 1
+    process = run_without_extras(tmp_path, *words.split())
+    assert process.returncode == 1
+    assert "start `contextrender serve`" in process.stderr and process.stderr.count("\n") == 1
 
 
 def test_doctor_needs_only_the_client(tmp_path: Path) -> None:
-    done = run_without_extras(tmp_path, "doctor", "--json")
-    assert json.loads(done.stdout)["ok"], done.stderr
+    process = run_without_extras(tmp_path, "doctor", "--json")
+    assert json.loads(process.stdout)["ok"], process.stderr
 
 
 def test_client_sources_are_python_3_10() -> None:

@@ -35,8 +35,8 @@ DOCUMENTED_PICTURES = {
 
 
 def open_view(console: Console, view: str) -> None:
-    where, waited = VIEWS[view]
-    console.page.evaluate("where => { location.hash = where }", f"#/{where}")
+    address, waited = VIEWS[view]
+    console.page.evaluate("where => { location.hash = where }", f"#/{address}")
     expect(console.page.locator(waited).first).to_be_visible()
     expect(console.page.locator(".progress, .loading")).to_have_count(0)
 

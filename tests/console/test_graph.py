@@ -96,9 +96,9 @@ def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> N
     edges = [(edge["result"], brought.get(edge["operation"])) for edge in graph["edges"]]
     middle = next(end for _, end in edges if end is not None and any(a == end for a, _ in edges))
     before = reached([(end, start) for start, end in edges], middle)
-    where = f"#/session/{LARGE}/graph?node=r{middle}"
+    address = f"#/session/{LARGE}/graph?node=r{middle}"
     page = console.page
-    page.evaluate("where => { location.hash = where }", where)
+    page.evaluate("where => { location.hash = where }", address)
     page.get_by_role("button", name="Show its lineage alone").click()
     count = len(before | reached(edges, middle))
     expect(page.locator(".graph .summary")).to_contain_text(re.compile(rf"^{count:,} results"))

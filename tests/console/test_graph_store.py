@@ -33,9 +33,9 @@ def test_following_edges_reaches_the_whole_session(service: Service) -> None:
         found = Counter((e["kind"], e["outgoing"]) for e in edges(service, node["id"]))
         assert found == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
         left += [edge["id"] for edge in node["edges"]]
-    told = service("inspect_session", session="nightly-02")["branches"][0]
-    assert kinds["ToolResult"] == kinds["ToolCall"] == told["results"]
-    assert kinds["Message"] == told["messages"] - told["results"]
+    reply = service("inspect_session", session="nightly-02")["branches"][0]
+    assert kinds["ToolResult"] == kinds["ToolCall"] == reply["results"]
+    assert kinds["Message"] == reply["messages"] - reply["results"]
     assert kinds["Session"] == kinds["Branch"] == 1
 
 
@@ -153,7 +153,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert [one["policy"] for one in view["options"]] == names
     own, _, full = view["options"]
     totals = complete(service, "savings", session=ORDERS)["totals"]
-    told = (
+    field_names = (
         "turns",
         "turn_count",
         "prompt",
@@ -164,7 +164,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
         "results_used_visible",
         "full_cost",
     )
-    assert {name: own[name] for name in told} == {name: totals[name] for name in told}
+    assert {name: own[name] for name in field_names} == {name: totals[name] for name in field_names}
     assert (
         totals["cost"] == own["cost"] is None and totals["calls_without_price"] == totals["turns"]
     )

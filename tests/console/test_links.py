@@ -31,14 +31,14 @@ def test_link_opens_its_call(visit: Visit, service: Service) -> None:
 
 def test_every_tab_of_the_browser_is_signed_in(visit: Visit, service: Service) -> None:
     first = visit()
-    used = link(service)
-    first.page.goto(used)
+    url = link(service)
+    first.page.goto(url)
     expect(first.page.get_by_role("link", name=ORDERS)).to_be_visible()
     second = first.page.context.new_page()
     second.goto(f"{service.server.url}/console/#/session/{ORDERS}/result/3")
     expect(second.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
     second.goto("about:blank")
-    second.goto(used)  # the link works once, but this browser is signed in
+    second.goto(url)  # the link works once, but this browser is signed in
     expect(second.get_by_role("link", name=ORDERS)).to_be_visible()
     second.get_by_role("button", name="Sign out").click()
     expect(first.page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -46,11 +46,11 @@ def test_every_tab_of_the_browser_is_signed_in(visit: Visit, service: Service) -
 
 
 def test_used_link_is_refused_in_another_browser(visit: Visit, service: Service) -> None:
-    used = link(service)
+    url = link(service)
     first, second = visit(), visit()
-    first.page.goto(used)
+    first.page.goto(url)
     expect(first.page.get_by_role("link", name=ORDERS)).to_be_visible()
-    second.page.goto(used)
+    second.page.goto(url)
     expect(second.page.get_by_role("alert")).to_contain_text("used before")
     second.problems.clear()
 
@@ -70,9 +70,9 @@ def test_unknown_session_or_turn_is_an_error(service: Service) -> None:
 
 def test_terminal_opens_link_in_browser(service: Service, tmp_path: Path) -> None:
     """The browser is a script; without a terminal the link is printed."""
-    told = tmp_path / "told"
+    opened_url_file = tmp_path / "told"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {told}\n')
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened_url_file}\n')
     browser.chmod(0o755)
     environment = {
         **os.environ,
@@ -83,12 +83,12 @@ def test_terminal_opens_link_in_browser(service: Service, tmp_path: Path) -> Non
     piped = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    assert f"to=%2Fsession%2F{ORDERS}" in piped.stdout and not told.exists()
+    assert f"to=%2Fsession%2F{ORDERS}" in piped.stdout and not opened_url_file.exists()
     ours, theirs = pty.openpty()
     subprocess.run(command, env=environment, stdout=theirs, check=True, timeout=60)
     os.close(theirs)
     os.close(ours)
-    assert f"to=%2Fsession%2F{ORDERS}" in told.read_text()
+    assert f"to=%2Fsession%2F{ORDERS}" in opened_url_file.read_text()
 
 
 def test_shared_session_is_readable_until_revoked(visit: Visit, service: Service) -> None:

@@ -48,16 +48,16 @@ def test_list_shows_totals_of_a_session(console: Console, service: Service) -> N
 def test_counts_are_explained_on_keyboard_focus(console: Console) -> None:
     """The text is equal in the list and in a session."""
     head = console.page.get_by_role("columnheader", name="Results", exact=True)
-    said = "element => getComputedStyle(element, '::after').content"
+    script = "element => getComputedStyle(element, '::after').content"
     head.focus()
-    told = head.get_attribute("title")
+    text = head.get_attribute("title")
     console.page.keyboard.press("Shift+Tab")
     console.page.keyboard.press("Tab")
     expect(head).to_be_focused()
-    assert head.evaluate(said).startswith(f'"{told}"')
+    assert head.evaluate(script).startswith(f'"{text}"')
     console.open(ORDERS)
     figure = console.page.locator(".figure", has_text="Results")
-    expect(figure).to_have_attribute("title", f"{told}, in this branch")
+    expect(figure).to_have_attribute("title", f"{text}, in this branch")
     assert figure.get_attribute("tabindex") == "0"
 
 

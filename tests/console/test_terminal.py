@@ -18,8 +18,8 @@ from tests.support.transcripts import step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
-    own = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
-    process = contextrender(*arguments, environment=os.environ | own)
+    variables = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
+    process = contextrender(*arguments, environment=os.environ | variables)
     assert process.returncode == status, process.stderr
     return process.stdout + process.stderr
 
@@ -44,8 +44,8 @@ def test_search_in_one_session_or_all(service: Service) -> None:
     (match,) = json.loads(
         run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1", "--json")
     )["matches"]
-    shown = run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1")
-    assert f"#{match['position']}" in shown and "--limit searches further back" in shown
+    output = run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1")
+    assert f"#{match['position']}" in output and "--limit searches further back" in output
     view = json.loads(
         run(service, "search", "ord_", "--tool", match["name"], "--limit", "150", "--json")
     )
@@ -68,21 +68,21 @@ def test_show_prints_a_line_for_each_result(service: Service) -> None:
 
 def test_show_prints_one_call(service: Service) -> None:
     reply = service("get_call", session=ORDERS, turn=30)
-    shown = run(service, "show", ORDERS, "--turn", "30")
-    assert f"{reply['explain']['tokens_after']} of 6000 tokens" in shown
-    assert all(f"\n{line['position']:>2}  " in shown for line in reply["messages"][:60])
+    output = run(service, "show", ORDERS, "--turn", "30")
+    assert f"{reply['explain']['tokens_after']} of 6000 tokens" in output
+    assert all(f"\n{line['position']:>2}  " in output for line in reply["messages"][:60])
     answer = service("read_message", session=ORDERS, position=reply["history_messages"])
-    assert f"answer, message {reply['history_messages']}:" in shown
-    assert all(call["name"] in shown.split("answer, message")[1] for call in answer["calls"])
+    assert f"answer, message {reply['history_messages']}:" in output
+    assert all(call["name"] in output.split("answer, message")[1] for call in answer["calls"])
 
 
 def test_explain_prints_scores_and_uses(service: Service) -> None:
     reply = service("explain", session=ORDERS, turn=30, budget=2000)
-    shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", "--uses")
+    output = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", "--uses")
     first = min((row for row in reply["results"] if row["order"]), key=lambda row: row["order"])
-    assert shown.splitlines()[2].startswith(f"{first['position']}  {first['name']}")
-    used = next(row for row in reply["results"] if row["uses"])
-    assert used["uses"][0]["values"][0]["value"] in shown
+    assert output.splitlines()[2].startswith(f"{first['position']}  {first['name']}")
+    used_row = next(row for row in reply["results"] if row["uses"])
+    assert used_row["uses"][0]["values"][0]["value"] in output
 
 
 def test_terminal_requests_only_shown_rows(service: Service) -> None:
@@ -96,9 +96,9 @@ def test_terminal_requests_only_shown_rows(service: Service) -> None:
     assert len(few["results"]) == 3 and few["count"] == reply["count"]
 
     last = service("get_call", session=ORDERS, turn=30)["messages"][-2:]
-    shown = run(service, "show", *named, "--messages", "2")
-    assert all(f"\n{line['position']:>2}  " in shown for line in last)
-    assert " earlier" in shown
+    output = run(service, "show", *named, "--messages", "2")
+    assert all(f"\n{line['position']:>2}  " in output for line in last)
+    assert " earlier" in output
 
 
 @pytest.mark.slow
@@ -107,10 +107,10 @@ def test_misses_are_listed(service: Service) -> None:
     assert view["turns"] == view["turn_count"] and view["next"] is None
     first = next(service.misses(LARGE))
     assert first == view["misses"][0]
-    shown = run(service, "misses", LARGE)
+    output = run(service, "misses", LARGE)
     turns = {miss["turn"] for miss in view["misses"] if not miss["names_only"]}
-    assert f"{len(turns):,} missed one" in shown
-    assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
+    assert f"{len(turns):,} missed one" in output
+    assert f"#{first['position']} {first['name']}" in output and first["reason"] in output
 
 
 def test_graph_is_printed(service: Service) -> None:
@@ -134,9 +134,9 @@ def test_control_characters_are_not_printed(service: Service) -> None:
 
 
 def test_unknown_session_is_one_sentence(service: Service) -> None:
-    said = run(service, "show", "nothing", status=1)
-    assert said.startswith("contextrender: there is no session 'nothing'")
-    assert "`contextrender sessions`" in said
+    output = run(service, "show", "nothing", status=1)
+    assert output.startswith("contextrender: there is no session 'nothing'")
+    assert "`contextrender sessions`" in output
 
 
 def test_unique_prefix_of_a_name_is_accepted(service: Service) -> None:
@@ -154,22 +154,22 @@ def test_unique_prefix_of_a_name_is_accepted(service: Service) -> None:
 
 @pytest.mark.parametrize("command", [["sessions"], ["show", ORDERS], ["explain", ORDERS]])
 def test_json_output_equals_endpoint(service: Service, command: list[str]) -> None:
-    told = json.loads(run(service, *command, "--json"))
+    report = json.loads(run(service, *command, "--json"))
     if command == ["sessions"]:
-        (found,) = [session for session in told["sessions"] if session["session"] == ORDERS]
+        (found,) = [session for session in report["sessions"] if session["session"] == ORDERS]
         assert [found] == service("list_sessions", query=ORDERS)["sessions"]
         assert found["totals"]["calls"] > 0
     elif command[0] == "show":
-        assert told["turns"] == service.timeline(ORDERS)
+        assert report["turns"] == service.timeline(ORDERS)
     else:
-        assert told["results"] == service("explain", session=ORDERS)["results"]
+        assert report["results"] == service("explain", session=ORDERS)["results"]
 
 
 def test_recall_prints_complete_results(service: Service) -> None:
     first = service("explain", session=ORDERS)["results"][0]
     asked = [ORDERS, str(first["position"])]
-    told = json.loads(run(service, "recall", *asked, "--json"))
-    (result,) = told["results"]
+    report = json.loads(run(service, "recall", *asked, "--json"))
+    (result,) = report["results"]
     printed = run(service, "recall", *asked)
     assert printed.startswith(f"#{first['position']} {first['name']}")
     assert result["message"]["content"] in printed
@@ -184,8 +184,8 @@ def test_session_is_exported_imported_and_deleted(service: Service, tmp_path: Pa
     assert "remove it, or name another file" in run(service, "export", ORDERS, str(file), status=1)
     assert json.loads(run(service, "export", ORDERS)) == json.loads(file.read_text())
     assert "already" in run(service, "import", str(file), status=1)
-    said = run(service, "import", str(file), "--as", "from-file")
-    assert re.search(r"imported from-file: \d+ messages", said)
+    output = run(service, "import", str(file), "--as", "from-file")
+    assert re.search(r"imported from-file: \d+ messages", output)
     assert "confirm with --yes" in run(service, "delete", "from-file", status=1)
     assert "deleted from-file" in run(service, "delete", "from-file", "--yes")
     assert service.post("inspect_session", session="from-file").status_code == 404
@@ -204,11 +204,11 @@ def test_session_list_fits_terminal_and_has_titles(service: Service) -> None:
     name = "0f3c9a52-7d1e-4c1b-9a55-2f6f0a1b7c3d"
     system = {"role": "system", "content": "Working directory: /home/me/shop"}
     service("sync", session=name, messages=[system, {"role": "user", "content": "Mend it."}])
-    told = run(service, "sessions", "--limit", "5", columns=80)
-    (line,) = [line for line in told.splitlines() if line.startswith("0f3c9a52")]
+    output = run(service, "sessions", "--limit", "5", columns=80)
+    (line,) = [line for line in output.splitlines() if line.startswith("0f3c9a52")]
     assert "shop: Mend it." in line
-    assert name not in told
-    assert all(len(line) <= 80 for line in told.splitlines())
+    assert name not in output
+    assert all(len(line) <= 80 for line in output.splitlines())
     assert "Mend it." in run(service, "export", "0f3c9a52")
     service("delete_session", session=name)
 

@@ -60,10 +60,10 @@ def test_timeline_shows_history_of_a_result(console: Console, service: Service) 
     for turn, row in ((len(turns), 0), (30, 5), (35, 9), (20, 3)):
         point_at(console, turn, row, len(turns), 64)
         expect(life).to_contain_text(f"turn {turn}: {state(turns[turn - 1], row)}")
-    used = [turn["turn"] for turn in turns if 0 in turn["uses"]]
+    use_turns = [turn["turn"] for turn in turns if 0 in turn["uses"]]
     point_at(console, len(turns), 0, len(turns), 64)
-    assert used
-    expect(life).to_contain_text(re.compile(rf"used in turns? {used[0]}"))
+    assert use_turns
+    expect(life).to_contain_text(re.compile(rf"used in turns? {use_turns[0]}"))
 
 
 def test_timeline_works_with_keyboard(console: Console) -> None:
@@ -107,8 +107,10 @@ def test_call_view_agrees_with_explain(console: Console, service: Service) -> No
     expect(console.page.locator(".budget")).to_contain_text(f"{after:,} of {BUDGET:,} tokens")
     rows = console.page.locator(".scores tbody tr")
     expect(rows).to_have_count(len(reply["results"]))
-    taken = sorted((row for row in reply["results"] if row["order"]), key=lambda row: row["order"])
-    expect(rows.first).to_contain_text(f"#{taken[0]['position']}")
+    selected = sorted(
+        (row for row in reply["results"] if row["order"]), key=lambda row: row["order"]
+    )
+    expect(rows.first).to_contain_text(f"#{selected[0]['position']}")
     console.page.get_by_role("button", name="Tokens").click()
     largest = max(reply["results"], key=lambda row: row["tokens"])
     expect(rows.first).to_contain_text(f"#{largest['position']}")
@@ -131,11 +133,11 @@ def test_call_view_shows_prompt_beside_full_history(console: Console, service: S
         if line["position"] in told:
             assert line["display"] == told[line["position"]]
     console.open(ORDERS, "call", turn)
-    got = console.page.get_by_role("region", name="What the model got")
-    whole = console.page.get_by_role("region", name="Full history")
+    response = console.page.get_by_role("region", name="What the model got")
+    full_history = console.page.get_by_role("region", name="Full history")
     shown = [position for position, kind in told.items() if kind != "omitted"]
-    expect(got.locator(".message.tool")).to_have_count(len(shown))
-    folds = whole.locator("details.fold")
+    expect(response.locator(".message.tool")).to_have_count(len(shown))
+    folds = full_history.locator("details.fold")
     assert folds.count() > 0
     inside = folds.first.locator(".message")
     expect(inside).to_have_count(0)
@@ -148,12 +150,12 @@ def test_prompt_is_shown_and_copied_exactly(visit: Visit, service: Service) -> N
     """It is copied as JSON, as Python and as a curl command."""
     console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
     turn, page = 40, console.page
-    asked = {"session": ORDERS, "turn": turn, "rows": 0, "window": 0, "prompt": True}
-    prompt = service("get_call", **asked)["prompt"]
+    fields = {"session": ORDERS, "turn": turn, "rows": 0, "window": 0, "prompt": True}
+    prompt = service("get_call", **fields)["prompt"]
     console.open(ORDERS, "call", turn)
-    sent = page.get_by_role("region", name="What the model got")
-    expect(sent.locator(".message")).to_have_count(len(prompt))
-    assert sent.locator("pre").all_text_contents() == [
+    prompt_region = page.get_by_role("region", name="What the model got")
+    expect(prompt_region.locator(".message")).to_have_count(len(prompt))
+    assert prompt_region.locator("pre").all_text_contents() == [
         message["content"] for message in prompt if message["content"]
     ]
 
@@ -180,8 +182,8 @@ def test_call_view_uses_settings_in_address(console: Console, service: Service) 
     expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
     for setting in ({"budget": 3000}, {"budget": 3000, "policy": "prune"}):
         other = service("explain", session=ORDERS, turn=turn, **setting)
-        where = "&".join(f"{name}={value}" for name, value in setting.items())
-        console.open(ORDERS, f"call/{turn}?{where}")
+        query_string = "&".join(f"{name}={value}" for name, value in setting.items())
+        console.open(ORDERS, f"call/{turn}?{query_string}")
         expect(console.page.locator(".budget")).to_contain_text(
             f"{other['tokens_after']:,} of 3,000 tokens"
         )
@@ -321,12 +323,12 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     page.get_by_role("button", name="Use", exact=True).click()
     console.open(ORDERS)
     compared = complete(service, "compare_policies", session=ORDERS, prices=[PRICE])
-    own = compared["options"][compared["current_option"]]
+    current = compared["options"][compared["current_option"]]
     settings = page.get_by_role("region", name="Settings")
     expect(settings.locator(".verdict")).to_have_text(compared["summary"])
-    expect(page.locator(".session > .figures")).to_contain_text(headline(own)[:3])
+    expect(page.locator(".session > .figures")).to_contain_text(headline(current)[:3])
     expect(settings.locator("circle.here")).to_have_count(1)
-    other = next(option for option in compared["options"] if option["misses"] < own["misses"])
+    other = next(option for option in compared["options"] if option["misses"] < current["misses"])
     settings.get_by_text("as a table").click()
     rows = settings.locator("tbody tr")
     expect(rows).to_have_count(len(compared["options"]))
@@ -335,7 +337,7 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     outcome = page.locator(".outcome")
     misses = [miss for miss in service.misses(ORDERS) if not miss["names_only"]]
     expect(outcome).to_contain_text("would be gone")
-    assert len(misses) == own["misses"]
+    assert len(misses) == current["misses"]
     line = f"CONTEXTRENDER_POLICY={other['policy']} CONTEXTRENDER_BUDGET={other['budget']}"
     expect(outcome).to_contain_text(line)
     page.get_by_role("link", name="Misses", exact=True).click()
@@ -351,7 +353,7 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     if left:
         expect(page.locator(".misses .verdict")).to_contain_text(headline(other))
     page.get_by_role("link", name="Show the session as it was").click()
-    expect(page.locator(".misses .verdict")).to_contain_text(headline(own))
+    expect(page.locator(".misses .verdict")).to_contain_text(headline(current))
 
 
 def test_running_session_is_followed(console: Console, service: Service) -> None:

@@ -80,8 +80,8 @@ class _Run:
             {"order": order, "city": choice(CITIES), "delayed": late() < 0.5} for order in fresh
         ]
         found = {"total": len(self.orders), "rows": rows}
-        asked = {"status": "delayed", "page": len(self.orders) // 6}
-        return asked, json.dumps(found, ensure_ascii=False)
+        fields = {"status": "delayed", "page": len(self.orders) // 6}
+        return fields, json.dumps(found, ensure_ascii=False)
 
     def _get_order(self) -> tuple[Json, str]:
         order = self._pick(self.orders)

@@ -30,11 +30,11 @@ def conversation(turns: int) -> Json:
 def apply_breakpoints(body: Json, breakpoints: list[int], left_out: int | None = None) -> Json:
     """Apply a plan with these breakpoints; `left_out` omits one result and its call."""
     transcript = MESSAGES.read(body)
-    gone = {left_out} if left_out is None else {left_out, left_out - 1}
+    removed = {left_out} if left_out is None else {left_out, left_out - 1}
     shown = [
         {"message": position, "calls": list(range(len(message.get("tool_calls") or ())))}
         for position, message in enumerate(transcript.messages)
-        if position not in gone
+        if position not in removed
     ]
     before = copy.deepcopy(body)
     made = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
@@ -55,13 +55,13 @@ def marked_messages(body: Json) -> list[int]:
 
 def test_breakpoint_is_on_last_block_of_its_message() -> None:
     body = conversation(4)
-    made = apply_breakpoints(body, [1, 4, 5])
-    assert made["messages"][0]["content"] == [
+    new_body = apply_breakpoints(body, [1, 4, 5])
+    assert new_body["messages"][0]["content"] == [
         {"type": "text", "text": "Look around.", "cache_control": MARK}
     ]
-    assert made["messages"][3]["content"][0] == body["messages"][3]["content"][0]
-    assert made["messages"][3]["content"][1]["cache_control"] == MARK
-    assert marked_messages(made) == [0, 3, 4, 8]
+    assert new_body["messages"][3]["content"][0] == body["messages"][3]["content"][0]
+    assert new_body["messages"][3]["content"][1]["cache_control"] == MARK
+    assert marked_messages(new_body) == [0, 3, 4, 8]
 
 
 @pytest.mark.parametrize("own", [1, 2, 3, 4])
@@ -71,10 +71,10 @@ def test_request_has_at_most_four_breakpoints(own: int) -> None:
     spots: list[Json] = [body["tools"][0], body["system"][0], body["messages"][6]["content"][0]]
     for spot in spots[: own - 1]:
         spot["cache_control"] = MARK
-    made = apply_breakpoints(body, [1, 4, 5])
-    assert len(marks(made)) == 4
-    theirs = marked_messages(body)
-    assert marked_messages(made) == sorted([*theirs, *[0, 3, 4][: 4 - own]])
+    new_body = apply_breakpoints(body, [1, 4, 5])
+    assert len(marks(new_body)) == 4
+    marked_before = marked_messages(body)
+    assert marked_messages(new_body) == sorted([*marked_before, *[0, 3, 4][: 4 - own]])
 
 
 def test_existing_marks_count() -> None:
@@ -89,16 +89,16 @@ def test_long_lived_marks_precede_short_lived_ones() -> None:
     body = conversation(4)
     body["system"][0]["cache_control"] = LONG
     body["messages"][4]["content"][0]["cache_control"] = LONG
-    made = apply_breakpoints(body, [1, 6])
-    assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", "1h", None]
-    made = apply_breakpoints(body, [6])
-    assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", None, None]
+    new_body = apply_breakpoints(body, [1, 6])
+    assert [mark.get("ttl") for mark in marks(new_body["messages"])] == ["1h", "1h", None]
+    new_body = apply_breakpoints(body, [6])
+    assert [mark.get("ttl") for mark in marks(new_body["messages"])] == ["1h", None, None]
 
 
 def test_breakpoint_moves_before_omitted_message() -> None:
-    made = apply_breakpoints(conversation(4), [5], left_out=5)
-    assert marked_messages(made)[0] == 2
-    assert "t1" not in str(made)
+    new_body = apply_breakpoints(conversation(4), [5], left_out=5)
+    assert marked_messages(new_body)[0] == 2
+    assert "t1" not in str(new_body)
 
 
 def test_marked_and_unmarkable_blocks_are_unchanged() -> None:

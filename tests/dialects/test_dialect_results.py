@@ -110,9 +110,12 @@ def chat(number: int) -> list[Json]:
 
 
 def blocks(number: int) -> list[Json]:
-    used = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {}}
+    tool_use = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "x"}
-    return [assistant_blocks(text(f"Step {number}."), used), {"role": "user", "content": [result]}]
+    return [
+        assistant_blocks(text(f"Step {number}."), tool_use),
+        {"role": "user", "content": [result]},
+    ]
 
 
 @pytest.mark.parametrize(("dialect", "made"), [("chat", chat), ("messages", blocks)])
@@ -151,8 +154,8 @@ def test_call_in_user_message_is_kept() -> None:
     }
     transcript = DIALECTS["messages"].read(body)
     first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
-    left = transcript.apply(MessagePlan(transcript.messages, first_left_out))
-    assert left["messages"] == body["messages"][2:]
+    new_body = transcript.apply(MessagePlan(transcript.messages, first_left_out))
+    assert new_body["messages"] == body["messages"][2:]
 
 
 def test_observation_without_answer_is_a_user_message() -> None:

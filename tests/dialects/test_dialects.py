@@ -63,11 +63,11 @@ def test_full_history_plan_changes_nothing(dialect: str, data: st.DataObject) ->
     before = copy.deepcopy(body)
     transcript = DIALECTS[dialect].read(body)
     check_messages(transcript.messages, 0)
-    left = transcript.apply(MessagePlan.full_history(transcript.messages))
+    new_body = transcript.apply(MessagePlan.full_history(transcript.messages))
     key = MAKERS[dialect][1]
-    assert left == before
+    assert new_body == before
     assert body == before
-    assert all(a is b for a, b in zip(left[key], body[key], strict=True))
+    assert all(a is b for a, b in zip(new_body[key], body[key], strict=True))
 
 
 @given(data=st.data(), budget=BUDGETS)
@@ -77,12 +77,12 @@ def test_calls_and_results_stay_paired(dialect: str, data: st.DataObject, budget
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
         return
-    answered = Pairs(transcript.messages).call_of_result
-    left = transcript.apply(plan_of(transcript.messages, budget))
-    calls, results = ends(left)
+    call_of_result = Pairs(transcript.messages).call_of_result
+    new_body = transcript.apply(plan_of(transcript.messages, budget))
+    calls, results = ends(new_body)
     calls_before, results_before = ends(body)
-    stray_results = len(results_before) - (len(answered) if dialect != "observations" else 0)
-    stray_calls = len(calls_before) - (len(answered) if dialect != "observations" else 0)
+    stray_results = len(results_before) - (len(call_of_result) if dialect != "observations" else 0)
+    stray_calls = len(calls_before) - (len(call_of_result) if dialect != "observations" else 0)
     assert len(calls) - stray_calls == len(results) - stray_results
 
 
@@ -94,14 +94,14 @@ def test_unknown_items_are_kept(dialect: str, data: st.DataObject, budget: int) 
     if not transcript.messages:
         return
     key = MAKERS[dialect][1]
-    left = transcript.apply(plan_of(transcript.messages, budget))
+    new_body = transcript.apply(plan_of(transcript.messages, budget))
     unknown = [item for item in body[key] if item in STRANGE[dialect] and is_unknown(dialect, item)]
     assert [
-        item for item in left[key] if item in STRANGE[dialect] and is_unknown(dialect, item)
+        item for item in new_body[key] if item in STRANGE[dialect] and is_unknown(dialect, item)
     ] == (unknown)
     volatile = [item for item in body[key] if item == {"role": "user", "content": INTERNAL}]
-    assert left[key][len(left[key]) - len(volatile) :] == volatile
-    assert {name: left[name] for name in left if name != key} == {
+    assert new_body[key][len(new_body[key]) - len(volatile) :] == volatile
+    assert {name: new_body[name] for name in new_body if name != key} == {
         name: body[name] for name in body if name != key
     }
 
@@ -138,14 +138,14 @@ def test_incremental_read_equals_full_read(dialect: str, data: st.DataObject, bu
 def test_restored_result_has_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
-    answered = Pairs(transcript.messages).call_of_result
+    call_of_result = Pairs(transcript.messages).call_of_result
     plan = MessagePlan(transcript.messages, [])
-    for result in answered:
+    for result in call_of_result:
         transcript.result(result)
         assert plan.show_result(result)
     assert plan.omitted_results() == []
-    left = transcript.apply(plan)
-    assert sorted(ends(left)[0]) == sorted(ends(body)[0])
+    new_body = transcript.apply(plan)
+    assert sorted(ends(new_body)[0]) == sorted(ends(body)[0])
 
 
 @given(data=st.data())

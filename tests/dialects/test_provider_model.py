@@ -93,8 +93,8 @@ def chat(step: Step, ids: str) -> list[Json]:
     if calls:
         answer["tool_calls"] = calls
     stray = {"role": "tool", "tool_call_id": f"gone-{step.number}", "content": "stray"}
-    asked = [{"role": "user", "content": f"And {step.number}?"}] if step.asks else []
-    return [answer, *results, *([stray] if step.stray else []), *asked]
+    questions = [{"role": "user", "content": f"And {step.number}?"}] if step.asks else []
+    return [answer, *results, *([stray] if step.stray else []), *questions]
 
 
 def messages(step: Step, ids: str) -> list[Json]:
@@ -136,8 +136,8 @@ def responses(step: Step, ids: str) -> list[Json]:
         items_after = {"type": "item_reference", "id": f"fc_{step.number}"}
         output = {"type": "function_call_output", "call_id": f"gone-{step.number}"}
         results += [items_after, {**output, "output": "stray"}]
-    asked = [{"role": "user", "content": f"And {step.number}?"}] if step.asks else []
-    return [*items, *results, *asked]
+    questions = [{"role": "user", "content": f"And {step.number}?"}] if step.asks else []
+    return [*items, *results, *questions]
 
 
 MAKERS: dict[str, Any] = {
@@ -213,13 +213,13 @@ def test_what_a_provider_gets(dialect: str, data: st.DataObject) -> None:
         if place not in omitted
         and (message["role"] != "assistant" or message["content"] or place in dict(left_calls))
     ]
-    sent = transcript.apply(transcript.plan(rows))
+    new_body = transcript.apply(transcript.plan(rows))
     assert body == before
-    text = json.dumps(sent, ensure_ascii=False)
+    text = json.dumps(new_body, ensure_ascii=False)
 
     # A provider that takes the whole history takes what is left of it.
     if not faults(dialect, without_strays(dialect, before)):
-        assert not faults(dialect, without_strays(dialect, sent)), sent
+        assert not faults(dialect, without_strays(dialect, new_body)), new_body
     # Texts, strays and references all stay, in order.
     for step in history:
         assert json.dumps(step.text, ensure_ascii=False)[1:-1] in text
@@ -227,12 +227,12 @@ def test_what_a_provider_gets(dialect: str, data: st.DataObject) -> None:
         if step.thinks and step.text:
             assert f"T{step.number}" in text or dialect == "chat"
     # The model's newest message is what it was.
-    came, got = newest(dialect, before), newest(dialect, sent)
+    came, got = newest(dialect, before), newest(dialect, new_body)
     assert (got[len(got) - len(came) :] if dialect == "responses" else got) == came
     # Calls are those that came, in order; the first of a step has what its step was signed with.
     original = [unsigned(call) for call in calls_in(dialect, before)]
     places, at = [], -1
-    for sent_call in calls_in(dialect, sent):
+    for sent_call in calls_in(dialect, new_body):
         at = original.index(unsigned(sent_call), at + 1)
         places.append(at)
     owners = [(step, n) for step in history for n in range(step.width)]
@@ -240,7 +240,7 @@ def test_what_a_provider_gets(dialect: str, data: st.DataObject) -> None:
         for step in history:
             remaining = [p for p in places if owners[p][0] is step]
             if remaining and step.signed != "none":
-                first = calls_in(dialect, sent)[places.index(remaining[0])]
+                first = calls_in(dialect, new_body)[places.index(remaining[0])]
                 assert signature(first) == f"SIG{step.number}"
         # Those of results that are shown are all there, and the others only as a line.
         for result, call in pairs.items():

@@ -75,11 +75,13 @@ def read(dialect: str, body: Json) -> Transcript:
 
 def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
     """Return the request after a plan that omits these results with their calls."""
-    gone = {transcript.pairs.call_of_result[result] for result in results}
+    removed = {transcript.pairs.call_of_result[result] for result in results}
     shown: list[Json] = [
         {
             "message": place,
-            "calls": [n for n in range(len(m.get("tool_calls") or ())) if (place, n) not in gone],
+            "calls": [
+                n for n in range(len(m.get("tool_calls") or ())) if (place, n) not in removed
+            ],
             "text": None,
         }
         for place, m in enumerate(transcript.messages)
@@ -112,11 +114,11 @@ def test_first_kept_call_is_signed(dialect: str, sign: Signed) -> None:
     results = results_of(transcript)
     before = copy.deepcopy(body)
     # Omit the first call of one step and the first two of another.
-    left = without(transcript, results[0], results[3], results[4])
+    new_body = without(transcript, results[0], results[3], results[4])
     assert body == before
-    assert not faults(dialect, left)
-    assert not unsigned(dialect, left)
-    text = str(left)
+    assert not faults(dialect, new_body)
+    assert not unsigned(dialect, new_body)
+    text = str(new_body)
     assert all(f"SIG{n}" in text for n in range(3))
     # A step without calls needs no signature.
     assert "SIG1" not in str(without(transcript, *results[3:6]))
@@ -127,8 +129,8 @@ def test_signature_in_id_is_moved_to_field() -> None:
     calls = [chat_call("call_1__thought__SIG"), chat_call("call_2")]
     body = {"messages": [ASK, *chat_step(calls), *chat_step([chat_call("call_3")])]}
     transcript = read("chat", body)
-    left = without(transcript, 2)
-    assert signature(left["messages"][1]["tool_calls"][0]) == "SIG"
+    new_body = without(transcript, 2)
+    assert signature(new_body["messages"][1]["tool_calls"][0]) == "SIG"
 
 
 def test_reasoning_names_a_kept_call() -> None:
@@ -173,13 +175,13 @@ def test_newest_message_is_unchanged(dialect: str, step: Any) -> None:
     transcript = read(dialect, body)
     results = results_of(transcript)
     for omitted in (results[:4], results[3:4], results[1:4], results):
-        left = without(transcript, *omitted)
-        came, sent = newest(dialect, body), newest(dialect, left)
+        new_body = without(transcript, *omitted)
+        came, sent = newest(dialect, body), newest(dialect, new_body)
         assert (sent[-len(came) :] if dialect == "responses" else sent) == came
-        assert not faults(dialect, left)
-        text = str(left)
+        assert not faults(dialect, new_body)
+        text = str(new_body)
         assert all(f"Step {n}." in text for n in range(5))  # all texts of the agent are kept
-    assert OMITTED_TEXT in str(left)
+    assert OMITTED_TEXT in str(new_body)
 
 
 def test_parallel_calls_of_newest_message_are_kept() -> None:
@@ -299,8 +301,8 @@ def test_other_formats_are_paired_by_order(dialect: str) -> None:
     body = {key: [ASK, *(bare(item) for step in steps for item in step)]}
     transcript = read(dialect, body)
     assert len(transcript.pairs.call_of_result) == 6
-    left = without(transcript, *results_of(transcript)[:4])
-    assert left[key] == [ASK, *body[key][-len(steps[0]) :]]
+    new_body = without(transcript, *results_of(transcript)[:4])
+    assert new_body[key] == [ASK, *body[key][-len(steps[0]) :]]
 
 
 def test_result_without_id_does_not_take_a_later_results_call() -> None:

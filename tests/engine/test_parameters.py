@@ -37,10 +37,10 @@ def test_pinned_result_is_complete_under_every_policy(policy: str) -> None:
     messages = run(300)
     without, _ = render(messages, 3_000, policy, agent_defaults=agent_defaults)
     assert not without.pinned
-    rendered, shown = render(messages, 3_000, policy, agent_defaults=agent_defaults, pins=pins)
+    rendered, prompt = render(messages, 3_000, policy, agent_defaults=agent_defaults, pins=pins)
     assert rendered.pinned == {2: "complete"}
-    assert messages[2] in shown
-    assert "s0" in [call["id"] for m in shown for call in m.get("tool_calls", ())]
+    assert messages[2] in prompt
+    assert "s0" in [call["id"] for m in prompt for call in m.get("tool_calls", ())]
     if policy != "full":
         assert rendered.tokens_after <= 3_000
 
@@ -48,7 +48,7 @@ def test_pinned_result_is_complete_under_every_policy(policy: str) -> None:
 @pytest.mark.parametrize("policy", ["prune", "contextrender", "reuse_density"])
 def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     messages = run(700, 700, 700, 700)
-    rendered, shown = render(messages, 4_000, policy, pins=SKILL)
+    rendered, prompt = render(messages, 4_000, policy, pins=SKILL)
     kept = rendered.pinned
     assert list(kept) == [2, 4, 6, 8]
     assert kept[8] == "complete"
@@ -62,7 +62,7 @@ def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     ]
     assert sum(sizes) <= (4_000 - rendered.text_tokens) / 2
     assert rendered.tokens_after <= 4_000
-    texts = [str(message["content"]) for message in shown]
+    texts = [str(message["content"]) for message in prompt]
     assert any(text.startswith("[Excerpt: ") and "always say" in text for text in texts)
 
 
@@ -74,12 +74,12 @@ def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
     for size in turns_of(messages)[3:]:
         history.extend(messages[len(history) : size], COUNTER)
         arguments = ("contextrender_cache_aware", Parameters(), history)
-        rendered, shown = render(messages[:size], 5_000, *arguments, pins=SKILL)
+        rendered, prompt = render(messages[:size], 5_000, *arguments, pins=SKILL)
         assert rendered.pinned == {2: "complete", 4: "complete"}
         assert rendered.tokens_after <= 5_000
-        same += json.dumps(shown[: len(before)]) == json.dumps(before)
+        same += json.dumps(prompt[: len(before)]) == json.dumps(before)
         calls += 1
-        before = shown
+        before = prompt
     assert same > calls / 3
 
 

@@ -64,8 +64,8 @@ def test_full_history_repeats_the_recorded_calls() -> None:
         units, _ = Prompts(COUNTER).send([], history)
         openai.bill(units)
         anthropic.bill(units)
-    whole = sum(COUNTER.message(m) for history in blind.asked for m in history)
-    assert score.bills["openai"].prompt == score.bills["anthropic_end"].prompt == whole
+    full_tokens = sum(COUNTER.message(m) for history in blind.asked for m in history)
+    assert score.bills["openai"].prompt == score.bills["anthropic_end"].prompt == full_tokens
 
 
 def test_omitted_value_is_fetched_again_before_the_step() -> None:

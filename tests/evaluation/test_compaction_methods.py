@@ -71,8 +71,8 @@ def test_intervals_are_over_sessions() -> None:
     def score(session: str, complete: int) -> MethodScore:
         return MethodScore(session, AGENT, OWN_SIZE, 9, 4, complete)
 
-    one = share_of([score("a", 1), score("a", 3)])
-    assert (one.value, one.low, one.high) == (0.5, None, None)
+    share = share_of([score("a", 1), score("a", 3)])
+    assert (share.value, share.low, share.high) == (0.5, None, None)
     two = share_of([score("a", 0), score("b", 4)])
     assert (two.value, two.low, two.high) == (0.5, 0.0, 1.0)
 

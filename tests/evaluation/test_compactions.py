@@ -44,14 +44,14 @@ def measured(*parts: Run) -> CompactionScore:
 
 def test_steps_are_those_that_use_earlier_results() -> None:
     score = measured(Run("s#1", "", "", BEFORE), Run("s#2", "", "", AFTER, continues="s#1"))
-    told = score.to_json()
-    assert (told["count"], told["steps"]) == (1, 3)
-    assert told["summary_had_all"] == 1 / 3
-    assert told["read_again"] == 2 / 3
-    assert told["shown"]["24000"] == 1
-    assert told["shown"]["400"] < 1
-    assert told["read_again_calls"] == 1
-    assert 0 < told["read_again_tokens"] < 10_000
+    reply = score.to_json()
+    assert (reply["count"], reply["steps"]) == (1, 3)
+    assert reply["summary_had_all"] == 1 / 3
+    assert reply["read_again"] == 2 / 3
+    assert reply["shown"]["24000"] == 1
+    assert reply["shown"]["400"] < 1
+    assert reply["read_again_calls"] == 1
+    assert 0 < reply["read_again_tokens"] < 10_000
 
 
 def test_second_compaction_counts_both_earlier_parts() -> None:
@@ -68,10 +68,10 @@ def test_second_compaction_counts_both_earlier_parts() -> None:
 
 
 def test_messages_kept_by_compaction_belong_to_its_summary() -> None:
-    (found,) = compactions_of(
+    (compaction,) = compactions_of(
         [Run("s#1", "", "", BEFORE), Run("s#2", "", "", [*BEFORE[3:], *AFTER], continues="s#1")]
     )
-    assert found.summary == [*BEFORE[3:], AFTER[0]]
+    assert compaction.summary == [*BEFORE[3:], AFTER[0]]
 
 
 def test_copied_session_counts_once() -> None:

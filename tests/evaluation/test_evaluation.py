@@ -133,12 +133,12 @@ def test_eval_writes_report_and_figures(file: Path, tmp_path: Path) -> None:
     output = printed("eval", file, *arguments, "--compare", "recency@120", "prune@240")
     assert "recency@120 less prune@240, paired by task" in output
     assert "Runs: 6. Tasks: 3." in output
-    written = json.loads((tmp_path / "out" / "figures.json").read_text())
-    assert [case["policy"] for case in written["cases"]] == ["prune"] * 2 + ["full"] * 2 + [
+    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+    assert [case["policy"] for case in figures["cases"]] == ["prune"] * 2 + ["full"] * 2 + [
         "recency"
     ]
-    assert set(written["cases"][0]["figures"]) == set(BY_NAME)
-    assert {each["figure"] for each in written["compared"]} == set(BY_NAME)
+    assert set(figures["cases"][0]["figures"]) == set(BY_NAME)
+    assert {each["figure"] for each in figures["compared"]} == set(BY_NAME)
     _check_page((tmp_path / "out" / "report.html").read_text())
 
 
@@ -152,8 +152,8 @@ def _check_page(html: str) -> None:
     assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
     hosts = set(re.findall(r"[a-z]+://([^/\"\s<]+)", html))
     assert hosts <= {"www.w3.org"}, "only the names of SVG's name spaces"
-    for said in ("recency@120 less prune@240", "Brackets have", "contextrender "):
-        assert said in html
+    for text in ("recency@120 less prune@240", "Brackets have", "contextrender "):
+        assert text in html
     verdict, curve, table = (html.index(part) for part in ("<h1>", "<figure>", "<table"))
     assert verdict < curve < table
     assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]

@@ -52,8 +52,10 @@ def test_cost_formula_of_the_paper() -> None:
 
 
 def test_cost_includes_the_policys_model_calls() -> None:
-    own = Usage(uncached=40, output=5)
-    sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
+    policy_usage = Usage(uncached=40, output=5)
+    sums = sums_over(
+        score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), policy_usage)
+    )
     # 40 tokens read at the full input price and 5 written at four times that price.
     assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
     price = 2 * 0.2 + 0.5 * 0.8
@@ -70,12 +72,12 @@ def test_provider_costs() -> None:
     run.model = "gpt-4o"
     run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
     sums = sums_over(run)
-    spent = 0.3 * 1e6 * price.uncached + 0.1 * 1e6 * price.cache_read
+    policy_cost = 0.3 * 1e6 * price.uncached + 0.1 * 1e6 * price.cache_read
     own = 0.001 * 1e6 * price.uncached + 0.0005 * 1e6 * price.output
-    whole = 0.2 * 1e6 * price.uncached + 1.8 * 1e6 * price.cache_read
-    assert value("openai_prompts", sums) == pytest.approx((spent + own) / whole)
+    full_cost = 0.2 * 1e6 * price.uncached + 1.8 * 1e6 * price.cache_read
+    assert value("openai_prompts", sums) == pytest.approx((policy_cost + own) / full_cost)
     answers = 0.01 * 1e6 * price.output
-    expected = (spent + own + answers) / (whole + answers)
+    expected = (policy_cost + own + answers) / (full_cost + answers)
     assert value("openai_calls", sums) == pytest.approx(expected)
     assert price.cache_read == price.uncached / 2
 
@@ -125,10 +127,10 @@ def test_full_policy_costs_as_much_as_full_history() -> None:
     assert run.full == run.cases[0].agent_usage
     assert run.full_calls == run.cases[0].calls
     counter = counter_for(None)
-    whole = [counter.message(message) for message in RUN.messages]
-    assert run.full.prompt == whole[0] + sum(whole[:3]) + sum(whole[:5])
-    assert run.full.cache_read == whole[0] + sum(whole[:3])
-    assert run.full.output == whole[1] + whole[3] + whole[5]
+    full_tokens = [counter.message(message) for message in RUN.messages]
+    assert run.full.prompt == full_tokens[0] + sum(full_tokens[:3]) + sum(full_tokens[:5])
+    assert run.full.cache_read == full_tokens[0] + sum(full_tokens[:3])
+    assert run.full.output == full_tokens[1] + full_tokens[3] + full_tokens[5]
     sums = sums_over(run)
     assert value("cost_relative", sums) == value("openai_prompts", sums) == 1
 

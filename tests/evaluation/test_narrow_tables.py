@@ -16,9 +16,9 @@ def test_table_wraps_without_losing_letters(width: int) -> None:
     rows = [(NAME, "100.0% [95.1,100.0]", "1,297,363", "$1,234.56")]
     out = StringIO()
     Console(file=out, width=width).print(Rows("", HEADS, rows))
-    told = out.getvalue()
-    assert max(map(len, told.splitlines())) <= width and "…" not in told
+    output = out.getvalue()
+    assert max(map(len, output.splitlines())) <= width and "…" not in output
     for text in (*HEADS, *rows[0]):
-        assert all(word in told for word in re.split(r"\s", text)), text
+        assert all(word in output for word in re.split(r"\s", text)), text
     figures = "1,297,363", "$1,234.56"
-    assert all(any(figure in line for line in told.splitlines()) for figure in figures)
+    assert all(any(figure in line for line in output.splitlines()) for figure in figures)

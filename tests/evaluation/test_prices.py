@@ -30,8 +30,8 @@ def test_shipped_tables_equal_litellms() -> None:
             *installed_table(litellm_folder())
         )
     for name in shipped.ENCODINGS:
-        theirs = tiktoken_encoding(litellm_folder(), name)
-        assert shipped.encoding_of(name) == (theirs._pat_str, theirs._mergeable_ranks)
+        encoding = tiktoken_encoding(litellm_folder(), name)
+        assert shipped.encoding_of(name) == (encoding._pat_str, encoding._mergeable_ranks)
 
 
 def price_of(model: str) -> Price:
@@ -53,8 +53,8 @@ def test_model_price_equals_litellms(model: str) -> None:
     assert price.uncached == row["input_cost_per_token"]
     assert price.cache_read == row["cache_read_input_token_cost"]
     assert price.output == row["output_cost_per_token"]
-    written = row.get("cache_creation_input_token_cost", row["input_cost_per_token"])
-    assert price.cache_write == written
+    write_price = row.get("cache_creation_input_token_cost", row["input_cost_per_token"])
+    assert price.cache_write == write_price
 
 
 def test_run_uses_price_of_its_model_under_its_provider(
@@ -66,5 +66,5 @@ def test_run_uses_price_of_its_model_under_its_provider(
     assert price_under("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULTS["openai"])
     assert price_under("openai", "nobody-s-model") == price_of(DEFAULTS["openai"])
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "*:input=2,cached=0.5,output=8")
-    own = price_from({"input": 2, "cached": 0.5, "output": 8})
-    assert price_under("openai", "gpt-4o") == price_under("anthropic", "gpt-4o") == own
+    price = price_from({"input": 2, "cached": 0.5, "output": 8})
+    assert price_under("openai", "gpt-4o") == price_under("anthropic", "gpt-4o") == price

@@ -155,14 +155,14 @@ def test_replay_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> N
     assert "Replaying model calls: 24 of 24" in process.stderr
     assert "Later-Used Recall" in process.stdout
     assert "Runs: 2." in process.stdout
-    written = json.loads(out.read_text())
-    assert [(case["policy"], case["budget"]) for case in written["cases"]] == [
+    figures = json.loads(out.read_text())
+    assert [(case["policy"], case["budget"]) for case in figures["cases"]] == [
         ("prune", 90),
         ("prune", 300),
         ("full", 90),
         ("full", 300),
     ]
-    first = written["cases"][0]
+    first = figures["cases"][0]
     assert (first["runs"], first["invocations"], first["events"]) == (2, 6, 6)
     assert set(first["result_recall_by_age"]) == {"<=3", "4-10", "11-25", ">25"}
     assert [run["id"] for run in first["per_run"]] == ["a", "b"]
@@ -196,10 +196,10 @@ def test_ctrl_c_stops_replay_without_output(write: Write, shipped: Run) -> None:
         assert process.stdout is not None and process.stderr is not None
         assert "Replaying model calls" in process.stderr.readline()
         os.killpg(process.pid, signal.SIGINT)
-        said = process.stderr.read()
+        output = process.stderr.read()
         assert process.wait() == 130
         assert process.stdout.read() == ""
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 LARGE_WRITE_RUN = [*agent_run(8), *large_write(5_200), assistant("Done.")]

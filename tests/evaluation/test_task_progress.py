@@ -17,11 +17,11 @@ def long_task(pauses: int) -> int:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
-    told: list[tuple[float, int]] = []
+    steps_shown: list[tuple[float, int]] = []
 
     class Bar:
         def __enter__(self) -> object:
-            return lambda steps: told.append((time.monotonic(), steps))
+            return lambda steps: steps_shown.append((time.monotonic(), steps))
 
         def __exit__(self, *_: object) -> None: ...
 
@@ -29,16 +29,16 @@ def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes
     monkeypatch.setattr(task_progress, "UPDATE_SECONDS", 0.1)
     found = workers.run_tasks("Working", long_task, [(60,), (60,)], [20, 20], processes)
     assert found == [60, 60]
-    assert sum(steps for _, steps in told) == 40
-    assert len(told) >= 8 and max(steps for _, steps in told) < 20
+    assert sum(steps for _, steps in steps_shown) == 40
+    assert len(steps_shown) >= 8 and max(steps for _, steps in steps_shown) < 20
 
 
 def test_unfinished_task_is_never_shown_as_finished() -> None:
-    told: list[int] = []
-    progress = TaskProgress([10, 100], told.append)
+    steps_shown: list[int] = []
+    progress = TaskProgress([10, 100], steps_shown.append)
     progress.counts[0], progress.counts[1] = 10_000, 10_000
     progress.show()
-    assert sum(told) == 104
+    assert sum(steps_shown) == 104
     progress.finish(1)
     progress.finish(0)
-    assert sum(told) == 110
+    assert sum(steps_shown) == 110

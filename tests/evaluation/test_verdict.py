@@ -34,8 +34,8 @@ def figures(
 
 
 def verdict(*rows: tuple[int, dict[str, Estimate]], tasks: int = 9) -> Verdict:
-    known = [(Case("contextrender_cache_aware", budget), found) for budget, found in rows]
-    return verdict_on(known, "openai", tasks)
+    cases = [(Case("contextrender_cache_aware", budget), found) for budget, found in rows]
+    return verdict_on(cases, "openai", tasks)
 
 
 def budget(found: Verdict) -> int | None:
@@ -60,10 +60,10 @@ def test_agent_default_is_recommended_if_compared() -> None:
 
 def test_full_history_cost_is_capped_at_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(1)
-    whole = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
+    uncapped = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
     monkeypatch.setattr(scores, "window_of", lambda _: 9_000)
     capped = recommend([run], cases_of("contextrender_cache_aware", "auto")).options[0]
-    assert capped.full_dollars < 0.8 * whole.full_dollars
+    assert capped.full_dollars < 0.8 * uncapped.full_dollars
 
 
 def test_closed_loop_cost_decides_if_replayed() -> None:

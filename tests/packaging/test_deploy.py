@@ -62,8 +62,8 @@ def test_kubernetes_manifests_are_valid() -> None:
 def test_kustomization_lists_every_manifest_except_secrets() -> None:
     folder = DEPLOY / "kubernetes"
     matches = re.findall(r"^  - ([\w.]+\.yaml)$", (folder / "kustomization.yaml").read_text(), re.M)
-    there = {path.name for path in folder.glob("*.yaml")}
-    assert set(matches) == there - {"kustomization.yaml", "secret.example.yaml"}
+    existing = {path.name for path in folder.glob("*.yaml")}
+    assert set(matches) == existing - {"kustomization.yaml", "secret.example.yaml"}
 
 
 def test_manifests_set_known_settings() -> None:

@@ -26,9 +26,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(dist: Path, *words: str) -> subprocess.CompletedProcess[str]:
     home = dist.parent / "home"
-    kept = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    inherited = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
     environment = {
-        **{name: value for name, value in kept.items() if not name.startswith("CONTEXTRENDER_")},
+        **{
+            name: value
+            for name, value in inherited.items()
+            if not name.startswith("CONTEXTRENDER_")
+        },
         "HOME": str(home),
         "XDG_CACHE_HOME": str(home / "cache"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -69,8 +73,8 @@ def test_demo_runs_from_the_folder_alone(dist: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     again = run(dist, "demo")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    processor_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert again.returncode == 0 and "One call explained" in again.stdout
-    assert spent < WARM_SECONDS, spent
+    assert processor_seconds < WARM_SECONDS, processor_seconds
     audit = run(dist, "audit", str(REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl"))
     assert audit.returncode == 0, audit.stderr

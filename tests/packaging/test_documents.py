@@ -120,10 +120,10 @@ def _locked(adapter: str) -> set[str]:
         for version in re.findall(r"==([^\s;]+)", path.read_text())
     }
     for path in [*folder.glob("package.json"), *folder.glob("runtime/package.json")]:
-        wanted = json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
         at = path.with_name("package-lock.json")
         lock = json.loads(at.read_text()) if at.exists() else {}
-        names = {**wanted.get("dependencies", {}), **wanted.get("optionalDependencies", {})}
+        names = {**manifest.get("dependencies", {}), **manifest.get("optionalDependencies", {})}
         packages = lock.get("packages", {})
         found |= {packages.get(f"node_modules/{name}", {}).get("version", "") for name in names}
     return found

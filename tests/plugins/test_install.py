@@ -158,18 +158,22 @@ def test_codex_entries_in_plugin_block_are_kept(own: str) -> None:
     hook = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n\n'
     installed = with_block(own, hook + SETTINGS)
     trusted = installed.replace("[mcp_servers", f"{TRUST}[mcp_servers")
-    used = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
-    assert used.count("[projects") == used.count("[hooks.state]") == 1
-    assert with_block(used, hook + SETTINGS) == used  # the user is not asked to trust again
-    assert tomllib.loads(without_block(used)) == tomllib.loads(own + PROJECT)
-    assert without_block(used).startswith(own)
+    used_config = trusted.replace("# <<<", f"\n{PROJECT}# <<<")
+    assert used_config.count("[projects") == used_config.count("[hooks.state]") == 1
+    assert (
+        with_block(used_config, hook + SETTINGS) == used_config
+    )  # the user is not asked to trust again
+    assert tomllib.loads(without_block(used_config)) == tomllib.loads(own + PROJECT)
+    assert without_block(used_config).startswith(own)
 
 
 def test_trust_in_users_hooks_is_kept() -> None:
-    own = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n'
+    config_text = '[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\n'
     others = TRUST.replace(":0:0", ":1:0") + TRUST.partition("\n\n")[2]
-    used = with_block(own, own + SETTINGS).replace("[mcp_servers", f"{others}[mcp_servers")
-    assert tomllib.loads(without_block(used)) == tomllib.loads(own + TRUST)
+    used_config = with_block(config_text, config_text + SETTINGS).replace(
+        "[mcp_servers", f"{others}[mcp_servers"
+    )
+    assert tomllib.loads(without_block(used_config)) == tomllib.loads(config_text + TRUST)
 
 
 def test_configuration_with_equal_server_name_is_refused() -> None:

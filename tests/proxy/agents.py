@@ -49,8 +49,8 @@ class Agent:
         return [self.step(number, hosts.get(number, number)) for number in self.ahead(turns)]
 
     def ahead(self, turns: int) -> range:
-        done = len(self.results(self.items))
-        return range(done, done + turns)
+        process = len(self.results(self.items))
+        return range(process, process + turns)
 
     def step(self, number: int, host: int) -> Json:
         reply = self.reply(number, host)
@@ -150,9 +150,9 @@ class ResponsesAgent(Agent):
 
     def _items(self, number: int, host: int) -> list[Json]:
         reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": []}
-        asked = {"name": "look", "arguments": json.dumps({"at": f"host_{host}_X"})}
+        fields = {"name": "look", "arguments": json.dumps({"at": f"host_{host}_X"})}
         ids = {"id": f"fc_{number}", "call_id": f"k{number}"}
-        return [{**reasoning, "encrypted_content": "e"}, {"type": "function_call", **ids, **asked}]
+        return [{**reasoning, "encrypted_content": "e"}, {"type": "function_call", **ids, **fields}]
 
     def reply(self, number: int, quoted: int) -> Reply:
         return answer_responses(self.streams, self._items(number, quoted))

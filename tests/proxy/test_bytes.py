@@ -38,10 +38,10 @@ def texts(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[str]]:
         if isinstance(item, dict) and draw(st.booleans()):
             text = text[:-1].rstrip() + f', "odd": {draw(st.sampled_from(ODD))}}}'
         items.append(text)
-    others = {name: value for name, value in body.items() if name != key}
+    other_fields = {name: value for name, value in body.items() if name != key}
     space = draw(st.sampled_from(["", " ", "\n  "]))
     joined = f"{space},{space}".join(items)
-    tail = json.dumps(others)[1:-1]
+    tail = json.dumps(other_fields)[1:-1]
     raw = f'{HEAD}"{key}"{space}:[{joined}]{space},{tail}}}{space}'
     return raw.encode("utf-8", "surrogatepass"), items
 
@@ -62,17 +62,17 @@ def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: 
         transcript = dialect_of(dialect, read.fields).read(read.fields)
         if not transcript.messages:
             return
-        left = transcript.apply(plan_of(transcript.messages, budget))
-        sent = splice(raw, read, key, left).decode()
+        new_body = transcript.apply(plan_of(transcript.messages, budget))
+        new_text = splice(raw, read, key, new_body).decode()
         places = {id(item): n for n, item in enumerate(read.items)}
-        same = [items[places[id(item)]] for item in left[key] if id(item) in places]
+        same = [items[places[id(item)]] for item in new_body[key] if id(item) in places]
         at = 0
         for text in same:
-            at = sent.index(text, at) + len(text)
+            at = new_text.index(text, at) + len(text)
         begin = raw.decode().index("[", len(HEAD)) + 1
-        assert sent.startswith(raw.decode()[:begin])
-        assert sent.endswith(raw.decode()[read.close :])
-        assert json.loads(sent)[key] == json.loads(json.dumps(left[key]))
+        assert new_text.startswith(raw.decode()[:begin])
+        assert new_text.endswith(raw.decode()[read.close :])
+        assert json.loads(new_text)[key] == json.loads(json.dumps(new_body[key]))
 
 
 @pytest.mark.parametrize("dialect", PATHS)
@@ -88,13 +88,13 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
     response = setup.http.post(url, content=raw.encode(), headers=headers)
     assert int(response.headers["x-contextrender-omitted"]) > 0
-    asked = setup.model.asked[-1]
-    text = asked.body.decode()
+    request = setup.model.asked[-1]
+    text = request.body.decode()
     assert len(text) < len(raw)
     first = raw.index("[", raw.index(f'"{key}"')) + 1
     assert text.startswith(raw[: raw.index("}", first)])
     assert text.endswith(raw[raw.index(', "tools"') if ', "tools"' in raw else -60 :][-60:])
-    assert asked.header("accept-encoding") == "gzip, br;q=0.5"
+    assert request.header("accept-encoding") == "gzip, br;q=0.5"
 
 
 def test_body_with_duplicate_messages_key_uses_last() -> None:

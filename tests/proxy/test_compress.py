@@ -64,20 +64,20 @@ def test_results_without_calls_are_compressed(setup: Setup) -> None:
 def test_excerpts_name_their_id(setup: Setup) -> None:
     messages = history(setup, turns=2)
     messages[3]["content"] = "a line of a result that is far too long\n" * 500
-    made = compress(setup, messages)
-    (match,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
-    assert match in made["ccr_hashes"]
+    reply = compress(setup, messages)
+    (match,) = re.findall(r"hash=([0-9a-f]{24})", str(reply["messages"]))
+    assert match in reply["ccr_hashes"]
     assert messages[3]["content"] in [
         retrieve_original["original_content"]
-        for retrieve_original in retrieve_originals(setup, made)
+        for retrieve_original in retrieve_originals(setup, reply)
     ]
 
 
 def test_messages_are_unchanged_when_service_is_down(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     messages = history(setup)
-    made = compress(setup, messages)
-    assert (made["messages"], made["fail_open"]) == (messages, "unreachable")
+    reply = compress(setup, messages)
+    assert (reply["messages"], reply["fail_open"]) == (messages, "unreachable")
     assert setup.http.get(f"/v1/retrieve/{'0' * 24}").status_code == 503
 
 
@@ -134,11 +134,11 @@ def test_gateway_reports_usage(setup: Setup) -> None:
     messages = history(setup)
     session = compress(setup, messages)["session"]
     usage = {"prompt_tokens": 700, "completion_tokens": 9}
-    told = {"session": session, "model": "gpt-4o", "usage": usage}
-    assert setup.post("/v1/compress", told).json() == {"session": session, "recorded": True}
+    fields = {"session": session, "model": "gpt-4o", "usage": usage}
+    assert setup.post("/v1/compress", fields).json() == {"session": session, "recorded": True}
     more = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "More?"}]
     assert compress(setup, [*messages, *more])["session"] == session
     total = setup.service.call
     until(lambda: any(row["calls_with_usage"] for row in total("total_savings", {})["rows"]))
-    assert setup.post("/v1/compress", {**told, "session": "other"}).status_code == 404
-    assert setup.post("/v1/compress", {**told, "usage": 3}).status_code == 422
+    assert setup.post("/v1/compress", {**fields, "session": "other"}).status_code == 404
+    assert setup.post("/v1/compress", {**fields, "usage": 3}).status_code == 422

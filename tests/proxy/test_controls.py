@@ -45,9 +45,9 @@ def test_compaction_request_is_sent_in_full(
     assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
     setup.model.script = [reply]
     agent.items.append(item)
-    got = agent.post()
-    assert got.content == reply.body
-    assert got.headers["x-contextrender-full-history"] == "compaction"
+    response = agent.post()
+    assert response.content == reply.body
+    assert response.headers["x-contextrender-full-history"] == "compaction"
     assert setup.model.asked[-1].json == agent.body
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 

@@ -128,13 +128,13 @@ def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     refused = whole({"error": {"message": "not in that place"}}, 400)
     answered = answer_chat(streams, "hello")
     setup.model.script = [refused, answered]
-    got = agent.post()
-    assert (got.status_code, got.content) == (200, answered.body)
+    response = agent.post()
+    assert (response.status_code, response.content) == (200, answered.body)
     shortened, original = (request.json for request in setup.model.asked[-2:])
     assert len(shortened["messages"]) < len(original["messages"])
     assert original == agent.body
-    assert got.headers["x-contextrender-fail-open"] == "refused"
-    assert got.headers["x-contextrender-session"] == f"refused-{streams}"
+    assert response.headers["x-contextrender-fail-open"] == "refused"
+    assert response.headers["x-contextrender-session"] == f"refused-{streams}"
     assert setup.proxy.histories.failures.counts() == {"refused": 1}
 
 

@@ -30,19 +30,21 @@ def test_results_are_omitted_and_restored(
     setup: Setup, session: str, kind: type[Agent], streams: bool
 ) -> None:
     agent = kind(setup, session, streams=streams)
-    sent = agent.run(10)
-    assert sent[0][agent.key] == agent.items[: len(sent[0][agent.key])]
-    assert len(agent.results(sent[9][agent.key])) < 9
-    assert not any("host_1_X answers" in text for text in agent.results(sent[9][agent.key]))
+    request_bodies = agent.run(10)
+    assert request_bodies[0][agent.key] == agent.items[: len(request_bodies[0][agent.key])]
+    assert len(agent.results(request_bodies[9][agent.key])) < 9
+    assert not any(
+        "host_1_X answers" in text for text in agent.results(request_bodies[9][agent.key])
+    )
     # The model quotes a value of the first result, which is restored.
-    back = agent.run(4, {10: 1, 11: 1, 12: 1})
-    assert any("host_1_X answers" in text for text in agent.results(back[-1][agent.key]))
+    restored = agent.run(4, {10: 1, 11: 1, 12: 1})
+    assert any("host_1_X answers" in text for text in agent.results(restored[-1][agent.key]))
     assert int(agent.got.headers["x-contextrender-omitted"]) > 0
     assert agent.got.headers["x-contextrender-session"] == session
     before = int(agent.got.headers["x-contextrender-tokens-before"])
     assert 600 >= int(agent.got.headers["x-contextrender-tokens-after"]) < before
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
-    for body in [*sent, *back]:
+    for body in [*request_bodies, *restored]:
         for item in body[agent.key]:
             text = item.get("content")
             merged = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
@@ -74,8 +76,8 @@ def test_headers_set_budget_and_policy(setup: Setup, session: str) -> None:
     agent.headers = {"x-contextrender-budget": "100000"}
     assert len(agent.results(agent.grown(7).run(1)[0]["messages"])) == 7
     agent.headers = {"x-contextrender-budget": "400", "x-contextrender-policy": "prune"}
-    sent = agent.run(1)
-    assert 0 < len(agent.results(sent[0]["messages"])) < 4
+    request_bodies = agent.run(1)
+    assert 0 < len(agent.results(request_bodies[0]["messages"])) < 4
 
 
 def test_moving_message_stays_last_and_is_not_recorded(setup: Setup, session: str) -> None:
@@ -96,8 +98,8 @@ def test_changing_system_prompt_makes_no_branch(setup: Setup, session: str) -> N
         head = {"type": "text", "text": f"x-anthropic-billing-header: cch={number};"}
         prompt = {"type": "text", "text": f"Be brief. It is 12:0{number}.", "cache_control": {}}
         agent.extra["system"] = [head, prompt]
-        sent = agent.run(1)[0]
-        assert sent["system"] == [head, prompt]
+        request_body = agent.run(1)[0]
+        assert request_body["system"] == [head, prompt]
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -124,8 +126,8 @@ def test_two_agents_of_one_session_have_two_branches(setup: Setup, session: str)
     helper.items[1] = user("Another task.")
     for _ in range(6):
         main.run(1)
-        sent = helper.run(1)[0]
-    assert sent["messages"][1]["content"] == "Another task."
+        request_body = helper.run(1)[0]
+    assert request_body["messages"][1]["content"] == "Another task."
     assert setup.service.inspect_session(session)["session"]["branches"] == 2
 
 

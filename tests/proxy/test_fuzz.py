@@ -44,15 +44,15 @@ def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObje
         assert "error" in reply.json()
         return
     assert reply.json() == {"object": "fine"}
-    sent = setup.model.asked[-1].body
+    request_body = setup.model.asked[-1].body
     try:
         given = json.loads(body)
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        assert sent == body
+        assert request_body == body
     else:
-        passed = json.loads(sent)
+        passed = json.loads(request_body)
         kept = [{k: v for k, v in one.items() if k not in HISTORY} for one in (passed, given)]
         assert json.dumps(kept[0], sort_keys=True) == json.dumps(kept[1], sort_keys=True)
 

@@ -107,6 +107,6 @@ def test_holdout_report_compares_usage(start: Start, everyones: Server) -> None:
     assert rows["output"]["ratio"] == rows["calls"]["ratio"] == 1
     assert rows["cached"]["holdout"] == pytest.approx(rows["prompt"]["holdout"] / 2, rel=0.01)
     assert rows["prompt"]["holdout"] > 0
-    told = Console(width=100, file=None, record=True)
-    told.print(draw(found))
-    assert "full (20)" in told.export_text()
+    console = Console(width=100, file=None, record=True)
+    console.print(draw(found))
+    assert "full (20)" in console.export_text()

@@ -26,9 +26,9 @@ def live(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
 @pytest.mark.parametrize("kind", AGENTS)
 def test_newest_result_is_complete_within_budget(live: Setup, kind: type[Agent]) -> None:
     agent = kind(live, uuid.uuid4().hex).grown(TURNS - 4)
-    shown = agent.results(agent.run(4)[-1][agent.key])
-    assert len(shown) < TURNS
-    assert finding(TURNS - 2).strip() in shown[-1]
+    results = agent.results(agent.run(4)[-1][agent.key])
+    assert len(results) < TURNS
+    assert finding(TURNS - 2).strip() in results[-1]
     headers = agent.got.headers
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
     assert before > BUDGET >= after

@@ -64,10 +64,10 @@ def test_calls_without_token_are_refused(setup: Setup) -> None:
 def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Server, Model]) -> None:
     other = mounted[0].add_user(f"other-{uuid.uuid4().hex[:8]}")
     session = uuid.uuid4().hex
-    mine, theirs = ChatAgent(setup, session), ChatAgent(setup, session)
-    theirs.headers = {"x-contextrender-token": other}
+    mine, other_agent = ChatAgent(setup, session), ChatAgent(setup, session)
+    other_agent.headers = {"x-contextrender-token": other}
     mine.run(2)
-    theirs.run(1)
+    other_agent.run(1)
     with ContextRender(setup.url, other) as them:
         assert finding(0) not in str(them.export_session(session))
     assert setup.service.inspect_session(session)["session"]["turns"] == 1

@@ -146,8 +146,8 @@ def test_compaction_of_older_opencode_is_sent_in_full(setup: Setup) -> None:
     setup.model.script = [whole(chat("So far."))]
     agent.items.append(ask("Provide a detailed prompt for continuing our conversation above."))
     agent.extra = {key: value for key, value in agent.extra.items() if key != "tools"}
-    got = agent.post()
-    assert got.headers["x-contextrender-full-history"] == "compaction"
+    response = agent.post()
+    assert response.headers["x-contextrender-full-history"] == "compaction"
     assert setup.model.asked[-1].json == agent.body
 
 

@@ -81,8 +81,8 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
     packed = gzip.compress(json.dumps(chat("hello")).encode())
     headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
     setup.model.script = [Reply([packed], 200, headers)]
-    asked = {"accept-encoding": "gzip, deflate"}
-    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=asked) as got:
+    fields = {"accept-encoding": "gzip, deflate"}
+    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=fields) as got:
         assert b"".join(got.iter_raw()) == packed
     assert setup.model.asked[0].header("accept-encoding") == "gzip, deflate"
 
@@ -194,8 +194,8 @@ def test_path_outside_provider_address_is_refused(setup: Setup, path: str) -> No
     connection = HTTPConnection(place.hostname or "", place.port)
     connection.putrequest("GET", path)
     connection.endheaders()
-    got = connection.getresponse()
-    assert (got.status, json.loads(got.read())["error"]["code"]) == (400, "invalid_path")
+    response = connection.getresponse()
+    assert (response.status, json.loads(response.read())["error"]["code"]) == (400, "invalid_path")
     connection.close()
     assert setup.model.asked == []
 

@@ -62,15 +62,15 @@ def test_invalid_pins_forward_history_unchanged(setup: Setup) -> None:
 def test_results_of_bypassed_tools_are_kept(setup: Setup) -> None:
     agent = MessagesAgent(setup, uuid.uuid4().hex).grown(9)
     agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
-    sent = agent.run(1)[0]
-    assert agent.results(sent[agent.key]) == agent.results(agent.items)[:9]
+    request_body = agent.run(1)[0]
+    assert agent.results(request_body[agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-omitted"] == "0"
     assert "x-contextrender-tokens-after" not in agent.got.headers
     response = setup.post("/v1/compress", {"messages": agent.items, "model": "m"}, **agent.headers)
     assert (response.json()["messages"], response.json()["tokens_saved"]) == (agent.items, 0)
     agent.headers = {"x-contextrender-bypass-tools": "LOOK,ook"}
-    sent = agent.run(1)[-1]
-    assert len(agent.results(sent[agent.key])) < 9
+    request_body = agent.run(1)[-1]
+    assert len(agent.results(request_body[agent.key])) < 9
     assert "x-contextrender-tokens-after" in agent.got.headers
 
 

@@ -25,9 +25,9 @@ def test_missing_certificates_break_https_only(
     setup = start()
     setup.model.script = [whole(chat("x"))]
     assert setup.post(CALL, BODY).status_code == 200
-    got = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
-    assert got.status_code == 502
-    assert f"SSL_CERT_FILE names {NOWHERE}" in got.json()["error"]["message"]
+    response = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
+    assert response.status_code == 502
+    assert f"SSL_CERT_FILE names {NOWHERE}" in response.json()["error"]["message"]
 
 
 def test_invalid_network_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,9 +42,9 @@ def test_invalid_network_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("HTTPS_PROXY", "socks5://me:secret@gate.test:1080")
     with pytest.raises(Unavailable) as failure:
         asyncio.run(ask())
-    told = str(failure.value)
-    assert "provider.test: socks5://gate.test:1080 is no HTTP proxy" in told
-    assert "secret" not in told
+    text = str(failure.value)
+    assert "provider.test: socks5://gate.test:1080 is no HTTP proxy" in text
+    assert "secret" not in text
 
 
 def test_unreachable_remote_service_is_one_sentence(

@@ -76,8 +76,8 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
     with serving(model, lifespan="off") as url:
         with served(data, CONTEXTRENDER_UPSTREAM=url) as server:
             known = load_credentials(data)
-            used = {"prompt_tokens": 777, "completion_tokens": 3}
-            model.script = [whole({**chat("Done."), "usage": used})]
+            usage = {"prompt_tokens": 777, "completion_tokens": 3}
+            model.script = [whole({**chat("Done."), "usage": usage})]
             headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
             body: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
             response = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
@@ -86,8 +86,8 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
         with served(data):
             known = load_credentials(data)
             with ContextRender(known.url, known.token) as client:
-                said = {"role": "assistant", "content": "Done."}
-                client.sync(session, [*body["messages"], said])
+                message = {"role": "assistant", "content": "Done."}
+                client.sync(session, [*body["messages"], message])
                 turn = client.call("timeline", {"session": session})["turns"]
     assert sum(turn[0]["usage"].values()) == 780
 
@@ -101,9 +101,9 @@ def test_usage_is_read_from_compressed_reply() -> None:
         await heard({"type": "http.response.body", "body": gzip.compress(text)})
         return heard
 
-    used = asyncio.run(relayed()).usage()
-    assert used is not None
-    assert (used.model, used.uncached, used.output) == ("m", 9, 2)
+    usage = asyncio.run(relayed()).usage()
+    assert usage is not None
+    assert (usage.model, usage.uncached, usage.output) == ("m", 9, 2)
 
 
 async def nowhere(message: Any) -> None:

@@ -36,8 +36,8 @@ class Refusing:
         body, count = asked.json, len(asked.body) // BYTES
         if count > WINDOW:
             self.refused += 1
-            said = self.says.format(most=WINDOW, count=count)
-            error = {"type": "invalid_request_error", "message": said}
+            error_text = self.says.format(most=WINDOW, count=count)
+            error = {"type": "invalid_request_error", "message": error_text}
             return whole({"error": error}, 400)
         self.taken.append(body)
         return self._answer
@@ -67,11 +67,11 @@ def test_refused_history_is_truncated_without_service(
     all_of_it = agent.results(agent.items)
     model = Refusing(setup_without_service, says)
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
-    got = agent.post()
-    assert got.status_code == 200, got.text
-    assert "x-contextrender-truncated-to" in got.headers
-    shown = agent.results(model.taken[-1][agent.key])
-    assert shown == all_of_it[-len(shown) :]
+    response = agent.post()
+    assert response.status_code == 200, response.text
+    assert "x-contextrender-truncated-to" in response.headers
+    results = agent.results(model.taken[-1][agent.key])
+    assert results == all_of_it[-len(results) :]
     assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
     assert agents.TASK in json.dumps(model.taken[-1])
     text = json.dumps(model.taken[-1])
@@ -90,17 +90,17 @@ def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.Mon
     setup = start()
     agent = agent_with_turns(AGENTS[0], setup, 60)
     model = Refusing(setup, SAYS[0])
-    got = agent.post(x_contextrender_compaction="on")
-    assert got.status_code == 200, got.text
-    assert got.headers["x-contextrender-full-history"] == "compaction"
+    response = agent.post(x_contextrender_compaction="on")
+    assert response.status_code == 200, response.text
+    assert response.headers["x-contextrender-full-history"] == "compaction"
     assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
 
 
 def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
     agent = agent_with_turns(AGENTS[0], setup_without_service, 3)
     setup_without_service.model.script = [whole({"error": {"message": "no such model"}}, 400)]
-    got = agent.post()
-    assert (got.status_code, got.json()["error"]["message"]) == (400, "no such model")
+    response = agent.post()
+    assert (response.status_code, response.json()["error"]["message"]) == (400, "no such model")
     assert len(setup_without_service.model.asked) == 1
     assert setup_without_service.model.asked[0].json[agent.key] == agent.items
 
@@ -130,9 +130,9 @@ def test_single_long_user_message_is_truncated(
     agent = agent_with_turns(kind, setup_without_service, 3)
     model = Refusing(setup_without_service, SAYS[0])
     assert agent.post().status_code == 200
-    sent = json.dumps(model.taken[-1])
-    assert "Find out which hosts are slow" in sent and "So much for that." in sent
-    assert "cut to fit" in sent
+    request_text = json.dumps(model.taken[-1])
+    assert "Find out which hosts are slow" in request_text and "So much for that." in request_text
+    assert "cut to fit" in request_text
     assert len(agent.results(model.taken[-1][agent.key])) >= 1
 
 

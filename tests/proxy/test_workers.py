@@ -58,9 +58,9 @@ def test_agents_continue_when_a_worker_is_killed(
             for number, (kind, name) in enumerate(zip(AGENTS, names, strict=True))
         ]
         for agent in agents:
-            shown = agent.results(agent.run(8)[-1][agent.key])
-            assert any(finding(6) in result for result in shown)
-            assert len(shown) < 7
+            results = agent.results(agent.run(8)[-1][agent.key])
+            assert any(finding(6) in result for result in results)
+            assert len(results) < 7
             assert "x-contextrender-fail-open" not in agent.got.headers
 
         before = workers(proxy)
@@ -70,8 +70,8 @@ def test_agents_continue_when_a_worker_is_killed(
 
         for agent in agents:  # agents of the killed worker reconnect
             agent.setup = connected()
-            shown = agent.results(agent.run(1)[-1][agent.key])
-            assert any(finding(7) in result for result in shown)
+            results = agent.results(agent.run(1)[-1][agent.key])
+            assert any(finding(7) in result for result in results)
             assert "x-contextrender-fail-open" not in agent.got.headers
         until(lambda: len(workers(proxy)) == 2 and min(before) not in workers(proxy))
         for agent, name in zip(agents, names, strict=True):

@@ -58,8 +58,8 @@ class Load:
                 yield
             finally:
                 ended.set()
-            for one in self._working:
-                one.result(PATIENCE_SECONDS)
+            for future in self._working:
+                future.result(PATIENCE_SECONDS)
 
     def wait(self, calls: int) -> None:
         """Wait for this many more answers. Fail as soon as an agent fails."""
@@ -88,12 +88,16 @@ class Load:
                     reply = api.post("delete_session", session=agent.deleting)
                     assert reply.status_code in (200, 404), reply.text
             names = [session["session"] for session in api("list_sessions", limit=200)["sessions"]]
-            stored = {name: branch_histories(api("export_session", session=name)) for name in names}
+            stored_histories = {
+                name: branch_histories(api("export_session", session=name)) for name in names
+            }
         for agent in self.agents:
-            own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
+            own = {
+                name: lines for name, lines in stored_histories.items() if owner(name) == agent.name
+            }
             agent.settle(own)
-        assert {owner(name) for name in stored} <= {agent.name for agent in self.agents}
-        check_graph(local_graph(server.data), stored)
+        assert {owner(name) for name in stored_histories} <= {agent.name for agent in self.agents}
+        check_graph(local_graph(server.data), stored_histories)
 
 
 def owner(session: str) -> str:

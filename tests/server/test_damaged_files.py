@@ -91,12 +91,12 @@ def read_by_commands(data: Path, folder: Path) -> bool:
             app.state.service.close()
         return False
     with serving(app) as url:
-        known = {**os.environ, "CONTEXTRENDER_URL": url, "CONTEXTRENDER_TOKEN": token}
-        listed = ran("sessions", environment=known)
+        environment = {**os.environ, "CONTEXTRENDER_URL": url, "CONTEXTRENDER_TOKEN": token}
+        listed = ran("sessions", environment=environment)
         whole = listed.returncode == 0 and all(name in listed.stdout for name in ("s", "other"))
         for name in ("s", "other"):
             file = folder / f"{name}.json"
-            if ran("export", name, file, environment=known).returncode:
+            if ran("export", name, file, environment=environment).returncode:
                 whole = False
             else:
                 branches = json.loads(file.read_text())["branches"]

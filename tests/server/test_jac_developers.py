@@ -85,10 +85,10 @@ def test_documented_walker_lists_history_of_a_result(
         assert process.returncode == 0, process.stderr
         found = ast.literal_eval(process.stdout)
         in_view = False
-        for turn, shown in sorted(views.items()):
+        for turn, positions in sorted(views.items()):
             in_view |= (turn, "shown") in found
             in_view &= (turn, "dropped") not in found
-            assert in_view == (row["position"] in shown)
+            assert in_view == (row["position"] in positions)
         drawn = [turn for turn, what in found if what == "used"]
         assert drawn == [use["turn"] for use in row["uses"]]
 

@@ -63,13 +63,13 @@ class Installed:
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Return environment variables without those of the repository."""
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV"))
         }
-        own = {"HOME": str(self.place), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
-        return {**kept, **own, "CONTEXTRENDER_DATA": str(self.place / "data"), **variables}
+        own = {"HOME": str(self.place), "PATH": f"{self.bin}{os.pathsep}{inherited['PATH']}"}
+        return {**inherited, **own, "CONTEXTRENDER_DATA": str(self.place / "data"), **variables}
 
 
 @pytest.fixture(scope="module")
@@ -141,32 +141,32 @@ def test_first_start_compiles_app_without_llvmlite(installed: Installed) -> None
     installed.run(program, "-c", COMPILES)
     compiled = list((installed.place / ".cache").rglob("render.*.jir"))
     assert compiled
-    for one in compiled:
-        one.unlink()
+    for file in compiled:
+        file.unlink()
     assert installed.run(program, "-c", COMPILES).stdout == "False\n"
 
 
 def test_missing_models_extra_is_explained(installed: Installed) -> None:
-    done = installed.run("contextrender", "serve", "--port", "0", CONTEXTRENDER_MODEL="gpt-4o")
-    assert done.returncode == 1
-    wanted = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `uv pip install '/.+\[models\]'`\."
-    assert re.search(wanted, done.stderr)
+    process = installed.run("contextrender", "serve", "--port", "0", CONTEXTRENDER_MODEL="gpt-4o")
+    assert process.returncode == 1
+    pattern = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `uv pip install '/.+\[models\]'`\."
+    assert re.search(pattern, process.stderr)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_documented_command_runs(
     words: tuple[str, ...], installed: Installed, server: Server
 ) -> None:
-    one = COMMANDS[words]
+    command = COMMANDS[words]
     if words[0] in INSTALLERS:
-        _resolve(one)
+        _resolve(command)
     elif words[0] == "contextrender" and words[1] in LISTENS:
-        _listen(one, installed)
+        _listen(command, installed)
     elif words[0] == "contextrender":
-        done = installed.run(*words)
-        assert done.returncode == 0, f"{one.document}: {' '.join(words)}\n{done.stderr}"
+        process = installed.run(*words)
+        assert process.returncode == 0, f"{command.document}: {' '.join(words)}\n{process.stderr}"
     else:
-        pytest.fail(f"{one.document}: {' '.join(words)} is neither run nor marked `# needs X`")
+        pytest.fail(f"{command.document}: {' '.join(words)} is neither run nor marked `# needs X`")
 
 
 def test_client_without_extras_runs_on_python_3_10(server: Server, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_client_without_extras_runs_on_python_3_10(server: Server, tmp_path: Pat
     install(tmp_path, [str(wheel)], _python_3_10())
     program = tmp_path / "venv" / "bin" / "contextrender"
     token = load_credentials(server.data).token
-    own = {"CONTEXTRENDER_URL": server.url, "CONTEXTRENDER_TOKEN": token}
+    variables = {"CONTEXTRENDER_URL": server.url, "CONTEXTRENDER_TOKEN": token}
     alone = Installed(tmp_path)
     for words in (
         ["sessions"],
@@ -187,9 +187,9 @@ def test_client_without_extras_runs_on_python_3_10(server: Server, tmp_path: Pat
         ["--version"],
         [],
     ):
-        done = alone.run(str(program), *words, **own)
-        assert done.returncode == 0, f"{words}\n{done.stderr}"
-        assert done.stdout
+        process = alone.run(str(program), *words, **variables)
+        assert process.returncode == 0, f"{words}\n{process.stderr}"
+        assert process.stdout
 
 
 @pytest.mark.parametrize(("document", "script"), scripts())
@@ -198,16 +198,16 @@ def test_documented_script_runs(
 ) -> None:
     own = script.replace("http://127.0.0.1:8000", server.url)
     own = own.replace("~/.local/share/contextrender", str(installed.place / "data"))
-    done = installed.run("bash", "-euc", own)
-    assert done.returncode == 0, f"{document}\n{done.stderr}"
-    assert '"reports"' in done.stdout, f"{document}\n{done.stdout}"
+    process = installed.run("bash", "-euc", own)
+    assert process.returncode == 0, f"{document}\n{process.stderr}"
+    assert '"reports"' in process.stdout, f"{document}\n{process.stdout}"
 
 
 def _leave_a_codex_session(file: Path) -> None:
     call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "a", "output": "seen " * 99}
-    used = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
-    count = {"last_token_usage": used, "total_token_usage": {"total_tokens": 102}}
+    usage = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
+    count = {"last_token_usage": usage, "total_token_usage": {"total_tokens": 102}}
     lines = [
         {"type": "session_meta", "payload": {"id": "x"}},
         {"type": "turn_context", "payload": {"model": "gpt-5.1"}},

@@ -68,8 +68,8 @@ class Agent:
     def _rewrite(self, api: Api, session: str) -> None:
         lines = self.acknowledged[session]
         past = lines[0][: self.random.randrange(1, len(lines[0]))]
-        said = f"Once more, {self.name}_{next(self.numbers)}."
-        self._send(api, session, [*lines, [*past, user(said)]], len(lines))
+        sentence = f"Once more, {self.name}_{next(self.numbers)}."
+        self._send(api, session, [*lines, [*past, user(sentence)]], len(lines))
 
     def _record(self, api: Api, session: str, lines: Lines, at: int) -> None:
         line = [*lines[at], *self._turn(lines[at])] if lines else [user("Begin."), *self._turn([])]

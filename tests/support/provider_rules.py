@@ -61,37 +61,37 @@ def _is_models(item: Json) -> bool:
 
 def _chat(body: Json) -> list[str]:
     found: list[str] = []
-    waiting: list[str] = []
+    open_ids: list[str] = []
     before = ""
     for number, item in enumerate(body["messages"]):
         role = item["role"]
         if role in ("tool", "function"):
             name = item.get("tool_call_id") or ""
-            if name in waiting:
-                waiting.remove(name)
+            if name in open_ids:
+                open_ids.remove(name)
             else:
                 found.append(f"{number}: a result without its call")
         else:
-            if waiting:
-                found.append(f"{number}: {len(waiting)} calls without a result")
+            if open_ids:
+                found.append(f"{number}: {len(open_ids)} calls without a result")
             old = [""] if item.get("function_call") else []
-            waiting = [call.get("id") or "" for call in item.get("tool_calls") or ()] + old
+            open_ids = [call.get("id") or "" for call in item.get("tool_calls") or ()] + old
             if role == before == "assistant":
                 found.append(f"{number}: two of the model's messages in a row")
         before = role
-    return found + (["the newest calls have no result"] if waiting else [])
+    return found + (["the newest calls have no result"] if open_ids else [])
 
 
 def _messages(body: Json) -> list[str]:
     found: list[str] = []
-    waiting: list[str] = []
+    open_ids: list[str] = []
     before = ""
     for number, item in enumerate(body["messages"]):
         blocks = item["content"] if isinstance(item["content"], list) else []
         answered = [b.get("tool_use_id") or "" for b in blocks if b["type"] == "tool_result"]
-        if sorted(answered) != sorted(waiting):
+        if sorted(answered) != sorted(open_ids):
             found.append(f"{number}: results and calls differ")
-        waiting = [b.get("id") or "" for b in blocks if b["type"] == "tool_use"]
+        open_ids = [b.get("id") or "" for b in blocks if b["type"] == "tool_use"]
         if item["role"] == before == "assistant":  # the API joins messages of the user
             found.append(f"{number}: two of the model's messages in a row")
         if not item["content"]:
@@ -107,19 +107,19 @@ def _messages(body: Json) -> list[str]:
 
 def _responses(body: Json) -> list[str]:
     found: list[str] = []
-    waiting: list[str] = []
+    open_ids: list[str] = []
     for number, item in enumerate(body["input"]):
         kind = item.get("type", "message")
         if kind == "function_call":
-            waiting.append(item.get("call_id") or "")
+            open_ids.append(item.get("call_id") or "")
         elif kind == "function_call_output":
             name = item.get("call_id") or ""
-            if name in waiting:
-                waiting.remove(name)
+            if name in open_ids:
+                open_ids.remove(name)
             else:
                 found.append(f"{number}: an output without its call")
         elif kind == "reasoning":
             behind = body["input"][number + 1 : number + 2]
             if not behind or not _is_models(behind[0]):
                 found.append(f"{number}: reasoning without what it led to")
-    return found + [f"no output for {name}" for name in waiting]
+    return found + [f"no output for {name}" for name in open_ids]

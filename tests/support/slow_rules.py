@@ -190,19 +190,19 @@ def greedy(
     usefulness: Numbers, costs: Sequence[int], free: int, cosine: Sequence[Numbers], penalty: float
 ) -> list[int]:
     """The candidates taken, in order."""
-    taken: list[int] = []
+    selected: list[int] = []
     while True:
         best, best_score = -1, -math.inf
         for candidate, useful in enumerate(usefulness):
-            if candidate in taken or costs[candidate] + sum(costs[t] for t in taken) > free:
+            if candidate in selected or costs[candidate] + sum(costs[t] for t in selected) > free:
                 continue
-            redundancy = max([0.0, *(cosine[candidate][t] for t in taken)])
+            redundancy = max([0.0, *(cosine[candidate][t] for t in selected)])
             score = useful - penalty * redundancy
             if score > best_score:
                 best, best_score = candidate, score
         if best < 0:
-            return taken
-        taken.append(best)
+            return selected
+        selected.append(best)
 
 
 def outside_budget(messages: Sequence[Json]) -> set[int]:

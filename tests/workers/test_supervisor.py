@@ -50,9 +50,9 @@ class Running:
 
     def started(self) -> dict[str, int]:
         """Return the workers' process ids by number, once all serve."""
-        said = self.lines(self.count + 1)
-        assert ["ready"] in said
-        return {line[1]: int(line[2]) for line in said if line[0] == "worker"}
+        lines_read = self.lines(self.count + 1)
+        assert ["ready"] in lines_read
+        return {line[1]: int(line[2]) for line in lines_read if line[0] == "worker"}
 
 
 @contextmanager
@@ -68,42 +68,42 @@ def running(first: str = "pass", looks: int = 600, count: int = 2) -> Iterator[R
 @pytest.mark.parametrize("count", [1, 2])
 def test_stuck_worker_is_replaced(count: int) -> None:
     last = str(count - 1)
-    with running(looks=20, count=count) as one:
-        workers = one.started()
+    with running(looks=20, count=count) as supervisor:
+        workers = supervisor.started()
         os.kill(workers[last], signal.SIGSTOP)
-        gone, new = one.lines(2)
+        gone, new = supervisor.lines(2)
         assert gone == ["gone", str(workers[last])]
         assert new[:2] == ["worker", last]
-        one.process.send_signal(signal.SIGTERM)
-        _, said = one.process.communicate(timeout=30)
-        assert f"contextrender: worker {last} is stuck and killed." in said
+        supervisor.process.send_signal(signal.SIGTERM)
+        _, error_output = supervisor.process.communicate(timeout=30)
+        assert f"contextrender: worker {last} is stuck and killed." in error_output
 
 
 def test_stop_status_of_a_worker_ends_supervisor() -> None:
-    with running("os._exit(supervisor.STOP)") as one:
-        assert one.process.wait(30) == 0
+    with running("os._exit(supervisor.STOP)") as supervisor:
+        assert supervisor.process.wait(30) == 0
 
 
 def test_signal_ends_all_workers_cleanly() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        with running() as one:
-            workers = one.started()
-            one.process.send_signal(number)
-            said = one.lines(4)
+        with running() as supervisor:
+            workers = supervisor.started()
+            supervisor.process.send_signal(number)
+            said = supervisor.lines(4)
             assert {tuple(line) for line in said} >= {("ended", "0"), ("ended", "1")}
-            assert one.process.wait(30) == 0
+            assert supervisor.process.wait(30) == 0
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 
 
 def test_workers_end_when_supervisor_is_killed() -> None:
-    with running() as one:
-        one.started()
-        one.process.kill()
-        assert sorted(one.lines(2)) == [["alone", "0"], ["alone", "1"]]
+    with running() as supervisor:
+        supervisor.started()
+        supervisor.process.kill()
+        assert sorted(supervisor.lines(2)) == [["alone", "0"], ["alone", "1"]]
 
 
 def test_failed_first_start_ends_supervisor_with_reason() -> None:
-    with running("raise CommandError('there is no store.')") as one:
-        _, said = one.process.communicate(timeout=30)
-        assert one.process.returncode == 1
-        assert "contextrender: there is no store." in said
+    with running("raise CommandError('there is no store.')") as supervisor:
+        _, error_output = supervisor.process.communicate(timeout=30)
+        assert supervisor.process.returncode == 1
+        assert "contextrender: there is no store." in error_output

@@ -45,16 +45,16 @@ def user(tmp_path: Path) -> User:
 def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
     assert made.arguments.count("--settings") == 1
     text = made.arguments[made.arguments.index("--settings") + 1]
-    found: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
-    return found
+    report: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
+    return report
 
 
 def test_claude_keeps_its_provider(user: User) -> None:
-    made = user.runs(Claude(NOBODY), "-p", "hi")
+    redirect = user.runs(Claude(NOBODY), "-p", "hi")
     assert user.upstreams == ["https://api.anthropic.com/v1"]
-    assert settings_of(made)["env"] == {"ANTHROPIC_BASE_URL": ROUTE}
-    assert made.arguments[-2:] == ["-p", "hi"]
-    assert made.environment["ENABLE_TOOL_SEARCH"] == "true"
+    assert settings_of(redirect)["env"] == {"ANTHROPIC_BASE_URL": ROUTE}
+    assert redirect.arguments[-2:] == ["-p", "hi"]
+    assert redirect.environment["ENABLE_TOOL_SEARCH"] == "true"
 
 
 @pytest.mark.parametrize("strongest", range(5))
@@ -78,15 +78,15 @@ def test_claude_settings_precedence(user: User, strongest: int) -> None:
 def test_claude_settings_file_is_merged_and_private(user: User) -> None:
     allowed = {"permissions": {"allow": ["Bash"], "deny": ["Read"]}}
     user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **allowed})
-    made = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
-    settings = settings_of(made)
+    redirect = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
+    settings = settings_of(redirect)
     assert settings["env"] == {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": ROUTE}
     assert settings["permissions"] == {
         "allow": ["Bash", "mcp__contextrender__recall"],
         "deny": ["Read"],
     }
-    assert "sk-1" not in " ".join(made.arguments)
-    assert list(made.files) == [user.home / "settings.json"]  # only while the run lasts
+    assert "sk-1" not in " ".join(redirect.arguments)
+    assert list(redirect.files) == [user.home / "settings.json"]  # only while the run lasts
 
 
 def test_unsupported_claude_setup_is_refused(user: User) -> None:
@@ -105,8 +105,8 @@ def test_unsupported_claude_setup_is_refused(user: User) -> None:
     [("claude", ["mcp", "list"]), ("codex", ["login"]), ("opencode", ["--version"])],
 )
 def test_command_without_model_calls_is_unchanged(user: User, name: str, words: list[str]) -> None:
-    made = user.runs(AGENTS[name], *words)
-    assert (made.arguments, made.makes_model_calls) == (words, False)
+    redirect = user.runs(AGENTS[name], *words)
+    assert (redirect.arguments, redirect.makes_model_calls) == (words, False)
     assert user.upstreams == []
 
 
@@ -142,32 +142,34 @@ def test_codex_keeps_its_provider(
     user.variables["CODEX_HOME"] = str(user.home / "elsewhere")
     user.write("elsewhere/config.toml", config)
     user.write("elsewhere/auth.json", login)
-    made = user.runs(AGENTS["codex"], *words, "exec", "hi")
+    redirect = user.runs(AGENTS["codex"], *words, "exec", "hi")
     assert user.upstreams == [upstream]
-    assert made.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
-    assert made.arguments[-2:] == ["exec", "hi"]
+    assert redirect.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
+    assert redirect.arguments[-2:] == ["exec", "hi"]
     # Other users can see arguments, so secrets are in the environment.
-    assert not [one for one in (user.routes.token, "SECRET") if one in " ".join(made.arguments)]
+    assert not [one for one in (user.routes.token, "SECRET") if one in " ".join(redirect.arguments)]
     variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
-    assert made.environment[variable] == "SECRET"
+    assert redirect.environment[variable] == "SECRET"
 
 
 @pytest.mark.parametrize("option", [["-c", "{}"], ["--config", "{}"], ["--config={}"]])
 def test_address_in_codex_options_is_redirected(user: User, option: list[str]) -> None:
     words = [word.format('openai_base_url="https://eu.test/v1"') for word in option]
-    made = user.runs(AGENTS["codex"], *words, "-c", "model=m", "exec", "hi")
+    redirect = user.runs(AGENTS["codex"], *words, "-c", "model=m", "exec", "hi")
     assert user.upstreams == ["https://eu.test/v1"]
-    assert "eu.test" not in " ".join(made.arguments)
-    assert made.arguments[-4:] == ["-c", "model=m", "exec", "hi"]
+    assert "eu.test" not in " ".join(redirect.arguments)
+    assert redirect.arguments[-4:] == ["-c", "model=m", "exec", "hi"]
 
 
 def test_opencode_configuration_is_merged(user: User) -> None:
     user.variables["OPENCODE_CONFIG_CONTENT"] = '{"theme": "mine", "mcp": {"other": {"x": 1}}}'
     user.variables["GATEWAY"] = "https://gateway.test/v1"
-    own = '{"model": "gw/large", "provider": {"gw": {"options": {"baseURL": "{env:GATEWAY}",},},}}'
-    user.write(".config/opencode/opencode.jsonc", f"// mine\n{own}")
-    made = user.runs(AGENTS["opencode"], "run", "hi")
-    config = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
+    config_text = (
+        '{"model": "gw/large", "provider": {"gw": {"options": {"baseURL": "{env:GATEWAY}",},},}}'
+    )
+    user.write(".config/opencode/opencode.jsonc", f"// mine\n{config_text}")
+    redirect = user.runs(AGENTS["opencode"], "run", "hi")
+    config = json.loads(redirect.environment["OPENCODE_CONFIG_CONTENT"])
     assert config["theme"] == "mine" and set(config["mcp"]) == {"other", "contextrender"}
     route = config["provider"]["gw"]["options"]["baseURL"].removesuffix("/v1").rpartition("/")[2]
     assert user.routes.upstreams[route] == "https://gateway.test/v1"
@@ -188,8 +190,8 @@ def test_address_in_variable_is_redirected(
     user: User, name: str, value: str, upstream: str, route: str
 ) -> None:
     user.variables[name] = value
-    made = user.runs(Command("mine", [name]), "x")
-    assert made.environment == {name: route}
+    redirect = user.runs(Command("mine", [name]), "x")
+    assert redirect.environment == {name: route}
     assert user.upstreams == [upstream]
 
 
@@ -213,15 +215,15 @@ def test_openclaw_configuration_is_included(user: User) -> None:
         "agents": {"defaults": {"model": {"primary": "a/large"}}},
     }
     user.write("claw/openclaw.json", config)
-    made = user.runs(AGENTS["openclaw"], "agent", "--local", "-m", "hi")
-    ((path, text),) = made.files.items()
+    redirect = user.runs(AGENTS["openclaw"], "agent", "--local", "-m", "hi")
+    ((path, text),) = redirect.files.items()
     assert path.parent == user.home / "claw" and not path.exists()
     token = {"CONTEXTRENDER_WRAP_TOKEN": user.routes.token}
-    assert made.environment == {"OPENCLAW_CONFIG_PATH": str(path), **token}
-    told = json.loads(text)
-    assert told["$include"] == "./openclaw.json"
-    assert told["mcp"]["servers"]["contextrender"]["url"] == user.routes.mcp_url
-    assert told["models"]["providers"] == {
+    assert redirect.environment == {"OPENCLAW_CONFIG_PATH": str(path), **token}
+    report = json.loads(text)
+    assert report["$include"] == "./openclaw.json"
+    assert report["mcp"]["servers"]["contextrender"]["url"] == user.routes.mcp_url
+    assert report["models"]["providers"] == {
         "a": {"baseUrl": ROUTE},
         "b": {"baseUrl": f"{ROUTE[:-1]}1/v1"},
     }
@@ -241,8 +243,8 @@ MESSAGES = {"api_mode": "anthropic_messages"}
 
 def hermes_config(made: Redirect) -> dict[str, Any]:
     text = next(text for path, text in made.files.items() if path.name == "config.yaml")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    report: dict[str, Any] = json.loads(text)
+    return report
 
 
 @pytest.mark.parametrize(
@@ -280,14 +282,14 @@ def test_hermes_keeps_its_provider(
     user.variables |= {"GW": "https://gw.test"}
     user.write(".hermes/config.yaml", f"{config}\nmcp_servers: {{own: {{url: 'https://m.test'}}}}")
     user.write(".hermes/.env", "OPENAI_API_KEY=sk-1\n")
-    made = user.runs(AGENTS["hermes"], *words)
+    redirect = user.runs(AGENTS["hermes"], *words)
     assert user.upstreams == [upstream]
-    told = hermes_config(made)
+    told = hermes_config(redirect)
     recall = told.pop("mcp_servers")["contextrender"]
     assert recall["headers"] == {"Authorization": "Bearer ${CONTEXTRENDER_WRAP_TOKEN}"}
     assert told.pop("mcp_discovery_timeout") == 15
     assert told == expected
-    assert made.arguments == words
+    assert redirect.arguments == words
     assert not (user.home / "config.yaml").exists()
 
 
@@ -308,10 +310,10 @@ def test_hermes_managed_folder_profile_and_variables(user: User) -> None:
     with pytest.raises(CommandError, match="OPENROUTER_API_KEY"):
         user.runs(AGENTS["hermes"])
     user.write(".hermes/profiles/work/.env", "export OPENROUTER_API_KEY='sk-1'")
-    made = user.runs(AGENTS["hermes"])
-    assert hermes_config(made) == {"approvals": {"mode": "manual"}}
-    assert made.notes and "no recall tool" in made.notes[0]
-    variables = next(text for path, text in made.files.items() if path.name == ".env")
+    redirect = user.runs(AGENTS["hermes"])
+    assert hermes_config(redirect) == {"approvals": {"mode": "manual"}}
+    assert redirect.notes and "no recall tool" in redirect.notes[0]
+    variables = next(text for path, text in redirect.files.items() if path.name == ".env")
     assert variables == f"POLICY=1\nOPENROUTER_BASE_URL={ROUTE}/v1\n"
     user.write("else/config.yaml", "model: {provider: nous}")
     user.variables["HERMES_HOME"] = str(user.home / "else")

@@ -38,8 +38,8 @@ time.sleep(600)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    own = {"CONTEXTRENDER_DATA": str(tmp_path / "data"), "CONTEXTRENDER_IDLE_TIMEOUT": "2"}
-    return {**os.environ, **own, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    variables = {"CONTEXTRENDER_DATA": str(tmp_path / "data"), "CONTEXTRENDER_IDLE_TIMEOUT": "2"}
+    return {**os.environ, **variables, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
-        there = tmp_path / name
-        command = [*WRAP, sys.executable, "-c", AGENT, str(there)]
+        address_file = tmp_path / name
+        command = [*WRAP, sys.executable, "-c", AGENT, str(address_file)]
         with (tmp_path / f"{name}.err").open("wb") as errors:
             process = subprocess.Popen(command, env=environment, stderr=errors)
         started.append(process)
-        return process, there
+        return process, address_file
 
     yield start
     for process in started:
@@ -70,8 +70,8 @@ def test_two_runs_share_one_service(
     data = tmp_path / "data"
     (one, first), (other, second) = wrap("one"), wrap("other")
     until(lambda: first.exists() and second.exists() and second.read_text() and first.read_text())
-    said = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
-    assert said.count("starting the service (usually") == 1
+    output = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
+    assert output.count("starting the service (usually") == 1
     url = load_credentials(data).url
     # Only the agent knows the listener's secret path.
     route = first.read_text()
@@ -154,11 +154,11 @@ def test_missing_agent_is_explained(environment: dict[str, str], tmp_path: Path)
 
 
 def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:
-    own = os.getpid()
-    with hold_lease(tmp_path, own):
+    pid = os.getpid()
+    with hold_lease(tmp_path, pid):
         assert any_alive(tmp_path)
     assert not any_alive(tmp_path)
-    (tmp_path / "leases" / f"{own}-{int(started_at(own)) - 1}").mkdir()
+    (tmp_path / "leases" / f"{pid}-{int(started_at(pid)) - 1}").mkdir()
     assert not any_alive(tmp_path)
     assert list((tmp_path / "leases").iterdir()) == []
 
@@ -219,8 +219,8 @@ def scripted_reply(asked: Asked) -> Reply:
         return whole({}, 404)
     body: dict[str, Any] = asked.json
     reply, turn = chat_reply(""), sum(message["role"] == "tool" for message in body["messages"])
-    said = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
-    reply["choices"][0]["message"] = said if turn < 4 else assistant("Done.")
+    answer = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
+    reply["choices"][0]["message"] = answer if turn < 4 else assistant("Done.")
     tokens = len(asked.body) // 4 + 300
     reply["model"] = body["model"]
     reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9}
@@ -237,20 +237,20 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]
         process = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert process.returncode == 0, process.stderr
-        told = json.loads(process.stderr.splitlines()[-1])
+        report = json.loads(process.stderr.splitlines()[-1])
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
-    counted, declared = listed[0]["totals"], told["declared"]
+    counted, declared = listed[0]["totals"], report["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
-    assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_omitted"] > 0
+    assert (report["calls"], report["fail_open"]) == (5, 0) and report["tokens_omitted"] > 0
     assert counted["calls"] == sum(row["calls_with_usage"] for row in rows) == 5
-    before, after = told["tokens_before"], told["tokens_after"]
+    before, after = report["tokens_before"], report["tokens_after"]
     assert (counted["full"], counted["prompt"]) == (before, after)
     assert (rows[0]["full_capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
-    assert rows[0]["usage_cost"] == pytest.approx(told["cost"], abs=1e-6)
-    assert rows[0]["full_usage_cost"] == pytest.approx(told["full_history_cost"], abs=1e-6)
+    assert rows[0]["usage_cost"] == pytest.approx(report["cost"], abs=1e-6)
+    assert rows[0]["full_usage_cost"] == pytest.approx(report["full_history_cost"], abs=1e-6)
 
 
 @pytest.mark.slow

@@ -57,8 +57,8 @@ def collect_totals(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -
     """Return the totals of a session's calls, each with tokens before, tokens after and usage."""
     collector = TotalsCollector()
     for number, (before, after, usage) in enumerate(calls):
-        told = {"tokens-before": str(before), "tokens-after": str(after)}
-        collector.add(("s",), told, usage, now=1000 + number * pause)
+        fields = {"tokens-before": str(before), "tokens-after": str(after)}
+        collector.add(("s",), fields, usage, now=1000 + number * pause)
     return collector
 
 

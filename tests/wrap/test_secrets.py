@@ -104,14 +104,14 @@ def test_no_process_has_a_secret_in_its_arguments(
             alive=lambda: process.poll() is None,
             why=lambda: (tmp_path / "err").read_text(),
         )
-        told = json.loads((tmp_path / "told").read_text())
-        secrets = secrets_in(told)
-        assert secrets, told
+        report = json.loads((tmp_path / "told").read_text())
+        secrets = secrets_in(report)
+        assert secrets, report
         secrets |= {json.loads((data / "credentials.json").read_text())["token"]}
         everything = "\n".join(arguments_of_all())
         assert f"wrap\0{AGENTS[agent][0]}" in everything
         assert not [secret for secret in secrets if secret in everything]
-        for name, (text, mode) in told["files"].items():
+        for name, (text, mode) in report["files"].items():
             assert mode & 0o077 == 0 or not any(secret in text for secret in secrets), name
     finally:
         process.kill()

@@ -41,8 +41,8 @@ def test_claude_settings_are_read_in_any_encoding(user: User, raw: bytes, place:
 def test_codex_configuration_with_byte_order_mark(user: User) -> None:
     path = user.home / ".codex" / "config.toml"
     path.parent.mkdir()
-    own = 'openai_base_url = "https://own.test/v1"\r\n'
-    path.write_bytes(codecs.BOM_UTF8 + own.encode())
+    config_text = 'openai_base_url = "https://own.test/v1"\r\n'
+    path.write_bytes(codecs.BOM_UTF8 + config_text.encode())
     user.variables["CODEX_API_KEY"] = "k"
     user.runs(Codex(), "exec", "hi")
     assert user.upstreams == ["https://own.test/v1"]

@@ -50,8 +50,8 @@ def test_messages_and_results_are_in_history_order() -> None:
         CompactedResult(3, "list", '{"page":\n 1}', 2_345),
         CompactedResult(4, "get", '{"id": 3}', 50, "[Excerpt: 40 of 50 …]\nclerk_3"),
     ]
-    made = compaction_of(spoken, results)
-    assert made.text.startswith(BRANCH.first_line) and made.text.endswith(LAST_LINE)
+    compaction = compaction_of(spoken, results)
+    assert compaction.text.startswith(BRANCH.first_line) and compaction.text.endswith(LAST_LINE)
     order = [
         f"[{CODE} user]\nFind ORD-1.",
         f"[{CODE} assistant]\nI look it up.",
@@ -60,30 +60,32 @@ def test_messages_and_results_are_in_history_order() -> None:
         f'[{CODE} part of result 4: get {{"id": 3}}]\n[Excerpt: 40 of 50 …]\nclerk_3',
         f"[{CODE} user]\nAnd ORD-2?",
     ]
-    places = [made.text.index(part) for part in order]
+    places = [compaction.text.index(part) for part in order]
     assert places == sorted(places)
-    assert (made.complete, made.excerpts) == ((2,), (4,))
-    assert made.tokens == COUNTER.text(made.text)
+    assert (compaction.complete, compaction.excerpts) == ((2,), (4,))
+    assert compaction.tokens == COUNTER.text(compaction.text)
 
 
 def test_first_and_newest_user_messages_are_kept() -> None:
     spoken = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
-    made = compaction_of(spoken, [])
-    shown = [n for n in range(9) if f"m{n}_299" in made.text]
+    compaction = compaction_of(spoken, [])
+    shown = [n for n in range(9) if f"m{n}_299" in compaction.text]
     assert shown[0] == 0 and shown[-1] == 8
     assert len(shown) < 9 and shown[1:] == list(range(9 - len(shown) + 1, 9))
 
 
 def test_long_message_is_cut_in_the_middle() -> None:
-    made = compaction_of([MessageText(0, "user", words(9_000))], [])
-    assert "w0 w1" in made.text and "w8999" in made.text and "left out" in made.text
-    assert made.tokens <= LIMIT
+    compaction = compaction_of([MessageText(0, "user", words(9_000))], [])
+    assert (
+        "w0 w1" in compaction.text and "w8999" in compaction.text and "left out" in compaction.text
+    )
+    assert compaction.tokens <= LIMIT
 
 
 def test_assistant_texts_are_left_out_beside_a_summary() -> None:
     spoken = [MessageText(n, "assistant", words(100, f"a{n}_")) for n in range(30)]
-    made = compaction_of(spoken, [])
-    assert "a29_0" in made.text and "a0_0" not in made.text
+    compaction = compaction_of(spoken, [])
+    assert "a29_0" in compaction.text and "a0_0" not in compaction.text
     with_summary = compaction_of(spoken, [], summary="All was read.")
     assert "a29_0" not in with_summary.text
     assert f"[{CODE} summary by the agent]\nAll was read." in with_summary.text
@@ -95,23 +97,24 @@ def test_excerpts_and_old_results_are_omitted_first() -> None:
         CompactedResult(n, "read", "{}", size, words(300, "r"), is_complete=n % 2 == 0)
         for n in range(12)
     ]
-    made = compaction_of([], results)
-    assert made.tokens <= LIMIT
+    compaction = compaction_of([], results)
+    assert compaction.tokens <= LIMIT
     assert (
-        made.complete
-        and list(made.complete) == [n for n in range(12) if n % 2 == 0][-len(made.complete) :]
+        compaction.complete
+        and list(compaction.complete)
+        == [n for n in range(12) if n % 2 == 0][-len(compaction.complete) :]
     )
-    assert not made.excerpts or len(made.complete) == 6
-    for n in set(range(12)) - {*made.complete, *made.excerpts}:
-        assert f"- Result {n} is omitted" in made.text
+    assert not compaction.excerpts or len(compaction.complete) == 6
+    for n in set(range(12)) - {*compaction.complete, *compaction.excerpts}:
+        assert f"- Result {n} is omitted" in compaction.text
 
 
 def test_older_omitted_results_share_a_line() -> None:
     results = [CompactedResult(n, "read" if n % 3 else "bash", "{}", 9) for n in range(400)]
-    made = compaction_of([], results)
-    assert "- Result 399 is omitted" in made.text and "- Result 0 is" not in made.text
-    assert "older results are omitted, too (positions 0 to " in made.text
-    assert made.tokens < 0.2 * LIMIT + 200
+    compaction = compaction_of([], results)
+    assert "- Result 399 is omitted" in compaction.text and "- Result 0 is" not in compaction.text
+    assert "older results are omitted, too (positions 0 to " in compaction.text
+    assert compaction.tokens < 0.2 * LIMIT + 200
 
 
 @pytest.mark.parametrize(
@@ -147,10 +150,10 @@ def test_text_never_exceeds_its_limit(
         CompactedResult(2 * n + 1, "t", arguments, 9, text * 5, whole)
         for n, (arguments, text, whole) in enumerate(shown)
     ]
-    made = compaction_of(spoken, results, MIN_TOKENS)
-    assert made.tokens <= MIN_TOKENS
-    if "older results are omitted" not in made.text:
-        assert all(f"esult {result.position}" in made.text for result in results)
+    compaction = compaction_of(spoken, results, MIN_TOKENS)
+    assert compaction.tokens <= MIN_TOKENS
+    if "older results are omitted" not in compaction.text:
+        assert all(f"esult {result.position}" in compaction.text for result in results)
 
 
 @given(LETTERS, st.integers(0, 90))

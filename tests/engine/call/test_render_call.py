@@ -42,13 +42,13 @@ PARAMETERS = st.sampled_from(
 def test_prompt_fits_in_order_without_orphans(
     messages: list[Json], budget: int, policy: str
 ) -> None:
-    rendered, shown = render(messages, budget, policy)
+    rendered, prompt = render(messages, budget, policy)
     assert policy == "full" or rendered.tokens_after <= budget
-    check_shown(messages, rendered, shown)
+    check_shown(messages, rendered, prompt)
     positions = [item.message for item in rendered.items]
     assert positions == sorted({*positions})
     replaced = {item.message for item in rendered.items if item.text is not None}
-    for item, message in zip(rendered.items, shown, strict=True):
+    for item, message in zip(rendered.items, prompt, strict=True):
         original = messages[item.message]
         same = {**original, "tool_calls": 0, "content": 0}
         assert {**message, "tool_calls": 0, "content": 0} == same
@@ -72,8 +72,8 @@ def test_history_within_budget_is_unchanged(messages: list[Json], policy: str, s
     outside = slow_rules.outside_budget(messages)
     inside = [message for p, message in enumerate(messages) if p not in outside]
     size = slow_rules.tokens(inside, COUNTER.text)
-    rendered, shown = render(messages, size + spare, policy)
-    assert shown == messages
+    rendered, prompt = render(messages, size + spare, policy)
+    assert prompt == messages
     assert rendered.tokens_before == rendered.tokens_after == size
     assert rendered.omitted == []
     if size > SMALLEST_BUDGET:
@@ -106,15 +106,17 @@ def test_scores_and_selection_equal_reference(
 
     kept = slow_rules.retained(messages, budget, COUNTER.text).tokens
     free = budget - (rendered.text_tokens if plan.text.cut else kept)
-    taken, limits = slow_rules.choice(
+    selected, limits = slow_rules.choice(
         candidates,
         [float(u) for u in scores.usefulness],
         budget,
         free,
         parameters.redundancy_penalty,
     )
-    assert list(plan.shown_order) == taken
-    assert list(plan.complete) == [result for result in taken if not candidates[result].oversized]
+    assert list(plan.shown_order) == selected
+    assert list(plan.complete) == [
+        result for result in selected if not candidates[result].oversized
+    ]
     assert plan.limits == limits
 
 
@@ -125,14 +127,14 @@ def test_prune_selects_newest_results_that_fit(messages: list[Json], budget: int
     if rendered.view.fits:
         return
     free = budget - rendered.text_tokens
-    taken = []
+    selected = []
     candidates = slow_rules.candidates(messages, budget, COUNTER.text, by_axis, 0.4)
     for candidate in reversed(candidates):
         cost = budget + 1 if candidate.oversized else candidate.cost
         if candidate.may_show and cost <= free:
-            taken.append(candidate.position)
+            selected.append(candidate.position)
             free -= cost
-    assert rendered.complete == sorted(taken)
+    assert rendered.complete == sorted(selected)
     assert rendered.selection.excerpts == {}
 
 
@@ -161,9 +163,9 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
 
 def test_longest_kept_text_is_cut_first() -> None:
     messages = [user("the task " * 400), assistant("short"), user("now")]
-    rendered, shown = render(messages, 100)
+    rendered, prompt = render(messages, 100)
     assert [item.message for item in rendered.items] == [0, 1, 2]
-    assert shown[1:] == messages[1:]
+    assert prompt[1:] == messages[1:]
     assert {*rendered.selection.text.cut} == {0}
     assert 60 < rendered.tokens_after <= 100
 
@@ -184,9 +186,9 @@ LONG = "\n".join(f"line {n} of the log with item_{n:04}" for n in range(900))
 @given(transcripts(), BUDGETS)
 @modest
 def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -> None:
-    rendered, shown = render(messages, budget)
+    rendered, prompt = render(messages, budget)
     texts = reader(messages)
-    contents = {item.message: message for item, message in zip(rendered.items, shown, strict=True)}
+    contents = {item.message: message for item, message in zip(rendered.items, prompt, strict=True)}
     for number, limit in rendered.selection.limits.items():
         made = rendered.selection.excerpts[number]
         position = rendered.view.history.results.message[number]
@@ -201,15 +203,15 @@ def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -
 
 
 def test_excerpt_keeps_head_tail_and_queried_values() -> None:
-    rendered, shown = render(oversized(LONG, "what about item_0455"), 4_000)
-    text = shown[3]["content"]
+    rendered, prompt = render(oversized(LONG, "what about item_0455"), 4_000)
+    text = prompt[3]["content"]
     assert [*rendered.selection.excerpts] == [1]
     assert "recall result 3 for all of it]\nline 0 of the log" in text
     assert "item_0455" in text
     assert text.rstrip().endswith("item_0899")
     assert rendered.complete == [2]
     assert rendered.omitted == []
-    assert 400 < COUNTER.message(shown[3]) <= 500
+    assert 400 < COUNTER.message(prompt[3]) <= 500
 
 
 WEIGHTS = {

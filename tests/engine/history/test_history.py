@@ -36,9 +36,9 @@ def test_messages_survive_split_and_restore(messages: list[Json]) -> None:
     for position, message in enumerate(messages):
         head, *calls = split(message, position, COUNTER)
         restored = [restore_call(call.text, call.shell) for call in calls]
-        whole = restore_message(head.text, head.shell, restored)
-        assert (whole, list(whole)) == (message, list(message))
-        assert json.dumps(whole) == json.dumps(message)
+        message_restored = restore_message(head.text, head.shell, restored)
+        assert (message_restored, list(message_restored)) == (message, list(message))
+        assert json.dumps(message_restored) == json.dumps(message)
         bare = restore_message(head.text, head.shell)
         assert {**bare, "tool_calls": 0} == {**message, "tool_calls": 0}
         assert bool(bare.get("tool_calls")) is False
@@ -48,13 +48,13 @@ def test_messages_survive_split_and_restore(messages: list[Json]) -> None:
 @modest
 def test_pairing_equals_reference(messages: list[Json]) -> None:
     history = recorded(messages)
-    answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
+    answers, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     for number, position in enumerate(history.results.message):
         assert history.result_at(position) == number
         assert history.results.turn[number] == history.turns[position] == numbers[position]
         message, event = history.results.call_message[number], history.results.call_event[number]
-        if position in answered:
-            assert (message, event - history.first_events[message] - 1) == answered[position]
+        if position in answers:
+            assert (message, event - history.first_events[message] - 1) == answers[position]
         else:
             assert (message, event) == (NO_CALL, NO_CALL)
     assert history.result_at(len(messages)) == -1
@@ -119,10 +119,10 @@ def test_digest_ignores_only_field_order() -> None:
     message = {"role": "user", "content": "a"}
     digest = digest_after("", message)
     assert digest == digest_after("", dict(reversed(message.items())))
-    others = [
+    other_digests = [
         digest_after("x", message),
         digest_after("", {**message, "name": "b"}),
         digest_after("", {**message, "content": ["a"]}),
         digest_after("", {**message, "content": "a "}),
     ]
-    assert len({digest, *others}) == 5
+    assert len({digest, *other_digests}) == 5

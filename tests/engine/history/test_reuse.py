@@ -26,8 +26,8 @@ def test_reuse_scores_of_worked_case() -> None:
 def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
     history = recorded(messages)
     positions = list(history.results.message)
-    found = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
-    assert found == slow_rules.uses(messages)
+    uses = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
+    assert uses == slow_rules.uses(messages)
     held = Counter(
         value
         for message in messages
@@ -36,7 +36,7 @@ def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
     )
     assert history.reuse.holders([*held, "unheard_of"]) == dict(held)
     for number, position in enumerate(positions):
-        used = {value for _, result, some in found if result == position for value in some}
+        used = {value for _, result, some in uses if result == position for value in some}
         assert history.reuse.used_values(number) == sorted(used)
 
 

@@ -23,8 +23,8 @@ def accounts_shown(used: str) -> float:
         arguments = json.dumps({"account": used.format(number)})
         messages += step(f"open{number}", "open", arguments, "done", "")
     messages += listing(2, 200)
-    _, shown = render(messages, 8_000, "contextrender_cache_aware", Parameters())
-    lines = shown[-1]["content"].splitlines()
+    _, prompt = render(messages, 8_000, "contextrender_cache_aware", Parameters())
+    lines = prompt[-1]["content"].splitlines()
     body = lines[len(lines) // 2 :]
     held = [line for line in body if "on file" in line]
     return sum("ACCT" in line for line in held) / len(held)

@@ -45,7 +45,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
             unresolved_questions=["Which port\nis meant?"],
         ),
     )
-    text, used = summarise(MODEL, HISTORY, "Files read:\n- /etc/hosts", 200)
+    text, usage = summarise(MODEL, HISTORY, "Files read:\n- /etc/hosts", 200)
     assert text.splitlines() == [
         "Files read:",
         "- /srv/app.toml: port",
@@ -54,7 +54,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
         "Unresolved questions:",
         "- Which port is meant?",
     ]
-    assert used == Usage(uncached=1, output=1)
+    assert usage == Usage(uncached=1, output=1)
     (request,) = double.requests
     (prompt,) = double.prompts
     for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
@@ -92,11 +92,11 @@ def test_oldest_notes_are_dropped_above_limit(double: ProviderDouble) -> None:
 def test_long_history_is_summarized_in_consecutive_pieces(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, notes(decisions=[f"Piece {len(double.requests)} read."]))
     history = "".join(f"[{n}] user:\nrow_{n} value\n" for n in range(6_000))
-    text, used = summarise(MODEL, history, "Decisions:\n- Begin.", 300)
+    text, usage = summarise(MODEL, history, "Decisions:\n- Begin.", 300)
     count = len(double.requests)
     assert count > 1
     assert text == f"Decisions:\n- Piece {count} read."
-    assert used == Usage(uncached=count, output=count, calls=count)
+    assert usage == Usage(uncached=count, output=count, calls=count)
     prompts = double.prompts
     assert "row_0 value" in prompts[0]
     assert "- Begin." in prompts[0]

@@ -25,9 +25,9 @@ def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) ->
     messages = [user("read them all")]
     for file in range(steps):
         words = (said or {}).get(file, "next")
-        asked = json.dumps({"file": file})
+        arguments = json.dumps({"file": file})
         text = "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
-        messages += step(f"c{file}", "read", asked, text, words)
+        messages += step(f"c{file}", "read", arguments, text, words)
     return messages
 
 
@@ -47,13 +47,13 @@ def calls_with_restored_result() -> list[tuple[Any, list[Json]]]:
 
 
 def test_budget_starts_at_24000_and_shrinks_without_faults() -> None:
-    made = calls_of(reading(26))
-    budgets = [rendered.budget for rendered, _ in made]
-    over = next(n for n, (rendered, _) in enumerate(made) if rendered.selection.excerpts)
+    calls = calls_of(reading(26))
+    budgets = [rendered.budget for rendered, _ in calls]
+    over = next(n for n, (rendered, _) in enumerate(calls) if rendered.selection.excerpts)
     assert set(budgets[: over + 1]) == {24_000}
     for number, budget in enumerate(budgets[over:]):
         assert budget == int(24_000 * STEP_DOWN**number)
-    assert all(rendered.tokens_after <= rendered.budget for rendered, _ in made)
+    assert all(rendered.tokens_after <= rendered.budget for rendered, _ in calls)
 
 
 def test_fault_raises_budget() -> None:
@@ -98,10 +98,10 @@ def restored_in(shown: list[Json], position: int) -> list[int]:
 
 
 def test_used_result_is_restored_until_rebuild() -> None:
-    made = calls_with_restored_result()
-    back = [n for n, (rendered, _) in enumerate(made) if rendered.selection.restored]
-    assert back
-    rendered, shown = made[back[0]]
+    calls = calls_with_restored_result()
+    restored = [n for n, (rendered, _) in enumerate(calls) if rendered.selection.restored]
+    assert restored
+    rendered, shown = calls[restored[0]]
     ((host, added),) = rendered.selection.restored.items()
     assert 2 in added.results
     assert added.tokens <= 0.04 * rendered.budget
@@ -111,7 +111,7 @@ def test_used_result_is_restored_until_rebuild() -> None:
     assert restored_in(shown, position) == [len(shown) - 1]
     assert rendered.view.history.results.message[host] in rendered.complete
     assert rendered.tokens_after <= rendered.budget
-    for later, then in made[back[0] + 1 :]:
+    for later, then in calls[restored[0] + 1 :]:
         if later.selection.restored:
             assert then[: len(shown)] == shown
     row = explain_results(rendered)[2]
@@ -121,8 +121,8 @@ def test_used_result_is_restored_until_rebuild() -> None:
 
 
 def test_call_record_has_its_budget() -> None:
-    made = calls_with_restored_result()
-    rendered = next(rendered for rendered, _ in made if rendered.selection.restored)
+    calls = calls_with_restored_result()
+    rendered = next(rendered for rendered, _ in calls if rendered.selection.restored)
     fact = record_of(rendered, AGENT_SETTINGS, 1, None, CallMetadata())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget

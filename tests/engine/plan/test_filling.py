@@ -41,17 +41,17 @@ def shown_in(rendered: RenderedCall) -> set[int]:
 @pytest.mark.parametrize(("budget", "words"), [(10_000, 5_200), (20_000, 22_000)])
 def test_large_write_and_its_result_are_kept(policy: str, budget: int, words: int) -> None:
     messages = [*agent_run(40), *write(words)]
-    rendered, shown = render(messages, budget, policy)
-    assert shown[-1] == messages[-1]
-    assert shown[-2]["tool_calls"][0]["id"] == "w"
-    written = json.loads(shown[-2]["tool_calls"][0]["function"]["arguments"])
-    assert written["path"] == "src/App_1.py"
+    rendered, prompt = render(messages, budget, policy)
+    assert prompt[-1] == messages[-1]
+    assert prompt[-2]["tool_calls"][0]["id"] == "w"
+    written_arguments = json.loads(prompt[-2]["tool_calls"][0]["function"]["arguments"])
+    assert written_arguments["path"] == "src/App_1.py"
     assert rendered.tokens_after <= budget
-    whole = COUNTER.message(messages[-2])
-    if whole > budget:
-        assert "characters left out …]" in written["content"]
-        assert written["content"].startswith("line_0 line_1 ")
-        assert len(written["content"]) < 22_000
+    full_tokens = COUNTER.message(messages[-2])
+    if full_tokens > budget:
+        assert "characters left out …]" in written_arguments["content"]
+        assert written_arguments["content"].startswith("line_0 line_1 ")
+        assert len(written_arguments["content"]) < 22_000
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
@@ -66,15 +66,17 @@ def test_newest_results_are_visible_at_every_call(policy: str) -> None:
 @modest
 def test_truncated_call_is_json_within_its_limit(arguments: dict[str, Any], limit: int) -> None:
     text = json.dumps(arguments)
-    made = cut_call("write", text, limit, COUNTER)
-    if made is None:
+    truncated = cut_call("write", text, limit, COUNTER)
+    if truncated is None:
         assert limit < 8
         return
-    assert made.tokens <= limit
-    assert made.tokens == COUNTER.call({"function": {"name": "write", "arguments": made.text}})
-    assert isinstance(json.loads(made.text), dict)
+    assert truncated.tokens <= limit
+    assert truncated.tokens == COUNTER.call(
+        {"function": {"name": "write", "arguments": truncated.text}}
+    )
+    assert isinstance(json.loads(truncated.text), dict)
     if COUNTER.call({"function": {"name": "write", "arguments": text}}) * 2 <= limit:
-        assert json.loads(made.text) == arguments
+        assert json.loads(truncated.text) == arguments
 
 
 @given(transcripts(), st.sampled_from([700, 1_500]), st.sampled_from(sorted(POLICIES)))

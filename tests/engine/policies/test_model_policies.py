@@ -69,10 +69,10 @@ def test_every_call_fits_without_orphans(
         script.fails = fails and stop % 2 == 0
         history.extend(messages[len(history) : stop], COUNTER)
         head = messages[:stop]
-        rendered, shown = render(
+        rendered, prompt = render(
             head, budget, policy, history=history, summaries=scripted(script, store)
         )
-        check_shown(head, rendered, shown)
+        check_shown(head, rendered, prompt)
         assert rendered.tokens_after <= budget
         kept = slow_rules.outside_budget(head) & set(history.text_messages)
         assert {item.message for item in rendered.items} >= kept
@@ -84,13 +84,13 @@ def test_every_call_fits_without_orphans(
 def test_summary_is_one_marked_tool_result_with_call(policy: str) -> None:
     messages = long_run(20)
     script = Script(lambda *_: "ledger_0_0 is fine")
-    rendered, shown = render(messages, 1000, policy, summaries=scripted(script))
-    summary = shown_summary(shown)
+    rendered, prompt = render(messages, 1000, policy, summaries=scripted(script))
+    summary = shown_summary(prompt)
     assert summary["role"] == "tool"
     assert summary["content"].endswith("ledger_0_0 is fine")
-    assert orphans(shown) == []
-    assert shown[:2] == messages[:2]
-    assert tokens_inside(shown) == rendered.tokens_after <= 1000
+    assert orphans(prompt) == []
+    assert prompt[:2] == messages[:2]
+    assert tokens_inside(prompt) == rendered.tokens_after <= 1000
     ((result, made),) = rendered.selection.excerpts.items()
     assert made.kind == "summary"
     position = rendered.view.history.results.message[result]
@@ -122,30 +122,30 @@ def test_compact_summarizes_all_but_the_task() -> None:
     messages = [*long_run(20), user("And now?"), assistant("On it.", call("x", "read", "{}"))]
     messages += [result("x", "ledger_x_1 is short by 5")]
     script = Script()
-    _, shown = render(messages, 600, "compact", summaries=scripted(script))
+    _, prompt = render(messages, 600, "compact", summaries=scripted(script))
     ((way, earlier, text),) = script.asked
     assert (way.guideline, earlier) == ("", "")
     assert text.startswith("[0] system:")
     assert "ledger_x_1 is short by 5" in text
     assert '[2] call of read: {"n": 0}' in text
-    assert [m["role"] for m in shown] == ["system", "user", "user", "assistant", "tool"]
-    assert shown[1:3] == [messages[1], messages[-3]]
-    assert shown[3]["content"] == ""
-    assert shown[4]["tool_call_id"] == "x"
+    assert [m["role"] for m in prompt] == ["system", "user", "user", "assistant", "tool"]
+    assert prompt[1:3] == [messages[1], messages[-3]]
+    assert prompt[3]["content"] == ""
+    assert prompt[4]["tool_call_id"] == "x"
 
 
 def test_acon_uses_guideline_and_keeps_last_turn() -> None:
     messages = long_run(20)
     script = Script()
-    _, shown = render(messages, 1000, "acon", summaries=scripted(script, guideline="Ids only."))
+    _, prompt = render(messages, 1000, "acon", summaries=scripted(script, guideline="Ids only."))
     ((way, _, text),) = script.asked
     assert way.guideline == "Ids only."
     assert "ledger_19_0" not in text
-    assert shown[-2:] == messages[-2:]
-    assert shown_summary(shown)["tool_call_id"] == "c18"
+    assert prompt[-2:] == messages[-2:]
+    assert shown_summary(prompt)["tool_call_id"] == "c18"
     large = [*messages, assistant(None, call("big", "read", "{}")), result("big", "word " * 400)]
-    _, shown = render(large, 1000, "acon", summaries=scripted(script))
-    assert shown_summary(shown)["tool_call_id"] == "big"
+    _, prompt = render(large, 1000, "acon", summaries=scripted(script))
+    assert shown_summary(prompt)["tool_call_id"] == "big"
 
 
 @each_policy
@@ -169,12 +169,12 @@ def test_guideline_comes_from_file_or_default(tmp_path: Path) -> None:
     assert made and made.guideline == GUIDELINE == load_guideline("")
     file = tmp_path / "guideline.txt"
     file.write_text(" Keep é.\n", encoding="utf-8")
-    own = SummaryModel("some/model", str(file))
-    made = summaries_for("acon", SummariesInMemory(), own)
+    model_with_guideline = SummaryModel("some/model", str(file))
+    made = summaries_for("acon", SummariesInMemory(), model_with_guideline)
     assert made and made.guideline == "Keep é."
     for bad in (b"", b"\xff\xfe\xff"):
         file.write_bytes(bad)
         with pytest.raises(InvalidRequest, match="CONTEXTRENDER_ACON_GUIDELINE") as raised:
-            summaries_for("acon", SummariesInMemory(), own)
+            summaries_for("acon", SummariesInMemory(), model_with_guideline)
         assert str(tmp_path) not in raised.value.message
-    assert summaries_for("compact", SummariesInMemory(), own)
+    assert summaries_for("compact", SummariesInMemory(), model_with_guideline)

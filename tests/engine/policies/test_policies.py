@@ -56,8 +56,8 @@ def agent_run(turns: int, seed: int = 0) -> list[Json]:
             call(f"c{turn}_{place}", "read", f'{{"id": "Order_{dice.randint(0, turn)}"}}')
             for place in range(dice.choice([1, 1, 1, 2, 3]))
         ]
-        said = f"I look at Order_{turn}." if dice.random() < 0.4 else None
-        messages.append(assistant(said, *calls))
+        sentence = f"I look at Order_{turn}." if dice.random() < 0.4 else None
+        messages.append(assistant(sentence, *calls))
         for asked in calls:
             lines = dice.choice([2, 5, 10, 30, 120])
             rows = [
@@ -89,11 +89,11 @@ def test_rendering_is_independent_of_how_history_grew(
         other = data.draw(st.sampled_from([None, *ADDITIONAL_POLICIES]))
         if other:
             render(messages[:at], budget, other, parameters, history=history)
-    grown, shown = render(messages, budget, policy, parameters, history=history)
+    grown, prompt = render(messages, budget, policy, parameters, history=history)
     again, shown_again = render(messages, budget, policy, parameters, history=history)
     fresh, shown_afresh = render(messages, budget, policy, parameters)
     assert chosen(grown) == chosen(again) == chosen(fresh)
-    assert shown == shown_again == shown_afresh
+    assert prompt == shown_again == shown_afresh
     assert grown.tokens_after <= budget
 
 
@@ -102,11 +102,11 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     messages = agent_run(40)
     found = 0
     for size in turns_of(messages)[::10]:
-        rendered, shown = render(messages[:size], 1_500, policy)
+        rendered, prompt = render(messages[:size], 1_500, policy)
         replaced = {
             rendered.view.history.results.message[result] for result in rendered.selection.excerpts
         }
-        for item, message in zip(rendered.items, shown, strict=True):
+        for item, message in zip(rendered.items, prompt, strict=True):
             if item.message not in replaced:
                 continue
             whole, text = messages[item.message]["content"], message["content"]
@@ -143,9 +143,9 @@ def test_large_result_is_excerpt_of_head_and_new_values(policy: str) -> None:
     (first, *_) = messages[-1]["tool_calls"]
     messages[-1]["tool_calls"] = [first]
     messages.append(result(first["id"], "\n".join(rows)))
-    rendered, shown = render(messages, 1_500, policy)
-    text = shown[-1]["content"]
+    rendered, prompt = render(messages, 1_500, policy)
+    text = prompt[-1]["content"]
     assert rendered.selection.excerpts[len(rendered.view.costs) - 1].kind == "excerpt"
     assert "\nline 0 of the log\n" in text
     assert "Invoice_77" in text
-    assert 80 < COUNTER.message(shown[-1]) <= 750
+    assert 80 < COUNTER.message(prompt[-1]) <= 750

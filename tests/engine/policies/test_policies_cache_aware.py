@@ -27,10 +27,10 @@ def prompts(
     made = []
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
-        rendered, shown = render(messages[:size], budget, POLICY, parameters, history=history)
+        rendered, prompt = render(messages[:size], budget, POLICY, parameters, history=history)
         is_rebuilt = rendered.selection.rebuilt == size
         assert rendered.tokens_after <= budget
-        made.append((shown, is_rebuilt))
+        made.append((prompt, is_rebuilt))
     return made
 
 
@@ -38,30 +38,30 @@ def prompts(
     ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(rebuild_share=0.2))]
 )
 def test_prompts_repeat_previous_one_between_rebuilds(budget: int, parameters: Parameters) -> None:
-    made = prompts(agent_run(60), budget, parameters)
+    prompts_by_call = prompts(agent_run(60), budget, parameters)
     kept = 0
-    for (before, _), (now, is_rebuilt) in itertools.pairwise(made):
+    for (before, _), (now, is_rebuilt) in itertools.pairwise(prompts_by_call):
         if not is_rebuilt:
             assert json.dumps(now[: len(before)]) == json.dumps(before)
             kept += 1
-    assert kept > len(made) / 3
-    assert 1 < sum(is_rebuilt for _, is_rebuilt in made) < len(made) / 2
+    assert kept > len(prompts_by_call) / 3
+    assert 1 < sum(is_rebuilt for _, is_rebuilt in prompts_by_call) < len(prompts_by_call) / 2
 
 
 def test_selection_depends_on_last_answered_selection_only() -> None:
     messages = agent_run(30)
     live = History()
-    known: list[Selection] = []
+    selections: list[Selection] = []
     for size in turns_of(messages):
         live.extend(messages[len(live) : size], COUNTER)
-        first, shown = render(messages[:size], 1_500, POLICY, history=live)
-        for last in known[-1:]:
+        first, prompt = render(messages[:size], 1_500, POLICY, history=live)
+        for last in selections[-1:]:
             restarted = History()
             restarted.extend(messages[:size], COUNTER)
             restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), last)
             again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
-            assert (chosen(first), shown) == (chosen(again), shown_again)
-        known.append(first.selection)
+            assert (chosen(first), prompt) == (chosen(again), shown_again)
+        selections.append(first.selection)
 
 
 def test_reasons_name_kept_and_new_results() -> None:
@@ -71,11 +71,11 @@ def test_reasons_name_kept_and_new_results() -> None:
     for size in [*sizes[:3], *sizes[3::6]]:
         rendered, _ = render(messages[:size], 1_500, POLICY)
         rows = explain_results(rendered)
-        back = {
+        restored = {
             rendered.view.history.results.message[n] for n in rendered.selection.restored_results
         }
         assert [row.decision.display == "omitted" for row in rows] == [
-            row.position in rendered.omitted and row.position not in back for row in rows
+            row.position in rendered.omitted and row.position not in restored for row in rows
         ]
         reasons |= {
             (row.decision.display, re.sub(r"\d+", "N", row.decision.reason)) for row in rows

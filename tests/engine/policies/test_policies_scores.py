@@ -49,7 +49,7 @@ def bm25(results: list[str], query: set[str]) -> list[float]:
 
 def density(messages: list[Json]) -> list[float]:
     """Return the reuse density (S) of every result before the next model call."""
-    answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
+    answers, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     owner: dict[str, int] = {}
     results: list[int] = []
     introduced: list[int] = []
@@ -78,8 +78,8 @@ def density(messages: list[Json]) -> list[float]:
     for result, position in enumerate(results):
         since = max(1, turn - max([numbers[position], *used[result]]))
         cost = COUNTER.message(messages[position])
-        if position in answered:
-            asking, place = answered[position]
+        if position in answers:
+            asking, place = answers[position]
             cost += COUNTER.call(messages[asking]["tool_calls"][place])
         scores.append(
             (1 + introduced[result]) ** 0.4
@@ -109,12 +109,12 @@ def test_reuse_density_selects_greedily_by_score() -> None:
         rendered, _ = render(messages[:size], 1_500, "reuse_density", alone)
         view, plan = rendered.view, rendered.selection
         scores, free = density(messages[:size]), 1_500 - rendered.text_tokens
-        taken = []
+        selected = []
         for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
             if view.costs[result] <= free:
-                taken.append(result)
+                selected.append(result)
                 free -= view.costs[result]
-        assert list(plan.complete) == taken
+        assert list(plan.complete) == selected
         assert plan.excerpts == {}
 
 
@@ -141,8 +141,8 @@ def test_text_above_half_the_budget_is_reduced_to_three_tenths(policy: str) -> N
     assert list(text.dropped) == list(range(1, 1 + 2 * len(text.dropped), 2))
     assert not {*text.dropped} & {0, len(messages) - 3, len(messages) - 1}
     asking = rendered.view.history.results.call_message
-    gone = {r for r, message in enumerate(asking) if message in text.dropped}
-    assert gone & rendered.selection.shown_results
+    removed = {r for r, message in enumerate(asking) if message in text.dropped}
+    assert removed & rendered.selection.shown_results
     calls = [item for item in rendered.items if item.message in text.dropped]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)
@@ -163,14 +163,14 @@ def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], bud
     free = budget - rendered.text_tokens
     order = [r for r in range(len(view.costs)) if view.eligible[r]]
     recent = sorted((r for r in order if view.ages[r] <= 3), reverse=True)
-    taken: list[int] = []
+    selected: list[int] = []
     used = 0
     for among, limit in (
         (recent, min(free, 0.6 * budget)),
         (sorted(order, key=lambda r: (-cosine[r], -r)), free),
     ):
         for result in among:
-            if result not in taken and used + view.costs[result] <= limit:
-                taken.append(result)
+            if result not in selected and used + view.costs[result] <= limit:
+                selected.append(result)
                 used += view.costs[result]
-    assert list(plan.complete) == taken
+    assert list(plan.complete) == selected

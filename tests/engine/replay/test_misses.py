@@ -49,9 +49,9 @@ def test_use_of_omitted_value_is_a_miss() -> None:
 
 def test_value_cut_from_a_call_is_not_visible() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
-    written = step("w", "write_file", long, "ok", "")
+    write_step = step("w", "write_file", long, "ok", "")
     settings = RenderSettings(budget=400, policy="prune", agent_defaults=True)
-    found = misses_of([*ORDER, *written, REFUND], settings)
+    found = misses_of([*ORDER, *write_step, REFUND], settings)
     assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
 
 

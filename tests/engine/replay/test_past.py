@@ -71,14 +71,14 @@ def test_costs_use_the_price_of_each_calls_model() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
     known = steps(past_of(make_run(24, 4)))
     mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in known]
-    spent = spend(mixed, prices, "dear")
+    cost_curve = spend(mixed, prices, "dear")
     cheap, dear = (
         reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
     )
     fresh = dear.prompt - dear.cache_read
     expected = (cheap.prompt + 2 * fresh + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
-    assert spent.cost[-1] == pytest.approx(expected)
-    assert list(spent.cost) == sorted(spent.cost) and spent.unpriced == 0
+    assert cost_curve.cost[-1] == pytest.approx(expected)
+    assert list(cost_curve.cost) == sorted(cost_curve.cost) and cost_curve.unpriced == 0
     without = spend(mixed, prices)
     assert without.unpriced == len([step for step in known if step.turn % 2 == 0])
     assert without.cost[-1] == pytest.approx(cheap.prompt / 1e6)
@@ -86,6 +86,6 @@ def test_costs_use_the_price_of_each_calls_model() -> None:
 
 
 def test_full_history_is_capped_at_model_window() -> None:
-    known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
-    large = [replace(step, full_usage=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
-    assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)
+    calls = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
+    large = [replace(step, full_usage=Usage.of_prompt(1_000_000, 900_000, 10)) for step in calls]
+    assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(calls)

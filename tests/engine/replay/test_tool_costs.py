@@ -30,13 +30,15 @@ def view(name: str, *tools: object) -> dict[str, object]:
 
 def test_advice_names_large_and_unused_tools() -> None:
     fields = ("name", "results", "tokens", "reused", "declared", "unused_tokens", "largest")
-    rest = {"largest_turn": 7, "dollars": 1.0, "declared_dollars": 0.5}
-    bash = dict(zip(fields, ("bash", 3, 20_000, 1, 100, 15_000, 9_000), strict=True)) | rest
-    idle = dict(zip(fields, ("idle", 0, 0, 0, 300, 0, 0), strict=True)) | rest
+    shared_fields = {"largest_turn": 7, "dollars": 1.0, "declared_dollars": 0.5}
+    bash = (
+        dict(zip(fields, ("bash", 3, 20_000, 1, 100, 15_000, 9_000), strict=True)) | shared_fields
+    )
+    idle = dict(zip(fields, ("idle", 0, 0, 0, 300, 0, 0), strict=True)) | shared_fields
     small = bash | {"largest": 10, "unused_tokens": 0}
-    told = sum_tools([view("one", bash, idle), view("two", small)])
-    assert told["sessions"] == 2 and told["tools"][0]["tokens"] == 40_000
-    flood, never = advice(told)
+    tool_sums = sum_tools([view("one", bash, idle), view("two", small)])
+    assert tool_sums["sessions"] == 2 and tool_sums["tools"][0]["tokens"] == 40_000
+    flood, never = advice(tool_sums)
     assert "bash floods: 15.0K of its 40.0K tokens were never used, about $0.75" in flood
     assert "contextrender show one --turn 7" in flood
     assert never.startswith("Never called: idle; their declarations are 300 tokens")

@@ -46,12 +46,12 @@ def test_text_within_limit_is_unchanged(text: str, spare: int) -> None:
 @given(long_texts, st.integers(-5, 400))
 @modest
 def test_excerpt_has_marked_gaps_within_limit(text: str, limit: int) -> None:
-    shown = excerpt(text, limit, COUNTER, {"order_17", "tr_solo"})
-    assert COUNTER.text(shown) <= max(0, limit)
-    if GAP.search(shown):
-        assert list(kept_pieces(text, shown))
+    excerpt_text = excerpt(text, limit, COUNTER, {"order_17", "tr_solo"})
+    assert COUNTER.text(excerpt_text) <= max(0, limit)
+    if GAP.search(excerpt_text):
+        assert list(kept_pieces(text, excerpt_text))
     else:
-        assert text.startswith(shown)
+        assert text.startswith(excerpt_text)
 
 
 @given(many_lines, st.integers(150, 400))
@@ -68,12 +68,12 @@ def test_head_and_tail_are_kept(text: str, limit: int) -> None:
 def test_lines_with_wanted_values_are_kept() -> None:
     limit = 250
     text = "\n".join(f"entry {n}: value_{n:05} and more" for n in range(2_000))
-    shown = excerpt(text, limit, COUNTER, {"value_01234", "value_00777", "nowhere_1"})
-    assert shown.startswith("entry 0:")
-    assert shown.endswith("entry 1999: value_01999 and more")
+    excerpt_text = excerpt(text, limit, COUNTER, {"value_01234", "value_00777", "nowhere_1"})
+    assert excerpt_text.startswith("entry 0:")
+    assert excerpt_text.endswith("entry 1999: value_01999 and more")
     first, second = "entry 777: value_00777 and more\n", "entry 1234: value_01234 and more\n"
-    assert 0 < shown.index(first) < shown.index(second)
-    assert COUNTER.text(shown) > limit * 0.6
+    assert 0 < excerpt_text.index(first) < excerpt_text.index(second)
+    assert COUNTER.text(excerpt_text) > limit * 0.6
 
 
 def test_pieces_with_most_values_come_first() -> None:
@@ -81,17 +81,17 @@ def test_pieces_with_most_values_come_first() -> None:
     lines[100] = "one a_value here"
     lines[200] = "both a_value and b_value here"
     lines[300] = "one b_value here"
-    shown = excerpt("\n".join(lines), 150, COUNTER, {"a_value", "b_value"})
-    assert "both a_value and b_value here" in shown
-    assert "one b_value here" not in shown
+    excerpt_text = excerpt("\n".join(lines), 150, COUNTER, {"a_value", "b_value"})
+    assert "both a_value and b_value here" in excerpt_text
+    assert "one b_value here" not in excerpt_text
 
 
 @pytest.mark.parametrize("line", ["x", "\n", "item_1 item_2\n"])
 def test_excerpt_time_is_linear(line: str) -> None:
-    wanted = {f"item_{n}" for n in range(1_000)}
+    values = {f"item_{n}" for n in range(1_000)}
 
     def shown(size: int) -> None:
-        text = excerpt(line * (size // len(line)), 1_500, COUNTER, wanted)
+        text = excerpt(line * (size // len(line)), 1_500, COUNTER, values)
         assert COUNTER.text(text) <= 1_500
 
     assert grows_in_proportion(shown, 50_000)

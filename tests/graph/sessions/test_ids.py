@@ -18,10 +18,10 @@ def parts(session: UUID, branch: int) -> list[UUID]:
 
 
 def test_ids_are_sorted_in_write_order() -> None:
-    written = [id for branch in (0, 1, LARGEST) for id in parts(SESSION, branch)]
-    assert written == sorted(set(written))
-    assert {id.bytes[:9] for id in written} == {SESSION.bytes[:9]}
-    assert set(written).isdisjoint(parts(OTHER, 0))
+    ids = [id for branch in (0, 1, LARGEST) for id in parts(SESSION, branch)]
+    assert ids == sorted(set(ids))
+    assert {id.bytes[:9] for id in ids} == {SESSION.bytes[:9]}
+    assert set(ids).isdisjoint(parts(OTHER, 0))
 
 
 def test_ids_of_invalid_numbers_are_distinct() -> None:

@@ -83,8 +83,8 @@ def test_backup_under_load_restores_into_empty_folder(
 def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use(monkeypatch, "")
     data = tmp_path / "data"
-    with local(data) as made:
-        made("sync", session="s", messages=[message(1)])
+    with local(data) as service:
+        service("sync", session="s", messages=[message(1)])
     assert main(["backup", str(tmp_path / "backup"), "--data", str(data)]) == 0
     return tmp_path / "backup"
 

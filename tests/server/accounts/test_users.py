@@ -95,8 +95,8 @@ def test_local_token_is_renewed_after_half_its_lifetime(
 ) -> None:
     """A newer token is kept."""
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
-    with local(tmp_path) as made:
-        accounts, fresh = made.accounts, made.token
+    with local(tmp_path) as service:
+        accounts, fresh = service.accounts, service.token
         assert accounts.local_token(fresh) == fresh
         claims = jwt.decode(fresh, options={"verify_signature": False})
         secret = (tmp_path / "jwt_secret").read_text()
@@ -110,8 +110,8 @@ def test_local_token_is_renewed_after_half_its_lifetime(
 def test_local_token_is_renewed_when_clock_is_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with local(tmp_path) as made:
-        accounts, old = made.accounts, made.token
+    with local(tmp_path) as service:
+        accounts, old = service.accounts, service.token
         now = time.time()
         with monkeypatch.context() as clock:
             clock.setattr(time, "time", lambda: now - 7200)
@@ -164,8 +164,8 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
     httpx.post(service.url + "/user/login", json=form)
     user(service, "remove", "erin", "--delete-sessions")
     text = (service.data / "audit.log").read_text()
-    told = map(json.loads, text.splitlines())
-    of_erin = [(one["event"], one.get("session")) for one in told if one["user"] == "erin"]
+    records = map(json.loads, text.splitlines())
+    of_erin = [(one["event"], one.get("session")) for one in records if one["user"] == "erin"]
     assert of_erin == [
         ("user_added", None),
         ("token_made", None),

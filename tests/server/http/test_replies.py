@@ -135,8 +135,8 @@ REPORTS = st.recursive(
 @given(REPORTS)
 @settings(max_examples=20)
 def test_in_process_reply_equals_json(report: Any) -> None:
-    told = json_value({"reports": [report]})
-    assert told == from_json(encode({"reports": [report]}))
+    text = json_value({"reports": [report]})
+    assert text == from_json(encode({"reports": [report]}))
 
 
 class Reporting:

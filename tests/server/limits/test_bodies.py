@@ -101,6 +101,6 @@ def test_refused_body_is_freed(tmp_path: Path) -> None:
             get_objects = (
                 get_object for get_object in gc.get_objects() if isinstance(get_object, dict)
             )
-            assert not [one for one in get_objects if "unlike_any" in one]
+            assert not [get_object for get_object in get_objects if "unlike_any" in get_object]
         finally:
             gc.enable()

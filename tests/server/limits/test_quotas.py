@@ -21,21 +21,21 @@ def test_calls_per_minute_are_limited_across_processes(tmp_path: Path) -> None:
     now = 0.0
     nothing: Any = None
     settings = Settings(user_max_calls_per_minute=30)
-    quotas, others = (
+    quotas, other_quotas = (
         Quotas(settings, nothing, Counts(tmp_path), clock=lambda: now) for _ in range(2)
     )
-    one: Any = SimpleNamespace(user="one")
+    caller: Any = SimpleNamespace(user="one")
     for _ in range(15):
-        quotas.check_call(one)
-        others.check_call(one)
+        quotas.check_call(caller)
+        other_quotas.check_call(caller)
     with pytest.raises(InvalidRequest) as refused:
-        quotas.check_call(one)
+        quotas.check_call(caller)
     assert (refused.value.status, refused.value.details) == (429, {"retry_after": 2})
     quotas.check_call(SimpleNamespace(user="other"))  # type: ignore[arg-type]
     now = 2.0
-    quotas.check_call(one)
+    quotas.check_call(caller)
     with pytest.raises(InvalidRequest):
-        quotas.check_call(one)
+        quotas.check_call(caller)
 
 
 @pytest.mark.slow

@@ -70,17 +70,17 @@ def test_secret_is_marked_and_never_stored_or_logged(redacting: Server) -> None:
 def test_unredacted_history_continues_the_session(redacting: Server) -> None:
     """Full histories and new messages after a prefix make one branch without duplicates."""
     with redacting.api() as api:
-        whole = history(6)
-        first = api("render", session="goes-on", messages=whole[:5], output="plan")
-        reply = api("render", session="goes-on", messages=whole[:7], output="plan")
+        messages = history(6)
+        first = api("render", session="goes-on", messages=messages[:5], output="plan")
+        reply = api("render", session="goes-on", messages=messages[:7], output="plan")
         assert reply["offset"] == 7
         place = {"offset": reply["offset"], "prefix": reply["digest"]}
-        last = api("render", session="goes-on", messages=whole[7:], **place)
-        repeated = api("render", session="goes-on", messages=whole)
+        last = api("render", session="goes-on", messages=messages[7:], **place)
+        repeated = api("render", session="goes-on", messages=messages)
         shape = api("inspect_session", session="goes-on")
     assert first["digest"] != reply["digest"]
     assert repeated["digest"] == last["digest"]
-    assert [line["messages"] for line in shape["branches"]] == [len(whole)]
+    assert [line["messages"] for line in shape["branches"]] == [len(messages)]
 
 
 def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
@@ -88,14 +88,14 @@ def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "look"}}
     call["function"] = {"name": "look", "arguments": '{"a": "item 7", "b": [1, "x"]}'}
     message = {"role": "tool", "tool_call_id": "call_1", "content": "a tool", "tool_calls": [call]}
-    told = greedy.applied({"messages": [message]})["messages"][0]
-    assert (told["role"], told["tool_call_id"], told["content"]) == (
+    redacted = greedy.applied({"messages": [message]})["messages"][0]
+    assert (redacted["role"], redacted["tool_call_id"], redacted["content"]) == (
         "tool",
         "call_1",
         "a [redacted:all]",
     )
-    assert told["tool_calls"][0]["id"] == "call_1"
-    arguments = told["tool_calls"][0]["function"]["arguments"]
+    assert redacted["tool_calls"][0]["id"] == "call_1"
+    arguments = redacted["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"a": "[redacted:all]", "b": [1, "x"]}
 
 

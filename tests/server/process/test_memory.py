@@ -58,8 +58,8 @@ def test_memory_of_large_body_is_released(tmp_path: Path) -> None:
         assert reply.status_code == 200
         largest = resident(worker)
         assert len(reply.request.content) > 50 * MEGABYTE
-        until = time.monotonic() + 60
-        while (held := resident(worker)) > 1.3 * before and time.monotonic() < until:
+        deadline = time.monotonic() + 60
+        while (held := resident(worker)) > 1.3 * before and time.monotonic() < deadline:
             time.sleep(0.5)
         told = f"{before / MEGABYTE:.0f}, {largest / MEGABYTE:.0f}, {held / MEGABYTE:.0f} MB"
         assert held <= 1.3 * before, told

@@ -40,6 +40,6 @@ def test_threads_share_one_processor_during_the_block() -> None:
 
 def test_disabled_pinning_moves_no_thread() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor(on=False)
-    with processor.first(), thread(processor.join) as one:
+    with processor.first(), thread(processor.join) as pool:
         processor.choose()
-        assert os.sched_getaffinity(0) == place(one) == everywhere
+        assert os.sched_getaffinity(0) == place(pool) == everywhere

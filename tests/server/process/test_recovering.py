@@ -58,10 +58,10 @@ def test_background_work_runs_until_server_stops(
             raise StoreUnavailable("Away.")
         return Starlette(lifespan=lifespan)
 
-    sent = served(build, worked)
+    sent_types = served(build, worked)
     assert worked.is_set()
     assert ended.is_set()
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert sent_types == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 def test_server_without_store_shuts_down_cleanly() -> None:

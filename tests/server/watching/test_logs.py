@@ -72,10 +72,10 @@ def test_each_request_is_logged_without_contents(tmp_path: Path, form: str) -> N
         assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00 INFO contextrender ", line)
         assert re.search(r" user=local route=render status=200 ms=[\d.]+$", line)
         return
-    told: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    (first,) = [one for one in told if one["request"] == "run-5.a_1"]
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    (first,) = [one for one in records if one["request"] == "run-5.a_1"]
     assert first["ms"] > 0 and first["level"] == "INFO"
     assert (first["user"], first["route"], first["status"]) == ("local", "render", 200)
-    statuses = [(one["route"], one["status"]) for one in told if one["level"] == "INFO"]
+    statuses = [(one["route"], one["status"]) for one in records if one["level"] == "INFO"]
     assert {("render", 422), ("unknown", 404), ("user", 401)} <= set(statuses)
-    assert [one["level"] for one in told if one["route"] == "healthz"][-1:] == ["DEBUG"]
+    assert [one["level"] for one in records if one["route"] == "healthz"][-1:] == ["DEBUG"]

@@ -144,6 +144,6 @@ def test_metrics_work_without_store(
         patch.setattr(store, "read", fail)
         patch.setattr(store, "size", fail)
         patch.setattr("contextrender_bridge.server.watching.metrics.COUNTED_SECONDS", -1.0)
-        told = page(service)
-    assert 'contextrender_stored_calls{delivery="rendered",model="gpt-4o"' in told
-    assert not re.search("^contextrender_stored_bytes ", told, re.M)
+        output = page(service)
+    assert 'contextrender_stored_calls{delivery="rendered",model="gpt-4o"' in output
+    assert not re.search("^contextrender_stored_bytes ", output, re.M)

@@ -100,8 +100,10 @@ def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> N
     (data / "store.db").write_bytes(content)
     port = free_port()
     url, log = f"http://127.0.0.1:{port}", tmp_path / "printed.log"
-    known = {**os.environ, "CONTEXTRENDER_MIN_FREE_DISK_MB": "1"}
-    with serving_program(serve(data, "--port", str(port)), known, f"{url}/healthz/live", tmp_path):
+    environment = {**os.environ, "CONTEXTRENDER_MIN_FREE_DISK_MB": "1"}
+    with serving_program(
+        serve(data, "--port", str(port)), environment, f"{url}/healthz/live", tmp_path
+    ):
         until(lambda: "trying on" in log.read_text())
         assert "Traceback" not in log.read_text()
         assert "damaged" in error(ready(url), 503, "not_ready")["message"]
@@ -130,15 +132,15 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
         begun = checkpoint(file)
         for number in range(20):
             assert sync(server, f"s{number}", secrets.token_hex(9_000)).status_code == 200
-        whole = checkpoint(file)
-        assert len(whole) > len(begun)
+        complete_file = checkpoint(file)
+        assert len(complete_file) > len(begun)
         assert sync(server, "last").status_code == 200
         if how == "gone":
             file.rename(aside)
         else:
             told = {
                 "emptied": b"",
-                "cut": whole[: len(whole) // 2],
+                "cut": complete_file[: len(complete_file) // 2],
                 "another's": (tmp_path / "other" / "store.db").read_bytes(),
                 "older": begun,
             }[how]
@@ -154,7 +156,7 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
             assert not file.exists()
             aside.rename(file)
         else:
-            file.write_bytes(whole)
+            file.write_bytes(complete_file)
         wait_for_status(server.url, 200)
         assert sync(server, "u").status_code == 200
 
@@ -186,8 +188,8 @@ def test_hanging_store_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 0.05)
     store, resume = SqliteStore(tmp_path / "store.db"), threading.Event()
     monkeypatch.setattr(store, "probe", resume.wait)
-    nothing: Any = None
-    readiness = Readiness(store, tmp_path, Settings(min_free_disk_mb=1), nothing, nothing)
+    unset: Any = None
+    readiness = Readiness(store, tmp_path, Settings(min_free_disk_mb=1), unset, unset)
     for _ in range(3):
         with pytest.raises(NotReady, match="does not answer"):
             asyncio.run(readiness.look())

@@ -52,18 +52,18 @@ def test_request_walker_and_storage_spans_are_nested(
         exporter.clear()
         assert post(service, "render", session=CANARY, messages=[message]).status_code == 200
         assert post(service, "explain", session="none", turn=7).status_code == 404
-    made = exporter.get_finished_spans()
-    (request,), (walker,) = by_name(made, "POST render"), by_name(made, "walker render")
-    (write,) = by_name(made, "store write")
-    assert by_name(made, "store read")
+    spans = exporter.get_finished_spans()
+    (request,), (walker,) = by_name(spans, "POST render"), by_name(spans, "walker render")
+    (write,) = by_name(spans, "store write")
+    assert by_name(spans, "store read")
     assert f"{request.context.trace_id:032x}" == TRACE
     assert walker.parent is not None and walker.parent.span_id == request.context.span_id
     assert write.parent is not None and write.parent.span_id == walker.context.span_id
     assert write.attributes == {"db.system.name": "sqlite"}
-    (failed,) = by_name(made, "walker explain")
+    (failed,) = by_name(spans, "walker explain")
     assert failed.attributes == {"error.type": "NotFound"}
     assert not failed.status.is_ok and not failed.events and failed.status.description is None
-    assert CANARY not in "".join(one.to_json() for one in made)
+    assert CANARY not in "".join(one.to_json() for one in spans)
 
 
 def test_render_span_has_token_counts(tmp_path: Path, exporter: InMemorySpanExporter) -> None:
@@ -115,16 +115,18 @@ def test_completion_span_is_inside_request_span(
         fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
         reply = post(service, "render", **fields)
     assert CANARY in reply.text
-    made = exporter.get_finished_spans()
-    (request,) = by_name(made, "POST render")
-    asked = by_name(made, "provider completion")
-    assert len(asked) == len(double.requests) >= 1
-    for one in asked:
-        assert one.parent is not None and one.parent.span_id == request.context.span_id
-        assert one.attributes == {"gen_ai.request.model": "openai/scripted-compactor"}
+    spans = exporter.get_finished_spans()
+    (request,) = by_name(spans, "POST render")
+    completions = by_name(spans, "provider completion")
+    assert len(completions) == len(double.requests) >= 1
+    for completion in completions:
+        assert (
+            completion.parent is not None and completion.parent.span_id == request.context.span_id
+        )
+        assert completion.attributes == {"gen_ai.request.model": "openai/scripted-compactor"}
     # The walker ran until it had to wait, and again with the answer.
-    assert len(by_name(made, "walker render")) == 2
-    assert CANARY not in "".join(one.to_json() for one in made)
+    assert len(by_name(spans, "walker render")) == 2
+    assert CANARY not in "".join(one.to_json() for one in spans)
 
 
 def test_proxy_span_has_provider_host_and_no_contents(
@@ -146,11 +148,11 @@ def test_proxy_span_has_provider_host_and_no_contents(
             )
             assert response.json() == chat(CANARY)
     assert CANARY in model.asked[0].path
-    made = exporter.get_finished_spans()
-    (request,) = by_name(made, "POST s")
-    (span,) = by_name(made, "provider request")
+    spans = exporter.get_finished_spans()
+    (request,) = by_name(spans, "POST s")
+    (span,) = by_name(spans, "provider request")
     assert span.attributes == {"server.address": "127.0.0.1"}
-    for one in (span, *by_name(made, "walker render")):
+    for one in (span, *by_name(spans, "walker render")):
         assert one.parent is not None and one.parent.span_id == request.context.span_id
-    assert by_name(made, "walker render")
-    assert CANARY not in "".join(one.to_json() for one in made)
+    assert by_name(spans, "walker render")
+    assert CANARY not in "".join(one.to_json() for one in spans)
