@@ -131,25 +131,28 @@ GROUPS = {
 }
 """The subcommands in the order of `--help`: in each group the most used first."""
 
-SUBCOMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
+SUBCOMMANDS: dict[str, Subcommand] = {}
+for _group in GROUPS.values():
+    SUBCOMMANDS |= _group
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code. Print an error of the user's as one sentence."""
     _replace_unprintable()
     parser = _parser()
-    arguments_given = list(sys.argv[1:] if argv is None else argv)
-    if arguments_given[:1] == ["help"]:
-        arguments_given = [*arguments_given[1:2], "--help"]
-    if unknown := _unknown_command_message(arguments_given):
-        print(f"contextrender: {unknown}", file=sys.stderr)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if message := _unknown_command_message(words):
+        print(f"contextrender: {message}", file=sys.stderr)
         return 2
-    parsed = parser.parse_args(arguments_given)
+    parsed = parser.parse_args(words)
     if parsed.command is None:
         parser.print_help()
         return 0
-    for sentence in unknown_variables() if parsed.command not in ("config", "doctor") else ():
-        print(f"contextrender: {sentence}", file=sys.stderr)
+    if parsed.command not in ("config", "doctor"):  # these two print the sentences themselves
+        for sentence in unknown_variables():
+            print(f"contextrender: {sentence}", file=sys.stderr)
     try:
         return _run(parsed.command, parsed.arguments)
     except CommandError as error:
@@ -159,10 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"contextrender: {printable(error.message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return 130  # as a shell reports SIGINT
     except BrokenPipeError:
         sys.stderr.close()
-        return 141
+        return 141  # as a shell reports SIGPIPE
 
 
 def _replace_unprintable() -> None:
@@ -187,10 +190,12 @@ def _unknown_command_message(words: Sequence[str]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    listing = "\n\n".join(
-        "\n".join([f"{title}:", *(f"  {name:<10} {row.help}" for name, row in rows.items())])
-        for title, rows in GROUPS.items()
-    )
+    """Return the parser of the subcommand's name, whose help lists the subcommands by group."""
+    groups = []
+    for title, subcommands in GROUPS.items():
+        lines = [f"  {name:<10} {subcommand.help}" for name, subcommand in subcommands.items()]
+        groups.append("\n".join([f"{title}:", *lines]))
+    listing = "\n\n".join(groups)
     parser = argparse.ArgumentParser(
         prog="contextrender",
         usage="%(prog)s [-h] [--version] COMMAND ...",
@@ -207,12 +212,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(name: str, arguments: Sequence[str]) -> int:
-    row = SUBCOMMANDS[name]
-    if row.needs_server and importlib.util.find_spec("jaclang") is None:
+    """Import a subcommand, parse its arguments, and run it."""
+    subcommand = SUBCOMMANDS[name]
+    if subcommand.needs_server and importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")
-    if row.needs_server:
+    if subcommand.needs_server:
         make_app_importable()
-    command = pkgutil.resolve_name(row.module)
+    command = pkgutil.resolve_name(subcommand.module)
     parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=command.__doc__)
     command.add_arguments(parser)
     parsed = parser.parse_args(arguments)

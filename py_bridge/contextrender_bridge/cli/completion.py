@@ -28,10 +28,12 @@ def script(shell: str, commands: dict[str, str], agents: Sequence[str]) -> str:
     names, programs = " ".join(commands), " ".join(agents)
     if shell == "fish":
         lines = ["complete -c contextrender -f -n __fish_use_subcommand -a help"]
-        lines += [
-            f"complete -c contextrender -f -n __fish_use_subcommand -a {name} -d '{text}'"
-            for name, text in ((name, text.replace("'", "")) for name, text in commands.items())
-        ]
+        for name, help_text in commands.items():
+            description = help_text.replace("'", "")
+            lines.append(
+                "complete -c contextrender -f -n __fish_use_subcommand "
+                f"-a {name} -d '{description}'"
+            )
         condition = "'__fish_seen_subcommand_from wrap'"
         return "\n".join([*lines, f"complete -c contextrender -n {condition} -a '{programs}'"])
     head = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""

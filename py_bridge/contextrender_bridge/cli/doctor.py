@@ -56,6 +56,7 @@ MODEL_PACKAGES = ("byllm", "litellm")
 
 STATE_LABELS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+MIN_FREE_GB = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,18 +109,13 @@ def check_python() -> Iterator[CheckResult]:
 def check_versions() -> Iterator[CheckResult]:
     """Check the versions of ContextRender and the packages that it needs."""
     yield CheckResult("version", f"contextrender {version('contextrender')}")
-    check_versions = {
-        name: _version(name) for name in (*chain(*PACKAGES_BY_EXTRA.values()), *MODEL_PACKAGES)
-    }
-    installed = [
-        f"{name} {installed_version}"
-        for name, installed_version in check_versions.items()
-        if installed_version
-    ]
+    packages = (*chain(*PACKAGES_BY_EXTRA.values()), *MODEL_PACKAGES)
+    versions = {name: _version(name) for name in packages}
+    installed = [f"{name} {number}" for name, number in versions.items() if number]
     if installed:
         yield CheckResult("parts", ", ".join(installed))
     for extra, names in PACKAGES_BY_EXTRA.items():
-        if missing_names := [name for name in names if not check_versions[name]]:
+        if missing_names := [name for name in names if not versions[name]]:
             message = f"not installed: {', '.join(missing_names)}"
             yield CheckResult("parts", message, "note", how_to_install(extra))
 
@@ -149,18 +145,21 @@ def check_data_folder() -> Iterator[CheckResult]:
     """Check that the data folder can be written to, and its free space."""
     folder = data_dir()
     advice = "name another with CONTEXTRENDER_DATA"
-    parent = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
-    if not parent.is_dir():
-        yield CheckResult("data", f"{parent} is a file", "bad", advice)
-    elif not os.access(parent, os.W_OK | os.X_OK):
-        yield CheckResult("data", f"{parent} cannot be written to", "bad", advice)
-    elif parent != folder:
+    existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    if not existing.is_dir():
+        yield CheckResult("data", f"{existing} is a file", "bad", advice)
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield CheckResult("data", f"{existing} cannot be written to", "bad", advice)
+    elif existing != folder:
         yield CheckResult("data", f"{folder}, which the first start makes")
     else:
         free_gb = shutil.disk_usage(folder).free / 2**30
         used_mb = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
         message = f"{folder}: {used_mb:.0f} MB used, {free_gb:.1f} GB free"
-        yield CheckResult("data", message, *(("note", "make room") if free_gb < 1 else ()))
+        if free_gb < MIN_FREE_GB:
+            yield CheckResult("data", message, "note", "make room")
+        else:
+            yield CheckResult("data", message)
 
 
 def check_models() -> Iterator[CheckResult]:
@@ -168,15 +167,16 @@ def check_models() -> Iterator[CheckResult]:
     if importlib.util.find_spec("jaclang") is None:
         return
     settings = current_settings()
+    is_local_embedder = settings.embed_model in ("wordllama", "none")
     yield _check_loading("tokenizer", _count_tokens)
-    if settings.embed_model in ("wordllama", "none"):
+    if is_local_embedder:
         yield _check_loading("embedder", _embed)
     else:
         yield CheckResult("embedder", f"{settings.embed_model}, asked over the network")
     yield CheckResult(
         "model", settings.model or "none: results larger than the budget become excerpts"
     )
-    needs_provider = settings.model or settings.embed_model not in ("wordllama", "none")
+    needs_provider = settings.model or not is_local_embedder
     if needs_provider and any(importlib.util.find_spec(name) is None for name in MODEL_PACKAGES):
         yield CheckResult("model", "LiteLLM is not installed", "bad", how_to_install("models"))
     keys = [name for name in KEY_VARIABLES if environment_without().get(name)]
@@ -238,30 +238,26 @@ def check_plugins() -> Iterator[CheckResult]:
     """Check the plugin of each installed agent that supports it."""
     data = data_dir().absolute()
     for name, host in HOSTS.items():
-        installed = host.is_installed(data)
-        if shutil.which(name) is None and not installed:
+        has_plugin = host.is_installed(data)
+        if shutil.which(name) is None and not has_plugin:
             continue
-        name_of_check, requirement = (
-            f"{name} plugin",
-            f"needs {host.title} {dotted(host.least_version)} or newer",
-        )
+        check = f"{name} plugin"
+        requirement = f"needs {host.title} {dotted(host.least_version)} or newer"
         version = host.version()
-        if not installed:
-            yield CheckResult(
-                name_of_check,
-                f"not installed; {requirement}",
-                advice=f"contextrender install {name}",
-            )
+        if not has_plugin:
+            message, advice = f"not installed; {requirement}", f"contextrender install {name}"
+            yield CheckResult(check, message, advice=advice)
         elif version and version < host.least_version:
-            sentence = f"installed in {host.title} {dotted(version)}, and {requirement}"
-            yield CheckResult(name_of_check, sentence, "bad", f"update {host.title}")
+            message = f"installed in {host.title} {dotted(version)}, and {requirement}"
+            yield CheckResult(check, message, "bad", f"update {host.title}")
         elif problem := host.problem():
-            yield CheckResult(name_of_check, f"installed, but {problem}", "bad", "switch hooks on")
+            yield CheckResult(check, f"installed, but {problem}", "bad", "switch hooks on")
         else:
-            yield CheckResult(name_of_check, f"installed in {host.title} {dotted(version) or '?'}")
+            yield CheckResult(check, f"installed in {host.title} {dotted(version) or '?'}")
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
+    """Return the message of `load`, or its failure."""
     try:
         return CheckResult(check, load())
     except Exception as failure:

@@ -61,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_jac(action: str, words: Sequence[str]) -> int:
-    """Run a command of the installed `jac` on the data folder. `jac` need not be on the PATH."""
+    """Run a command of the installed `jac` on the data folder; return its exit code.
+
+    `jac` need not be on the PATH.
+    """
     if action == "db" and "--app" not in words and not {"-h", "--help"} & set(words):
         words = [*words, "--app", str(app_dir() / ENTRY)]
     variables = {**os.environ, "CONTEXTRENDER_DATA": str(data_dir())}
@@ -83,26 +86,27 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
-    from contextrender_bridge.runtime.developing import naming_lines, spawn_at_root
+    """Run a file's walker, whose first fields get the values. Raise CommandError if it fails."""
+    from contextrender_bridge.runtime.developing import report_failing_line, spawn_at_root
 
-    with naming_lines(file):
-        walker = _walker_of(file, name)
-    walker_fields = [field for field in dataclasses.fields(walker) if field.init]
+    with report_failing_line(file):
+        walker_type = _walker_type(file, name)
+    walker_fields = [field for field in dataclasses.fields(walker_type) if field.init]
     if len(values) > len(walker_fields):
-        raise CommandError(f"{walker.__name__} takes at most {len(walker_fields)} values.")
-    fields = {
-        field.name: _parse_value(value, field.type)
-        for field, value in zip(walker_fields, values, strict=False)
-    }
-    with naming_lines(file):
+        raise CommandError(f"{walker_type.__name__} takes at most {len(walker_fields)} values.")
+    # The fields after the last value keep their defaults.
+    pairs = zip(walker_fields, values, strict=False)
+    fields = {field.name: _parse_value(value, field.type) for field, value in pairs}
+    with report_failing_line(file):
         try:
-            walker_run = walker(**fields)
+            walker = walker_type(**fields)
         except TypeError as problem:
-            raise CommandError(f"{walker.__name__} cannot be created: {problem}.") from None
-        spawn_at_root(walker_run)
+            raise CommandError(f"{walker_type.__name__} cannot be created: {problem}.") from None
+        spawn_at_root(walker)
 
 
-def _walker_of(file: Path, name: str | None) -> Any:
+def _walker_type(file: Path, name: str | None) -> Any:
+    """Return the walker of a file by its name, None for its only one. Raise CommandError."""
     from contextrender_bridge.runtime.developing import walkers_of
 
     if not file.is_file():
@@ -117,9 +121,9 @@ def _walker_of(file: Path, name: str | None) -> Any:
     return walkers[name]
 
 
-def _parse_value(value: str, kind: object) -> Any:
-    """Return a value of the command line: as text for a text field, otherwise parsed as JSON."""
-    if kind in (str, "str"):
+def _parse_value(value: str, field_type: object) -> Any:
+    """Return a value of the command line: parsed as JSON, unless it is none or the field a text."""
+    if field_type in (str, "str"):
         return value
     try:
         return json.loads(value)

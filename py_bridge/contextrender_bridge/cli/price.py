@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.prices import Price, Prices
+from contextrender_bridge.base.prices import MILLION, Price, Prices
 from contextrender_bridge.base.setting_kinds import InvalidSetting, as_prices
 from contextrender_bridge.base.settings import (
     config_file,
@@ -36,24 +36,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Set the price if an option says so, then print it. Return 1 if no price is known."""
-    changes = args.set is not None or args.unset
+    is_change = args.set is not None or args.unset
     if args.model is None:
-        if changes:
+        if is_change:
             raise CommandError("--set and --unset need a model's name.")
         return _print_prices(as_json=args.json)
-    if changes:
+    if is_change:
         _set_price(args.model, args.set)
     prices = Prices.of()
     price, source = prices.of_model(args.model), prices.source_of(args.model)
     if args.json:
-        dollars = {name: 1e6 * value for name, value in asdict(price).items()} if price else None
+        dollars = _dollars_per_million(price) if price else None
         print_json({"model": args.model, "dollars_for_a_million": dollars, "source": source})
     elif price is None:
         print(f"{args.model}: no price is known. {_price_hint(args.model)}")
     else:
         print(f"{args.model}: {source}")
         print(_price_line(price))
-        if changes:
+        if is_change:
             print("A running service uses it after its next start.")
         elif source != "your own":
             print(_price_hint(args.model))
@@ -65,12 +65,14 @@ def _set_price(model: str, numbers: str | None) -> None:
 
     Raise CommandError if the price is invalid, or if another source overrides the file.
     """
-    source = next(row.source for row in list_settings() if row.name == "prices")
-    if not (source == "default" or source.startswith("prices in ")):
+    source = next(setting.source for setting in list_settings() if setting.name == "prices")
+    is_from_file = source.startswith("prices in ")
+    if source != "default" and not is_from_file:
         raise CommandError(
             f"{source} sets the prices and overrides the configuration file. Set the price there."
         )
     parts = [part.strip() for part in current_settings().prices.split(";") if part.strip()]
+    # An entry is MODEL:PRICE, and a model's name may have colons.
     entries = [part for part in parts if part.rpartition(":")[0] != model]
     if numbers is not None:
         entries.append(f"{model}:{numbers}")
@@ -84,6 +86,7 @@ def _set_price(model: str, numbers: str | None) -> None:
 
 
 def _print_prices(*, as_json: bool) -> int:
+    """Print your own prices, and the source of all others."""
     table, prices = price_table(), Prices.of()
     if as_json:
         list_info = {"source": table.source, "date": table.date, "models": len(table.models)}
@@ -98,8 +101,12 @@ def _print_prices(*, as_json: bool) -> int:
     return 0
 
 
+def _dollars_per_million(price: Price) -> dict[str, float]:
+    return {kind: MILLION * dollars for kind, dollars in asdict(price).items()}
+
+
 def _price_line(price: Price) -> str:
-    dollars = {name: f"{1e6 * value:,.2f}" for name, value in asdict(price).items()}
+    dollars = {kind: f"{amount:,.2f}" for kind, amount in _dollars_per_million(price).items()}
     return (
         f"  $ per million tokens: input {dollars['uncached']}, cached {dollars['cache_read']}, "
         f"written {dollars['cache_write']} (1 h {dollars['cache_write_1h']}), "

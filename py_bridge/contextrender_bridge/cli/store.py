@@ -90,17 +90,17 @@ class Collect:
         data = make_data_private(args.data or data_dir())
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
-            results = list(retention.due()) if args.dry_run else retention.collect()
-        for item in results:
-            last_use = time.strftime("%Y-%m-%d %H:%M", time.gmtime(item.session.updated_at))
-            size = f"{item.bytes / 2**20:.1f} MB"
+            deletions = list(retention.due()) if args.dry_run else retention.collect()
+        for deletion in deletions:
+            session, size = deletion.session, f"{deletion.bytes / 2**20:.1f} MB"
+            last_use = time.strftime("%Y-%m-%d %H:%M", time.gmtime(session.updated_at))
             print(
-                f"{item.user.name}  {item.session.key}  {item.reason}  {size}  "
+                f"{deletion.user.name}  {session.key}  {deletion.reason}  {size}  "
                 f"last used {last_use} UTC"
             )
-        total = sum(item.bytes for item in results) / 2**20
+        total = sum(deletion.bytes for deletion in deletions) / 2**20
         verb = "would go" if args.dry_run else "deleted"
-        print(f"Sessions {verb}: {len(results)}, {total:.1f} MB.")
+        print(f"Sessions {verb}: {len(deletions)}, {total:.1f} MB.")
         return 0
 
 
@@ -160,9 +160,12 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
     """Print a line for each finding, by session, then those of no session and the sums."""
-    for finding in sorted(
-        findings, key=lambda finding: (not finding["session"], finding["user"], finding["session"])
-    ):
+
+    def order(finding: Mapping[str, Any]) -> tuple[bool, str, str]:
+        has_no_session = not finding["session"]
+        return has_no_session, finding["user"], finding["session"]
+
+    for finding in sorted(findings, key=order):
         place = f"session {finding['session']!r}" if finding["session"] else "in no session"
         note = " (repaired)" if finding["repaired"] else ""
         print(f"{place}: {finding['kind']} {finding['message']}{note}")
@@ -171,5 +174,5 @@ def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
         return
     counts = Counter(str(finding["kind"]) for finding in findings)
     repaired = sum(bool(finding["repaired"]) for finding in findings)
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{listed}; {repaired} repaired. Damaged sessions can be exported and continued.")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    print(f"{kinds}; {repaired} repaired. Damaged sessions can be exported and continued.")

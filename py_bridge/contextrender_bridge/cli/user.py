@@ -8,6 +8,8 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 
+MAX_DAYS = 3650
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender user`."""
@@ -47,11 +49,13 @@ def run(args: argparse.Namespace) -> int:
         accounts = Accounts(runtime, data)
         if args.action == "add":
             password = _read_line() if args.password_stdin else None
-            print(accounts.token(accounts.add(args.name, password), _days(args.days)))
+            user_id = accounts.add(args.name, password)
+            print(accounts.token(user_id, _checked_days(args.days)))
         elif args.action == "token" and args.revoke:
             accounts.revoke(accounts.user_named(args.name))
         elif args.action == "token":
-            print(accounts.token(accounts.user_named(args.name).user, _days(args.days)))
+            user_id = accounts.user_named(args.name).user
+            print(accounts.token(user_id, _checked_days(args.days)))
         elif args.action == "root":
             print(accounts.user_named(args.name).root)
         elif args.action == "password":
@@ -66,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _action(actions: argparse._SubParsersAction, name: str, text: str, *, has_name: bool = True):  # type: ignore[no-untyped-def, type-arg]
+    """Add a subcommand, with a user's name unless `has_name` is false, and return its parser."""
     parser = actions.add_parser(name, help=text, description=text)
     if has_name:
         parser.add_argument("name", metavar="NAME")
@@ -79,7 +84,8 @@ def _read_line() -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _days(days: int | None) -> int | None:
-    if days is not None and not 1 <= days <= 3650:
-        raise CommandError("--days must be a number from 1 to 3650.")
+def _checked_days(days: int | None) -> int | None:
+    """Return the days until a token expires, None for the setting's. Raise CommandError."""
+    if days is not None and not 1 <= days <= MAX_DAYS:
+        raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")
     return days

@@ -60,7 +60,8 @@ class Import:
         with ServiceClient() as service:
             for file in args.files:
                 try:
-                    imported = service.ask("import_session", data=_read(file), session=args.name)
+                    data = _read_export(file)
+                    imported = service.ask("import_session", data=data, session=args.name)
                 except Conflict as conflict:
                     raise CommandError(
                         f"{conflict.message.rstrip('.')}. Use --as NAME to give it another name."
@@ -95,7 +96,8 @@ class Delete:
         return 0
 
 
-def _read(file: str) -> Json:
+def _read_export(file: str) -> Json:
+    """Return the JSON in a file, `-` for standard input. Raise CommandError."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         data: Json = json.loads(text)

@@ -15,8 +15,8 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.runtime.memory import owned_node
 from contextrender_bridge.sessions.ids import session_id
 
-MOST_NODES: Final = 10_000
-MOST_EDGES: Final = 100_000
+MAX_NODES: Final = 10_000
+MAX_EDGES: Final = 100_000
 
 
 def check_source(file: Path) -> None:
@@ -39,8 +39,8 @@ def check_source(file: Path) -> None:
 
 
 @contextmanager
-def naming_lines(file: Path) -> Iterator[None]:
-    """Raise CommandError with the line of `file` and the reason if its code fails."""
+def report_failing_line(file: Path) -> Iterator[None]:
+    """Raise CommandError with the line of `file` and the reason if its code fails in the block."""
     try:
         yield
     except (CommandError, ContextRenderError):
@@ -48,6 +48,7 @@ def naming_lines(file: Path) -> Iterator[None]:
     except Exception as failure:
         frames = traceback.extract_tb(failure.__traceback__)
         lines = [f.lineno for f in frames if Path(f.filename).resolve() == file.resolve()]
+        # The last frame is the innermost call.
         place = f"{file}, line {lines[-1]}" if lines else f"{file}"
         raise CommandError(f"{place}: {type(failure).__name__}: {failure}.") from None
 
@@ -57,13 +58,10 @@ def walkers_of(file: Path) -> dict[str, type[Any]]:
     check_source(file)
     JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
     module = JacRuntime.loaded_modules[file.stem]
-    return {
-        each.__name__: each
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and issubclass(each, WalkerArchetype)
-        and each.__module__ == module.__name__
-    }
+    types = [value for value in vars(module).values() if isinstance(value, type)]
+    walkers = [kind for kind in types if issubclass(kind, WalkerArchetype)]
+    # A module also has the walkers that it imports.
+    return {kind.__name__: kind for kind in walkers if kind.__module__ == module.__name__}
 
 
 def spawn_at_root(walker: Any) -> None:
@@ -76,4 +74,4 @@ def draw_session(key: str) -> str | None:
     session = owned_node(session_id(key))
     if session is None:
         return None
-    return str(printgraph(session, traverse=True, node_limit=MOST_NODES, edge_limit=MOST_EDGES))
+    return str(printgraph(session, traverse=True, node_limit=MAX_NODES, edge_limit=MAX_EDGES))

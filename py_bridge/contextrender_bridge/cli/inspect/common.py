@@ -21,7 +21,7 @@ from contextrender_bridge.printing import print_json, printable
 TIMEOUT_SECONDS = 60.0
 COLUMN_GAP = 2
 """The number of characters between two columns of a table."""
-MIN_FLEXIBLE_WIDTH = 16
+MIN_TEXT_WIDTH = 16
 EXACT_NAME_ENDPOINTS = frozenset({"delete_session"})
 """Endpoints that require the complete name of a session."""
 
@@ -75,14 +75,17 @@ class ServiceClient:
         )
 
     def pages(self, endpoint: str, lists: Sequence[str], **fields: Any) -> Json:
-        """Return all pages of an endpoint's reply as one, with the lists joined. Show progress."""
+        """Return all pages of an endpoint's reply as one, and show progress.
+
+        `lists` names the fields that have a part of a list on each page.
+        """
         result = page = self.ask(endpoint, **fields)
         with Console(stderr=True).status("") as status:
             while page["next"] is not None:
                 status.update(f"call {page['next']:,} of {page['turn_count']:,}")
                 page = self.ask(endpoint, **{**fields, "start": page["next"]})
-                for name in lists:
-                    result[name] += page[name]
+                for field in lists:
+                    result[field] += page[field]
         return result | {"next": None}
 
     def totals(self, session: str, branch: int | None = None) -> Json:
@@ -114,8 +117,11 @@ def headline(totals: Json) -> str:
     return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
 
 
-def room_note(row: Json) -> str:
-    """Return a note on the tokens an omitted result needed; `row` is of `explain` or `misses`."""
+def remaining_tokens_note(row: Json) -> str:
+    """Return a note on the tokens that an omitted result lacked; empty if it lacked none.
+
+    `row` describes the result in a reply of `explain` or `misses`.
+    """
     if row["remaining_tokens"] is None:
         return ""
     if row["selected_count"] is None:
@@ -146,30 +152,35 @@ def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], Rend
 def fit_table(
     titles: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
 ) -> Table:
-    """Return a table within `width` characters: the first column, and others by their weight.
+    """Return a table within `width` characters.
 
-    A column of weight 0 takes the remaining width; longer cells are cut.
+    It has the first column, every text column (weight 0), and as many others as fit, those of
+    the largest weight first. The text columns take the remaining width; longer texts are cut.
     """
-    sizes = [
-        COLUMN_GAP + max(cell_len(head), *(row[index].cell_len for row in rows), 0)
-        for index, head in enumerate(titles)
+    indexes = range(len(titles))
+    widths = [
+        COLUMN_GAP + max(cell_len(titles[index]), *(row[index].cell_len for row in rows), 0)
+        for index in indexes
     ]
-    flexible = [index for index, weight in enumerate(weights) if index and not weight]
-    flexible_width = sum(min(sizes[index], MIN_FLEXIBLE_WIDTH) for index in flexible)
-    remaining_width, columns = width - sizes[0] - flexible_width, {0, *flexible}
-    for index in sorted(range(1, len(titles)), key=lambda index: -weights[index]):
-        if weights[index] and sizes[index] <= remaining_width:
-            remaining_width -= sizes[index]
-            columns.add(index)
+    text_columns = [index for index in indexes[1:] if not weights[index]]
+    number_columns = [index for index in indexes[1:] if weights[index]]
+    remaining_width = width - widths[0]
+    remaining_width -= sum(min(widths[index], MIN_TEXT_WIDTH) for index in text_columns)
+    shown_columns = {0, *text_columns}
+    for index in sorted(number_columns, key=lambda index: -weights[index]):
+        if widths[index] <= remaining_width:
+            remaining_width -= widths[index]
+            shown_columns.add(index)
+    text_width = remaining_width + MIN_TEXT_WIDTH - COLUMN_GAP
     table = new_table()
-    for index in sorted(columns):
+    for index in sorted(shown_columns):
         justify: Literal["left", "right"] = "right" if weights[index] else "left"
-        max_width = remaining_width + MIN_FLEXIBLE_WIDTH - COLUMN_GAP if index in flexible else None
+        max_width = text_width if index in text_columns else None
         table.add_column(
             titles[index], justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width
         )
     for row in rows:
-        table.add_row(*(row[index] for index in sorted(columns)))
+        table.add_row(*(row[index] for index in sorted(shown_columns)))
     return table
 
 

@@ -19,13 +19,15 @@ from contextrender_bridge.cli.inspect.common import (
     agent_text,
     new_table,
     print_view,
-    room_note,
+    remaining_tokens_note,
 )
 from contextrender_bridge.printing import add_json
 
 DEFAULT_ROWS = 200
 WIDE_COLUMNS = 120
-"""The width in characters from which s, U and the score fit beside the names and the reasons."""
+"""The width in characters from which these measures fit beside the names and the reasons."""
+WIDE_MEASURES = {"relevance": "s", "usefulness": "U", "score": "score"}
+"""The measures of a result by field, with their columns' titles (docs/method.md)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,16 +60,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
-    """Return a table of the results: the selected ones in order, then the others, newest first."""
+    """Return a table of the results in the view's order.
+
+    `run` asks for the selected ones in the order of selection, then the others, newest first.
+    """
     head = Text.assemble(
         agent_text(args.session, "bold"),
         f"  turn {view['turn']}: {view['tokens_after']} of {view['budget']} tokens"
         f" ({view['tokens_before']} in all, {view['text_tokens']} of text), {view['policy']}",
     )
-    is_wide = Console().width >= WIDE_COLUMNS
-    numbers = ("relevance", "usefulness", "score") if is_wide else ()
-    heads = ("#", "tool", "age", "c", *("s", "U", "score") * is_wide, "tokens", "taken")
-    table = new_table(*heads, text_columns=("tool",))
+    measures = WIDE_MEASURES if Console().width >= WIDE_COLUMNS else {}
+    titles = ("#", "tool", "age", "c", *measures.values(), "tokens", "taken")
+    table = new_table(*titles, text_columns=("tool",))
     table.add_column("", ratio=1)
     for row in view["results"]:
         table.add_row(
@@ -75,19 +79,15 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
             agent_text(row["name"]),
             str(row["age"]),
             f"{row['reuse']:.2f}",
-            *(_number(row[name]) for name in numbers),
+            *(_number(row[measure]) for measure in measures),
             str(row["tokens"]),
             "" if row["order"] is None else str(row["order"]),
             _reason(row),
             style="dim" if row["display"] == "omitted" else "",
         )
-        if args.uses:
-            for use in row["uses"]:
-                values = ", ".join(
-                    f"{value['value']} (1/{value['results']})" for value in use["values"]
-                )
-                line = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
-                table.add_row(*[""] * (6 + len(numbers)), agent_text(line, "cyan"))
+        for use in row["uses"] if args.uses else ():
+            # Only the last column has a text.
+            table.add_row(*[""] * len(titles), agent_text(_use_line(use), "cyan"))
     hidden_count = view["count"] - len(view["results"])
     footer = [Text(f"{hidden_count:,} more; --rows 0 shows all", "dim")] if hidden_count else []
     return Group(
@@ -95,10 +95,17 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
     )
 
 
+def _use_line(use: Json) -> str:
+    """Return a line on a use: its turn, its tool, and each value with its weight in c (reuse)."""
+    values = ", ".join(f"{value['value']} (1/{value['results']})" for value in use["values"])
+    return f"turn {use['turn']} {use['name'] or 'text'}: {values}"
+
+
 def _reason(row: Json) -> Text:
+    """Return how a result is shown, unless the columns say it, and why."""
     parts = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
-        parts.append(row["reason"] + room_note(row))
+        parts.append(row["reason"] + remaining_tokens_note(row))
     return agent_text("; ".join(parts))
 
 

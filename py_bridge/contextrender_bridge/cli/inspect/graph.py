@@ -11,6 +11,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_options
 from contextrender_bridge.printing import add_json, print_json, printable
 
+MAX_EDGE_VALUES = 2
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender graph`."""
@@ -40,7 +42,7 @@ def as_dot(view: Json) -> str:
         label = f"turn {operation['turn']}: {printable(operation['name'], 40) or 'text'}"
         lines.append(f"  o{operation['event']} [shape=plaintext, label={_quoted(label)}];")
     for edge in view["edges"]:
-        width = min(6.0, 0.5 + edge["count"] ** 0.5)
+        width = min(6.0, 0.5 + edge["count"] ** 0.5)  # in points
         arrow = f"r{edge['result']} -> o{edge['operation']}"
         lines.append(
             f"  {arrow} [penwidth={width:.1f}, fontsize=8, label={_quoted(_values(edge))}];"
@@ -58,9 +60,10 @@ def _used_results(view: Json) -> Iterator[tuple[int, str]]:
 
 
 def _values(edge: Json) -> str:
-    shown_values = ", ".join(printable(value, 40) for value in edge["values"][:2])
-    hidden_count = edge["count"] - min(2, len(edge["values"]))
-    return f"{shown_values} +{hidden_count}" if hidden_count else shown_values
+    """Return an edge's first values, and the number of the others."""
+    values = [printable(value, 40) for value in edge["values"][:MAX_EDGE_VALUES]]
+    hidden_count = edge["count"] - len(values)
+    return ", ".join(values) + (f" +{hidden_count}" if hidden_count else "")
 
 
 def _quoted(text: str) -> str:
@@ -75,7 +78,8 @@ def _only_tool(view: Json, tool: str | None) -> Json:
     if tool not in results["tools"]:
         tools = ", ".join(sorted(results["tools"])) or "none"
         raise CommandError(f"the tool {tool!r} has no result; the tools with results are {tools}.")
-    edges = [e for e in view["edges"] if results["tools"][results["names"][e["result"]]] == tool]
+    tool_number = results["tools"].index(tool)
+    edges = [edge for edge in view["edges"] if results["names"][edge["result"]] == tool_number]
     used_operations = {edge["operation"] for edge in edges}
     operations = [
         operation for operation in view["operations"] if operation["event"] in used_operations

@@ -15,7 +15,7 @@ from contextrender_bridge.cli.inspect.common import (
     headline,
     new_table,
     print_view,
-    room_note,
+    remaining_tokens_note,
 )
 from contextrender_bridge.printing import add_json
 
@@ -38,14 +38,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
-    """Return a row for each result whose used value was nowhere in the prompt."""
+    """Return a headline, and a row for each result whose used value was nowhere in the prompt."""
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
-    names = len(view["misses"]) - len(misses)
-    head = Text.assemble(
-        agent_text(session, "bold"),
-        f"  {headline(totals) if totals else ''}",
-        f" Not counted: {names} results that held names of tools or fields alone." if names else "",
-    )
+    names_only_count = len(view["misses"]) - len(misses)
+    head = Text.assemble(agent_text(session, "bold"), f"  {headline(totals) if totals else ''}")
+    if names_only_count:
+        head.append(
+            f" Not counted: {names_only_count} results that held names of tools or fields alone."
+        )
     table = new_table("turn", "result", text_columns=("result",))
     table.add_column("missing", ratio=2)
     table.add_column("reason", ratio=3)
@@ -54,13 +54,15 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
             str(miss["turn"]),
             agent_text(f"#{miss['position']} {miss['name']}"),
             agent_text(_missing_values(miss), "bold red"),
-            agent_text(miss["reason"] + room_note(miss)),
+            agent_text(miss["reason"] + remaining_tokens_note(miss)),
         )
     return Group(head, table) if misses else head
 
 
 def _missing_values(miss: Json) -> str:
+    """Return the first values that were missing, and whether the agent repeated the tool call."""
     values = ", ".join(miss["values"][:MAX_VALUES])
     if len(miss["values"]) > MAX_VALUES:
         values += f" and {len(miss['values']) - MAX_VALUES} more"
-    return "; ".join(filter(None, ["called again" if miss["repeated"] else "", values]))
+    parts = ["called again"] if miss["repeated"] else []
+    return "; ".join([*parts, values] if values else parts)

@@ -10,6 +10,8 @@ from contextrender_bridge.cli.inspect.common import ServiceClient, add_session_o
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.printing import add_json, print_json, printable
 
+DEFAULT_LIMIT = 5
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `contextrender recall`."""
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--query", metavar="TEXT", help="words or values to search for")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="with --query: at most N results (5)"
+        "--limit", type=int, metavar="N", help=f"with --query: at most N results ({DEFAULT_LIMIT})"
     )
     add_json(parser)
 
@@ -31,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     fields = {
         "results": args.position or None,
         "query": args.query,
-        "limit": (args.limit or 5) if args.query else None,
+        "limit": (args.limit or DEFAULT_LIMIT) if args.query else None,
     }
     with ServiceClient() as service:
         view = service.ask("recall", session=args.session, branch=args.branch, **fields)
@@ -44,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _head(result: Json) -> str:
-    called = printable(f"{result['name']} {result['arguments']}", 100)
-    return f"#{result['position']} {called} ({result['tokens']} tokens)"
+    call = printable(f"{result['name']} {result['arguments']}", 100)
+    return f"#{result['position']} {call} ({result['tokens']} tokens)"
 
 
 def _printable_text(result: Json) -> str:

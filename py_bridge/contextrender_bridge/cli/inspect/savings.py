@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -37,6 +36,7 @@ HEADS = (
     "all values",
 )
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
+"""For `fit_table`: of the groups' names, then of each column of `HEADS`."""
 GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED_COUNTS = (
     "calls",
@@ -105,7 +105,7 @@ def group_columns(text: str) -> list[str]:
 
 def as_day(text: str) -> str:
     """Return a day (UTC) in ISO format; empty for an empty text. Raise CommandError."""
-    today = date(*time.gmtime()[:3])
+    today = datetime.now(UTC).date()
     days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
     if text in days:
         return days[text]
@@ -124,12 +124,13 @@ def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
     """
     totals: dict[str, Json] = {}
     for row in rows:
+        group = " ".join(str(row[column]) or "–" for column in by)
         zeros = dict.fromkeys((*SUMMED_COUNTS, *SUMMED_COSTS, "calls_without_price"), 0)
-        total = totals.setdefault(" ".join(str(row[name]) or "–" for name in by), zeros)
-        for name in SUMMED_COUNTS:
-            total[name] += row[name]
-        for name in SUMMED_COSTS:
-            total[name] += row[name] or 0
+        total = totals.setdefault(group, zeros)
+        for field in SUMMED_COUNTS:
+            total[field] += row[field]
+        for field in SUMMED_COSTS:
+            total[field] += row[field] or 0
         if row["cost"] is None:
             total["calls_without_price"] += row["calls"]
     return totals
@@ -139,21 +140,31 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
     """Return the table, grouped by some of `GROUPS`. Losses are red."""
     if not view["rows"]:
         return Text("no call has been counted yet")
-    overall = group_rows([{**row, "all": "all"} for row in view["rows"]], ["all"])
-    lines = [*group_rows(view["rows"], by).items(), *overall.items()]
-    heads = (", ".join("day (UTC)" if name == "day" else name for name in by), *HEADS)
-    table = fit_table(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
-    notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
-    if without_price := sum(total["calls_without_price"] for total in overall.values()):
-        notes += f"{without_price:,} calls are of models without a price: `contextrender price`. "
-    for model, source in {row["model"]: row["price_source"] for row in view["rows"]}.items():
-        notes += f"{model} is priced as {source}. " if source else ""
-    printed = {str(column.header) for column in table.columns}
-    terms = "; ".join(f"{head}: {term}" for head, term in TERMS.items() if head in printed)
+    groups = group_rows(view["rows"], by)
+    overall = group_rows([{**row, "all": "all"} for row in view["rows"]], ["all"])["all"]
+    cells = [_cells(group, total) for group, total in (*groups.items(), ("all", overall))]
+    group_title = ", ".join("day (UTC)" if column == "day" else column for column in by)
+    table = fit_table((group_title, *HEADS), cells, WEIGHTS, Console().width)
+    notes = _notes(view, calls_without_price=overall["calls_without_price"])
+    shown_titles = {str(column.header) for column in table.columns}
+    terms = "; ".join(f"{title}: {term}" for title, term in TERMS.items() if title in shown_titles)
     return Group(table, Text(""), Text(f"{notes}{terms}.", "dim"))
 
 
-def _line(name: str, total: Json) -> list[Text]:
+def _notes(view: Json, calls_without_price: int) -> str:
+    """Return sentences on calls that were not counted, and on prices of other models."""
+    notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
+    if calls_without_price:
+        notes += f"{calls_without_price:,} calls are of models without a price: "
+        notes += "`contextrender price`. "
+    price_sources = {row["model"]: row["price_source"] for row in view["rows"]}
+    for model, source in price_sources.items():
+        notes += f"{model} is priced as {source}. " if source else ""
+    return notes
+
+
+def _cells(name: str, total: Json) -> list[Text]:
+    """Return a row of the table: a group's name, then a cell for each of `HEADS`."""
     saved_tokens = total["full_capped"] - total["prompt"]
     share = saved_tokens / total["full_capped"] if total["full_capped"] else 0.0
     has_price = total["calls_without_price"] < total["calls"]

@@ -55,42 +55,40 @@ def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
             limit=min(args.limit - len(result["matches"]), PAGE_SIZE),
             cursor=result["next"],
         )
-        for name in ("matches", "sessions", "events"):
-            result[name] += page[name]
+        for field in ("matches", "sessions", "events"):
+            result[field] += page[field]
         result["next"] = page["next"]
     return result
 
 
 def draw(view: Json) -> RenderableType:
-    """Return a table with a row for each match."""
+    """Return a table with a row for each match, and what was searched."""
     table = new_table()
     table.add_column("session", overflow="fold", ratio=1)
-    for name in ("branch", "turn", "message"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for title in ("branch", "turn", "message"):
+        table.add_column(title, justify="right", no_wrap=True)
     table.add_column("kind", overflow="fold", ratio=1)
     table.add_column("text", overflow="fold", ratio=3)
     for match in view["matches"]:
+        kind = f"{match['kind']} {match['name']}".strip()
         table.add_row(
             agent_text(match["session"], "bold", 60),
             str(match["branch"]),
             str(match["turn"]),
             f"#{match['position']}",
-            agent_text(
-                f"{match['kind']} {match['name']}".strip(), "red" if match["failed"] else "", 60
-            ),
+            agent_text(kind, "red" if match["failed"] else "", 60),
             _text(match),
         )
-    searched = f"{view['events']:,} messages, calls and results searched"
+    search_note = f"{view['events']:,} messages, calls and results searched"
     if view["next"] is not None:
-        searched += "; --limit searches further back"
-    return (
-        Group(table, Text(searched, "dim"))
-        if view["matches"]
-        else Text(f"nothing found: {searched}")
-    )
+        search_note += "; --limit searches further back"
+    if not view["matches"]:
+        return Text(f"nothing found: {search_note}")
+    return Group(table, Text(search_note, "dim"))
 
 
 def _text(match: Json) -> Text:
+    """Return the first match in a text, with the text around it and the number of the others."""
     more_note = f" (and {match['count'] - 1} more)" if match["count"] > 1 else ""
     return Text.assemble(
         _part(match["text_before"][-CONTEXT_CHARS:]),
@@ -101,6 +99,10 @@ def _text(match: Json) -> Text:
 
 
 def _part(text: str, style: str = "") -> Text:
-    """Return a part of a line. White space at its ends becomes one space."""
-    ends = (" " if text[:1].isspace() else "", " " if text[-1:].isspace() else "")
-    return Text.assemble(ends[0], agent_text(text, style), ends[1] if text.strip() else "")
+    """Return a part of a line. White space at an end becomes one space, as does white space alone.
+
+    `agent_text` removes it.
+    """
+    start = " " if text[:1].isspace() else ""
+    end = " " if text[-1:].isspace() and text.strip() else ""
+    return Text.assemble(start, agent_text(text, style), end)

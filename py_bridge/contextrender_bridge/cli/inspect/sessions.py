@@ -29,7 +29,9 @@ HEADS = (
     *("saved", "cost", "all values", "model", "tools", "last"),
 )
 WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 2, 1, 9)
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+"""For `fit_table`: of each column of `HEADS`."""
+TIME_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+"""Seconds in each unit, the largest first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +83,7 @@ def draw(page: Json, search: str) -> RenderableType:
             headline_share(totals),
             ", ".join(totals["models"]),
             tool_summary(view["tools"]),
-            _ago(view["updated_at"]),
+            _age(view["updated_at"]),
         )
         rows.append([agent_text(name, "bold"), *map(agent_text, cells)])
     footer = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
@@ -90,28 +92,32 @@ def draw(page: Json, search: str) -> RenderableType:
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Return the names, long ones cut to a unique beginning, which commands also accept."""
-    shortened = []
+    result = []
     for name in names:
+        other_names = [other for other in names if other != name]
         size = MIN_NAME_CHARS
-        while size < len(name) and any(
-            other != name and other.startswith(name[:size]) for other in names
-        ):
+        while size < len(name) and any(other.startswith(name[:size]) for other in other_names):
             size += 1
-        shortened.append(name if len(name) <= MAX_NAME_CHARS else name[:size])
-    return shortened
+        result.append(name if len(name) <= MAX_NAME_CHARS else name[:size])
+    return result
 
 
 def tool_summary(calls_by_tool: Mapping[str, int]) -> str:
     """Return the tool that a session called most often, and the number of its other tools."""
-    by_calls = sorted(calls_by_tool, key=lambda name: -calls_by_tool[name])
-    return " +".join([*by_calls[:1], *([str(len(by_calls) - 1)] if by_calls[1:] else [])])
+    if not calls_by_tool:
+        return ""
+    most_called = max(calls_by_tool, key=lambda name: calls_by_tool[name])
+    other_count = len(calls_by_tool) - 1
+    return f"{most_called} +{other_count}" if other_count else most_called
 
 
 def _saved(totals: Json) -> str:
+    """Return the tokens that a session saved, and their share of the full history's."""
     if not totals["calls"]:
         return "–"
-    saved = totals["full"] - totals["prompt"]
-    return short_count(saved) + (f" ({saved / totals['full']:.0%})" if totals["full"] else "")
+    saved_tokens = totals["full"] - totals["prompt"]
+    share = f" ({saved_tokens / totals['full']:.0%})" if totals["full"] else ""
+    return short_count(saved_tokens) + share
 
 
 def _cost(totals: Json) -> str:
@@ -121,6 +127,10 @@ def _cost(totals: Json) -> str:
     return f"{'~' if totals['is_estimate'] else ''}${totals['cost']:,.2f}"
 
 
-def _ago(stamp: float) -> str:
-    past = time.time() - stamp
-    return next((f"{past / size:.0f} {unit}" for size, unit in UNITS if past >= size), "now")
+def _age(timestamp: float) -> str:
+    """Return how long ago a time was, in its largest unit; "now" within the last minute."""
+    age = time.time() - timestamp
+    for seconds, unit in TIME_UNITS:
+        if age >= seconds:
+            return f"{age / seconds:.0f} {unit}"
+    return "now"

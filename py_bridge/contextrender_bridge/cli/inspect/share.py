@@ -34,10 +34,9 @@ def run(args: argparse.Namespace) -> int:
         if args.list:
             return print_links(service, args, service.ask("list_links", session=args.session))
         if args.revoke is not None:
-            id = None if args.revoke == "all" else args.revoke
-            return print_links(
-                service, args, service.ask("revoke_links", session=args.session, id=id)
-            )
+            link_id = None if args.revoke == "all" else args.revoke
+            view = service.ask("revoke_links", session=args.session, id=link_id)
+            return print_links(service, args, view)
         fields = {"session": args.session, "days": args.days, "label": args.label}
         link = service.ask("share_session", **fields)
     link["url"] = service.url + link["path"]
@@ -58,10 +57,10 @@ def print_links(service: ServiceClient, args: argparse.Namespace, view: Json) ->
         print("there are no links to this session")
         return 0
     table = new_table()
-    for name in ("id", "label", "ends", "link"):
-        table.add_column(name, overflow="fold")
+    for title in ("id", "label", "ends", "link"):
+        table.add_column(title, overflow="fold")
     for link in links:
-        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["expires_at"]))
-        table.add_row(link["id"], agent_text(link["label"]), ends, link["url"])
+        expiry = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["expires_at"]))
+        table.add_row(link["id"], agent_text(link["label"]), expiry, link["url"])
     Console(highlight=False).print(table)
     return 0

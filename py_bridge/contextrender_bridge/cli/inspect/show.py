@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from bisect import bisect_right
+from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -21,14 +22,8 @@ from contextrender_bridge.cli.inspect.common import (
 )
 from contextrender_bridge.printing import add_json, printable
 
-MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED, MARK_USED, MARK_VISIBLE, MARK_MISSED = (
-    "█",
-    "▒",
-    "·",
-    "●",
-    "◦",
-    "○",
-)
+MARK_COMPLETE, MARK_EXCERPT, MARK_OMITTED = "█", "▒", "·"
+MARK_USED, MARK_VISIBLE, MARK_MISSED = "●", "◦", "○"
 STYLES = {
     MARK_COMPLETE: "blue",
     MARK_EXCERPT: "yellow",
@@ -38,8 +33,10 @@ STYLES = {
     MARK_MISSED: "bold red",
 }
 WORDS = ("complete", "excerpt", "omitted", "used", "used, visible elsewhere", "missed")
+"""The marks' meanings for the legend, in the order of `STYLES`."""
 MIN_TURN_COLUMNS = 20
 LABEL_WIDTH = 14
+"""The characters of a line for a result's position and tokens, beside its tool's name."""
 MIN_NAME_WIDTH = 20
 DEFAULT_MESSAGES = 200
 MAX_LINES = 200
@@ -65,8 +62,9 @@ def run(args: argparse.Namespace) -> int:
     with ServiceClient() as service:
         if args.turn is None:
             if not args.json:
-                newest = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH)
-                fields |= {"start": 1 - newest, "limit": newest}
+                # As many turns as fit; a negative start counts from the end.
+                turn_count = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH)
+                fields |= {"start": 1 - turn_count, "limit": turn_count}
             view = service.pages("timeline", ("turns",), **fields)
             totals = {} if args.json else service.totals(args.session, args.branch)
             return print_view(args, view, lambda view: draw(view, args.session, totals))
@@ -90,11 +88,11 @@ def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Jso
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
     """Return the timeline of the newest turns, one column each, as many as fit."""
     names = [printable(name) for name in view["results"]["tools"]]
-    name_width = min(
-        max(map(len, names), default=0), Console().width - LABEL_WIDTH - MIN_TURN_COLUMNS
-    )
-    name_width = max(name_width, MIN_NAME_WIDTH)
-    turn_columns = max(MIN_TURN_COLUMNS, Console().width - LABEL_WIDTH - name_width)
+    longest_name = max(map(len, names), default=0)
+    width = Console().width - LABEL_WIDTH
+    # Long names are cut rather than turns left out, but not below a minimum.
+    name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
+    turn_columns = max(MIN_TURN_COLUMNS, width - name_width)
     turns = view["turns"][-turn_columns:]
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -107,16 +105,17 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
     legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
     for mark, word in zip(STYLES, WORDS, strict=True):
         legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
-    listed = _listed_results(view["results"], turns)
-    unlisted = min(turns[-1]["results"], len(view["results"]["positions"])) - len(listed)
-    if unlisted:
-        legend.append(f"\n{unlisted:,} results that were omitted throughout are not listed", "dim")
-    lines = [_line(view["results"], turns, number, name_width) for number in listed]
+    listed_results, unlisted_count = _listed_results(view["results"], turns)
+    if unlisted_count:
+        legend.append(
+            f"\n{unlisted_count:,} results that were omitted throughout are not listed", "dim"
+        )
+    lines = [_line(view["results"], turns, number, name_width) for number in listed_results]
     return Group(head, legend, *lines)
 
 
 def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
-    """Return a call's budget and its messages, each with what was shown of it."""
+    """Return a call's budget, its messages, each with what was shown of it, and its answer."""
     call = view["explain"]
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -126,24 +125,24 @@ def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
     table = new_table("#", "turn", "tokens", "", text_columns=("",))
     table.add_column("message", ratio=1)
     next_position = 0
-    for line in view["messages"]:
-        if line["position"] > next_position:
-            table.add_row(
-                "", "", "", "…", f"{line['position'] - next_position:,} earlier", style="dim"
-            )
-        next_position = line["position"] + 1
-        calls = [call for call in line["calls"] if call["in_prompt"]]
-        display = line["display"] if not calls else "complete"
-        text = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
+    for message in view["messages"]:
+        position, calls = message["position"], message["calls"]
+        if position > next_position:
+            table.add_row("", "", "", "…", f"{position - next_position:,} earlier", style="dim")
+        next_position = position + 1
+        # A message with a call in the prompt is shown, even if its text is omitted.
+        has_shown_call = any(tool_call["in_prompt"] for tool_call in calls)
+        display = "complete" if has_shown_call else message["display"]
+        call_texts = [f"{tool_call['name']} {tool_call['text']}" for tool_call in calls]
         table.add_row(
-            str(line["position"]),
-            str(line["turn"]),
-            str(line["tokens"] + sum(call["tokens"] for call in line["calls"])),
+            str(position),
+            str(message["turn"]),
+            str(message["tokens"] + sum(tool_call["tokens"] for tool_call in calls)),
             Text({"complete": MARK_COMPLETE, "omitted": MARK_OMITTED}.get(display, MARK_EXCERPT)),
             Text.assemble(
-                agent_text(line["name"] or line["role"], "bold"),
+                agent_text(message["name"] or message["role"], "bold"),
                 " ",
-                agent_text(text, max_length=200),
+                agent_text(message["text"] or " ".join(call_texts), max_length=200),
             ),
             style="dim" if display == "omitted" else "",
         )
@@ -171,18 +170,26 @@ def _budget(view: Json) -> str:
     return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
-def _listed_results(results: Json, turns: list[Json]) -> list[int]:
-    """Return the results up to the last turn. Of many, only those shown, used or missed."""
+def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
+    """Return the numbers of the results up to the last turn, and how many are left out.
+
+    If there are many, those are left out that none of the turns showed, used or missed.
+    """
     all_results = range(min(turns[-1]["results"], len(results["positions"])))
     if len(all_results) <= MAX_LINES:
-        return list(all_results)
+        return list(all_results), 0
     relevant: set[int] = set()
     for turn in turns:
-        for runs in (turn["complete"], turn["substitutes"]):
-            for first, length in zip(runs[::2], runs[1::2], strict=True):
-                relevant.update(range(first, first + length))
+        for first, length in (*_runs(turn["complete"]), *_runs(turn["substitutes"])):
+            relevant.update(range(first, first + length))
         relevant.update(turn["uses"], turn["misses"])
-    return sorted(relevant.intersection(all_results))
+    listed_results = sorted(relevant.intersection(all_results))
+    return listed_results, len(all_results) - len(listed_results)
+
+
+def _runs(flat_runs: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first number and the length of each run: a reply has them in one list in turn."""
+    return zip(flat_runs[::2], flat_runs[1::2], strict=True)
 
 
 def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Text:
@@ -194,7 +201,7 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
         (f"{results['tokens'][number]:>6}  ", "dim"),
     )
     for turn in turns:
-        if number >= turn["results"]:
+        if number >= turn["results"]:  # the result came later
             line.append(" ")
             continue
         mark = MARK_COMPLETE if _is_in_runs(turn["complete"], number) else MARK_OMITTED
@@ -208,6 +215,7 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
     return line
 
 
-def _is_in_runs(runs: list[int], number: int) -> bool:
-    run = bisect_right(runs[::2], number) - 1
-    return run >= 0 and number < runs[2 * run] + runs[2 * run + 1]
+def _is_in_runs(flat_runs: list[int], number: int) -> bool:
+    # Only the last run that begins at or before the number can have it.
+    run = bisect_right(flat_runs[::2], number) - 1
+    return run >= 0 and number < flat_runs[2 * run] + flat_runs[2 * run + 1]

@@ -23,6 +23,8 @@ FLOOD_TOKENS = 4_000
 """The tokens from which a result counts as a flood."""
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
 WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
+"""For `fit_table`: of each column of `HEADS`."""
+MAX_NAMES = 3
 SUMMED_COUNTS = ("results", "tokens", "reused", "unused_tokens", "declared")
 
 
@@ -60,15 +62,15 @@ def sum_tools(sessions: Iterable[Json]) -> Json:
         for tool in view["tools"]:
             zeros = {**dict.fromkeys(SUMMED_COUNTS, 0), "dollars": None, "declared_dollars": None}
             total = tools.setdefault(tool["name"], {"name": tool["name"], **zeros, "largest": 0})
-            for name in SUMMED_COUNTS:
-                total[name] += tool[name]
-            for name in ("dollars", "declared_dollars"):
-                if tool[name] is not None:
-                    total[name] = (total[name] or 0.0) + tool[name]
+            for field in SUMMED_COUNTS:
+                total[field] += tool[field]
+            for field in ("dollars", "declared_dollars"):
+                if tool[field] is not None:
+                    total[field] = (total[field] or 0.0) + tool[field]
             if tool["largest"] > total["largest"]:
                 position = {"session": view["session"]["session"], "turn": tool["largest_turn"]}
                 total |= {"largest": tool["largest"], "largest_at": position}
-    return {"sessions": count, "tools": sorted(tools.values(), key=lambda tool: -_cost(tool))}
+    return {"sessions": count, "tools": sorted(tools.values(), key=_cost, reverse=True)}
 
 
 def draw(view: Json) -> RenderableType:
@@ -94,12 +96,13 @@ def advice(view: Json) -> list[str]:
             f"largest result has {short_count(tool['largest'])} "
             f"(`contextrender show {position['session']} --turn {position['turn']}`)."
         )
-    idle = [tool for tool in tools if tool["declared"] and not tool["results"]]
-    if idle:
-        tokens = sum(tool["declared"] for tool in idle)
-        dollars = sum(tool["declared_dollars"] or 0.0 for tool in idle)
-        names = ", ".join(printable(tool["name"], 30) for tool in idle[:3])
-        more_note = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
+    never_called = [tool for tool in tools if tool["declared"] and not tool["results"]]
+    if never_called:
+        tokens = sum(tool["declared"] for tool in never_called)
+        dollars = sum(tool["declared_dollars"] or 0.0 for tool in never_called)
+        names = ", ".join(printable(tool["name"], 30) for tool in never_called[:MAX_NAMES])
+        hidden_count = len(never_called) - MAX_NAMES
+        more_note = f" and {hidden_count} more" if hidden_count > 0 else ""
         sentences.append(
             f"Never called: {names}{more_note}; their declarations are {short_count(tokens)} "
             f"tokens of every request{_about_dollars(dollars)}. Switch them off in the agent."
@@ -124,13 +127,16 @@ def _row(tool: Json) -> list[Text]:
 
 
 def _dollars(amount: float | None) -> str:
-    return "–" if amount is None else f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+    if amount is None:
+        return "–"
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
 def _about_dollars(dollars: float) -> str:
     return f", about {_dollars(dollars)}" if dollars else ""
 
 
-def _cost(tool: Json) -> float:
+def _cost(tool: Json) -> tuple[float, int]:
+    """Return a tool's dollars and, to order tools without a price, its tokens."""
     dollars = (tool["dollars"] or 0.0) + (tool["declared_dollars"] or 0.0)
-    return dollars or float(tool["tokens"]) * 1e-12
+    return dollars, 0 if dollars else tool["tokens"]
