@@ -130,26 +130,27 @@ class Check:
 
         load_app(app_dir())
         with closing(open_store(args.data or data_dir())) as store:
-            results = list(check_store(store, read_problem))
+            # A repair changes rows that the check reads, so find everything first.
+            store_findings = list(check_store(store, read_problem))
             # A write into a damaged file could damage more of it.
-            is_file_intact = not any(item.kind == "damaged file" for item in results)
+            is_file_intact = not any(finding.kind == "damaged file" for finding in store_findings)
             findings = [
                 {
-                    "kind": item.kind,
-                    "session": item.session,
-                    "user": f"{item.owner}",
-                    "message": item.message,
-                    "repaired": args.repair and is_file_intact and repair(store, item),
+                    "kind": finding.kind,
+                    "session": finding.session,
+                    "user": f"{finding.owner}",
+                    "message": finding.message,
+                    "repaired": args.repair and is_file_intact and repair(store, finding),
                 }
-                for item in results
+                for finding in store_findings
             ]
         if args.json:
-            print_json({"ok": not results, "findings": findings})
+            print_json({"ok": not findings, "findings": findings})
         else:
             _print_findings(findings)
             if not is_file_intact:
                 print("The database's file is damaged. Restore a backup; --repair changes nothing.")
-        return 0 if all(item["repaired"] for item in findings) else 1
+        return 0 if all(finding["repaired"] for finding in findings) else 1
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
