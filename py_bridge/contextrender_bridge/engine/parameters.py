@@ -12,7 +12,7 @@ SMALLEST_BUDGET = 64
 AUTO = 0
 """The automatic budget, for `contextrender_cache_aware` (`docs/policies.md`, Budget)."""
 
-START: Final[int] = 24_000
+START_BUDGET: Final[int] = 24_000
 """The tokens at which an automatic budget starts."""
 
 MIN_AUTO_BUDGET: Final = 8_000
@@ -38,7 +38,7 @@ def limits_of(budget: int, window: int | None) -> tuple[int, int]:
     if budget != AUTO:
         return budget, budget
     limit = min(MAX_AUTO_BUDGET, int(WINDOW_SHARE * window)) if window else MAX_AUTO_BUDGET
-    return limit, min(START, limit)
+    return limit, min(START_BUDGET, limit)
 
 
 @dataclass(slots=True, frozen=True)

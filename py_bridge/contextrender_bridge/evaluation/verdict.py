@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.base.worth import pays_from
-from contextrender_bridge.engine.parameters import START, budget_name
+from contextrender_bridge.engine.parameters import START_BUDGET, budget_name
 from contextrender_bridge.evaluation.bootstrap import Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
@@ -145,8 +145,8 @@ class Verdict:
         if self.best is not None:
             return self._saving_sentence(self.best, cache)
         longest = max((run.tokens for run in self.runs), default=0)
-        smallest_budget = min((option.case.budget or START for option in self.options), default=0)
-        is_usual = _default(self.options) is not None or longest <= smallest_budget
+        budgets = [option.case.budget or START_BUDGET for option in self.options]
+        is_usual = _default(self.options) is not None or longest <= min(budgets, default=0)
         if self.runs and is_usual and longest < self.usually_pays_from:
             return (
                 f"The longest history of these runs is {longest:,} tokens; under {cache}, "

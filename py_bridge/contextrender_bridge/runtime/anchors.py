@@ -80,9 +80,9 @@ def edge_of(kind: type, fields: Mapping[str, object]) -> object:
     return kind(**fields)
 
 
-def edge_fields(edge: object) -> dict[str, object]:
-    """Return the fields of an edge."""
-    return {name: value for name, value in vars(edge).items() if name[0] != "_"}
+def archetype_fields(archetype: object) -> dict[str, object]:
+    """Return the fields of a node or an edge."""
+    return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
 def join(source: object, edges: Iterable[tuple[object, UUID]]) -> None:

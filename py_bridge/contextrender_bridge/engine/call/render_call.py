@@ -14,7 +14,13 @@ from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.models.summaries import Summaries
-from contextrender_bridge.engine.parameters import NO_PINS, START, Parameters, Pins, limits_of
+from contextrender_bridge.engine.parameters import (
+    NO_PINS,
+    START_BUDGET,
+    Parameters,
+    Pins,
+    limits_of,
+)
 from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, RelevanceOf
 from contextrender_bridge.engine.plan.ranking import Relevance
@@ -208,8 +214,10 @@ def policy_input(
     follows: bool = False,
 ) -> PolicyInput:
     """Return the input of a policy. The parameters are those of `render_call`."""
-    sizes_itself = policy_named(policy).sizes_itself
-    limit, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
+    is_cache_aware = policy_named(policy).is_cache_aware
+    limit, start = (
+        limits_of(budget, model_window) if is_cache_aware else (budget or START_BUDGET, 0)
+    )
     return PolicyInput(
         history,
         limit,

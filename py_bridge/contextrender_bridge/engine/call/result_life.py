@@ -52,7 +52,7 @@ def is_told_by_lives(record: CallRecord) -> bool:
 
     They do if its policy continues the call before it, and the call was sent as rendered.
     """
-    return policy_named(record.settings.policy).sizes_itself and not record.sent_full
+    return policy_named(record.settings.policy).is_cache_aware and not record.sent_full
 
 
 def recorded_decisions(

@@ -86,19 +86,19 @@ class Policy:
 
     `choose` makes the selection. A policy that `tracks` ranks results by tracked tokens: it reads
     every text of a history before it renders it, and selects pinned results itself. If a policy
-    `sizes_itself`, the budget is an upper limit, and the policy sets the budget of each call. A
+    `is_cache_aware`, the budget is an upper limit, and the policy sets the budget of each call. A
     policy that `needs_model` shows texts that a model writes.
     """
 
     choose: Callable[[PolicyInput], Selection]
     tracks: bool = False
-    sizes_itself: bool = False
+    is_cache_aware: bool = False
     needs_model: bool = False
 
     @property
     def reads_reuse(self) -> bool:
         """True if the policy can only render a history whose reuse is traced."""
-        return not self.sizes_itself
+        return not self.is_cache_aware
 
 
 DEFAULT_POLICY = "contextrender"
@@ -116,7 +116,9 @@ POLICIES: Mapping[str, Policy] = {
     "semantic_retrieval": Policy(semantic_retrieval),
     "reuse_density": Policy(reuse_density, tracks=True),
     "contextrender_excerpts": Policy(contextrender_excerpts, tracks=True),
-    "contextrender_cache_aware": Policy(contextrender_cache_aware, tracks=True, sizes_itself=True),
+    "contextrender_cache_aware": Policy(
+        contextrender_cache_aware, tracks=True, is_cache_aware=True
+    ),
     "compact": Policy(compact, needs_model=True),
     "recency_summary": Policy(recency_summary, needs_model=True),
     "acon": Policy(acon, needs_model=True),
@@ -135,7 +137,7 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
 
     Pinned results are in the selection under any policy; with `agent_defaults`, so are the newest.
     """
-    if policy is FULL or (view.fits and not policy.sizes_itself):
+    if policy is FULL or (view.fits and not policy.is_cache_aware):
         return select_all(view)
     selection = policy.choose(view)
     must_show_pins = bool(view.pins) and not policy.tracks

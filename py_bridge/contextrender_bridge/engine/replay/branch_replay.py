@@ -336,7 +336,7 @@ class BranchReplay:
         `compact` returns stored result summaries. `previous` is the selection of the last answered
         call, if that is known.
         """
-        if not policy_named(settings.policy).sizes_itself:
+        if not policy_named(settings.policy).is_cache_aware:
             return self.render_after(None, history, settings, compact)
         selection = previous or self._last_selection.get(settings)
         if selection is not None and not self._is_answered(selection.messages, len(history)):
