@@ -168,9 +168,9 @@ def fetch_edges(
     """
     memory = CURRENT.get()
     assert memory.owner is not None
-    edge_rows = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
+    edge_rows = memory.store.edges_from(memory.owner, nodes, memory.number(kind))
     edges = []
-    for source, target, data in edge_rows:
+    for source, _, target, data in edge_rows:
         try:
             edges.append((source, target, {} if data is None else rows.read(data)[1]))
         except ValueError:

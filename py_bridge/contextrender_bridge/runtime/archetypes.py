@@ -19,22 +19,22 @@ from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 
 from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import NodeRow
-from contextrender_bridge.store.kinds import Name, TypeNumbers
+from contextrender_bridge.store.kinds import TypeName, TypeNumbers
 from contextrender_bridge.store.writes import EdgeKey
 
-_TYPES: Final[dict[Name, type]] = {}
+_TYPES: Final[dict[TypeName, type]] = {}
 
 HASH_NEW: Final = 0
 HASH_STORED: Final = 1
 """The runtime takes a hash of 0 for "not stored yet"; it does not read other values."""
 
 
-def name_of(kind: type) -> Name:
+def name_of(kind: type) -> TypeName:
     """Return the module and name of a type, as they are stored."""
     return kind.__module__, kind.__name__
 
 
-def type_of(name: Name) -> type | None:
+def type_of(name: TypeName) -> type | None:
     """Return the type of a stored name, None if the program has no such type."""
     if name not in _TYPES:
         kind = Serializer._get_class(*name)
@@ -161,7 +161,7 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
     return archetype, complete
 
 
-def read_problem(name: Name, data: bytes) -> str:
+def read_problem(name: TypeName, data: bytes) -> str:
     """Return why a stored row cannot be read as that type, empty if it can."""
     try:
         values = rows.read(data)[1]
@@ -188,7 +188,7 @@ def _value_model(cls: type) -> type[BaseModel] | None:
         return None
 
 
-def _row_or_raise(row: rows.Read | ValueError) -> rows.Read:
+def _row_or_raise(row: rows.DecodedRow | ValueError) -> rows.DecodedRow:
     if isinstance(row, ValueError):
         raise row
     return row

@@ -146,7 +146,7 @@ class RequestMemory(TieredMemory):
         anchor, row = nodes.get(session) or (None, None)
         if anchor is None or row is None or self.owner is None:
             return False
-        if self.store.stamp(self.owner, session) != (row.rev, anchor.archetype.created_at):
+        if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
         existing = {id: node for id, node in nodes.items() if node is not None}
         self._absent.update(nodes.keys() - existing.keys())

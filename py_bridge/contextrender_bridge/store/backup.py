@@ -1,13 +1,14 @@
 """Backups: a store copied into a folder while it is in use, and restored from it.
 
-The folder is of SQLite whatever the store is: it can be opened by itself, and restored into either.
-It holds what a data folder holds that cannot be made anew: `store.db`, the secret of the tokens (so
-that they stay good) and the audit log.
+A backup of either database is a SQLite file, and can be restored into either. Its folder has what a
+data folder has and nothing else can replace: `store.db`, the secret that signs the tokens (so that
+they stay valid) and the audit log.
 """
 
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,37 +16,31 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import make_private
 from contextrender_bridge.store.base import OtherLayout, Store
 from contextrender_bridge.store.copying import copy_rows
-from contextrender_bridge.store.opening import starting
+from contextrender_bridge.store.opening import start_lock
 from contextrender_bridge.store.sqlite import FILE, SqliteStore
 from contextrender_bridge.store.sqlite_file import INTEGRITY_CHECK, integrity_errors, make_file
 
-BESIDE: Final = ("jwt_secret", "audit.log")
-CONTENTS: Final = {"nodes": "nodes", "identity_users": "users"}
-"""The tables that are counted, and what is in them."""
+OTHER_FILES: Final = ("jwt_secret", "audit.log")
+"""The files of a data folder that a backup has besides the store."""
+COUNTED_TABLES: Final = {"nodes": "nodes", "identity_users": "users"}
+"""The tables whose rows are counted, and what the rows are."""
 
 
 def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
-    """Copy everything that is committed into a new or empty folder; nobody waits for it.
+    """Copy everything that is committed into a new or empty folder, while others read and write.
 
     Return the numbers of nodes and users. Raise CommandError and StoreUnavailable.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: name a folder that is new or empty.")
-    part = make_private(target) / f"{FILE}.part"
-    make_file(part)
-    try:
+    with _partial_file(make_private(target)) as part:
         if isinstance(store, SqliteStore):
             store.copy_to(part)
         else:
             _copy_snapshot(store, part)
         counts = _checked_counts(part)
-    except BaseException:
-        _clear(part)
-        raise
-    for name in BESIDE:
-        if (data / name).exists():
-            shutil.copy2(data / name, target / name)
-    part.rename(target / FILE)
+        _copy_other_files(data, target)
+        part.rename(target / FILE)
     return counts
 
 
@@ -57,40 +52,33 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
     file = source / FILE
     if not file.is_file():
         raise CommandError(f"there is no backup in {source}.")
-    with starting(make_private(data)):
+    with start_lock(make_private(data)):
         if (data / FILE).exists():
             raise CommandError(f"there is a store in {data} already: name an empty folder.")
-        part = data / f"{FILE}.part"
-        _clear(part)
-        make_file(part)
-        try:
+        with _partial_file(data) as part:
             _copy_file(file, part)
             counts = _checked_counts(part)
-            _settle(part, store)
-        except BaseException:
-            _clear(part)
-            raise
-        for name in BESIDE:
-            if (source / name).exists() and not (data / name).exists():
-                shutil.copy2(source / name, data / name)
-        if store is not None:
-            _clear(part)
-        else:
-            part.rename(data / FILE)
+            _open_and_copy(part, store)
+            _copy_other_files(source, data)
+            if store is None:
+                part.rename(data / FILE)
     return counts
 
 
 def is_empty(store: Store) -> bool:
     """Return whether a store has neither a node nor a user."""
-    return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in CONTENTS)
+    return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in COUNTED_TABLES)
 
 
-def _settle(part: Path, store: Store | None) -> None:
-    """Open a restored file, and copy its rows into the store that it is for, if any."""
+def _open_and_copy(part: Path, store: Store | None) -> None:
+    """Check the layout of a copied file, and copy its rows into `store` if there is one.
+
+    Raise CommandError for the layout of another version.
+    """
     try:
         restored = SqliteStore(part)
-    except OtherLayout as refusal:
-        raise CommandError(str(refusal).replace(f"{FILE}.part", FILE)) from None
+    except OtherLayout as error:
+        raise CommandError(str(error).replace(part.name, FILE)) from None
     try:
         if store is not None:
             copy_rows(restored, store, restored.read)
@@ -99,7 +87,7 @@ def _settle(part: Path, store: Store | None) -> None:
 
 
 def _copy_snapshot(store: Store, part: Path) -> None:
-    """Copy the rows of PostgreSQL as they are at one moment."""
+    """Copy the rows of a PostgreSQL store as they are at one moment."""
     from contextrender_bridge.store.postgres import PostgresStore
 
     assert isinstance(store, PostgresStore)
@@ -125,15 +113,15 @@ def _copy_file(source: Path, target: Path) -> None:
 def _checked_counts(file: Path) -> dict[str, int]:
     """Return the numbers of nodes and users in a copy.
 
-    Raise CommandError if a page or an index is damaged, or if it is no store of ours.
+    Raise CommandError if a page or an index is damaged, or if it has no tables of a store.
     """
     with closing(sqlite3.connect(file)) as copy:
         try:
             errors = integrity_errors(copy.execute(INTEGRITY_CHECK).fetchall())
             copy.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
             counts = {
-                contents: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                for table, contents in CONTENTS.items()
+                unit: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                for table, unit in COUNTED_TABLES.items()
             }
         except sqlite3.Error as damage:
             errors = [str(damage)]
@@ -142,7 +130,27 @@ def _checked_counts(file: Path) -> dict[str, int]:
     return counts
 
 
-def _clear(part: Path) -> None:
-    """Remove what another attempt left."""
-    for name in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
-        name.unlink(missing_ok=True)
+@contextmanager
+def _partial_file(folder: Path) -> Iterator[Path]:
+    """Yield a new empty file for the store to be, and delete it if it was not renamed."""
+    part = folder / f"{FILE}.part"
+    # An earlier attempt may have been killed.
+    _delete_with_logs(part)
+    make_file(part)
+    try:
+        yield part
+    finally:
+        _delete_with_logs(part)
+
+
+def _delete_with_logs(file: Path) -> None:
+    """Delete a SQLite file and the logs beside it, if they exist."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        file.with_name(file.name + ending).unlink(missing_ok=True)
+
+
+def _copy_other_files(source: Path, target: Path) -> None:
+    """Copy the files of a data folder besides the store. A file that exists stays."""
+    for name in OTHER_FILES:
+        if (source / name).exists() and not (target / name).exists():
+            shutil.copy2(source / name, target / name)

@@ -36,24 +36,25 @@ from contextrender_bridge.store.writes import (
     node_deletions,
 )
 
-CLAIM: Final = (
+CLAIM_WORK: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
     "WHERE CAST(meta.value AS DOUBLE PRECISION) NOT BETWEEN ? AND ?"
 )
+"""Store the time of a claim, unless the last one was between two times."""
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
 
 Place = tuple[float, UUID]
-"""The place of a listed node: the number that orders the list, and its id."""
+"""The place of a node in its list: the number that orders the list (`listed`), and its id."""
 
 EdgeRow = tuple[UUID, int, UUID, bytes | None]
 """Source, kind, target, data."""
 
 
-Read = Callable[..., list[Any]]
-"""A function that returns the rows of a query with `?` and its values."""
+ReadRows = Callable[..., list[Any]]
+"""A function that returns the rows of a query. It takes the query with `?`, and its values."""
 
 
 class Cursor(Protocol):
@@ -61,13 +62,13 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """Return the number of changed rows."""
+        """The number of rows that the last statement changed."""
 
     def execute(self, query: Any, params: Any = ..., /) -> Any:
         """Run one statement."""
 
     def executemany(self, query: Any, params: Any, /) -> Any:
-        """Run one statement for many rows; `rowcount` is then that of all."""
+        """Run one statement for many rows; `rowcount` is then the sum."""
 
     def fetchall(self) -> Any:
         """Return every row."""
@@ -85,25 +86,29 @@ class OtherLayout(Exception):
 
 
 class Store(ABC):
-    """A database of nodes and edges: reads, and a queue of writes."""
+    """A database of nodes and edges: reads, and a queue of writes.
+
+    `on_refused` is called at each write that raised StoreUnavailable.
+    """
 
     system: ClassVar[str]
     """The database's name in spans."""
     place: str
-    """Where it is, for people; without a password."""
+    """The file or address of the database for messages, without a password."""
+    has_arrays: ClassVar = False
+    """Whether one `?` can stand for a list of ids."""
+    ids_per_query: ClassVar = 500
+    """The most ids that one query takes."""
 
     def __init__(self) -> None:
-        """Make the queue; subclasses open the database first.
-
-        `on_refused` is called at each failed write.
-        """
+        """Set up the queue. Nothing is read or written yet."""
         self.on_refused: Callable[[], None] = lambda: None
         self.kinds = TypeNumbers(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
         )
         self._queue = WriteQueue(self._write_all)
 
-    # A driver's part.
+    # What the driver of each database does.
 
     @abstractmethod
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
@@ -111,9 +116,9 @@ class Store(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Cursor]:
-        """Return a cursor in a write transaction; it is on disk once the block ends without error.
+        """Return a cursor in a write transaction, which is committed as the block ends.
 
-        Raise StoreUnavailable if it is not, or may not be, on disk.
+        Then it is on disk. Raise StoreUnavailable if it is not, or may not be, on disk.
         """
 
     @abstractmethod
@@ -129,11 +134,6 @@ class Store(ABC):
             row_counts.append(cursor.rowcount if rows else 0)
         return row_counts
 
-    has_arrays = False
-    """Whether several ids can be one value."""
-    ids_at_once = 500
-    """How many ids a statement takes."""
-
     def id_condition(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
         """Return the condition that a column has one of these ids, with `?`, and its values."""
         if self.has_arrays:
@@ -147,7 +147,7 @@ class Store(ABC):
 
     @abstractmethod
     def error_for(self, failure: Exception) -> Exception:
-        """Return the error that callers get for a failure of the driver; others as they are."""
+        """Return the error that callers get for an error of the driver; any other one unchanged."""
 
     @abstractmethod
     def connect(self) -> Any:
@@ -158,26 +158,26 @@ class Store(ABC):
         """Close every connection."""
 
     def probe(self) -> None:
-        """Write a little, as any request does. Raise StoreUnavailable."""
-        self.claim("probe", 0.0)
+        """Write one row to see that writing works. Raise StoreUnavailable."""
+        self.claim("probe", seconds=0)
 
     def claim(self, work: str, seconds: float) -> bool:
-        """Return whether this process is the first in so many seconds to ask for this work.
+        """Return whether no process has claimed this work in the last `seconds`, and claim it then.
 
-        One process then does it for all. Their clocks may differ by as much. Raise
-        StoreUnavailable.
+        The process that claims it does the work for all. A claim up to `seconds` in the future, by
+        another process's clock, counts too. Raise StoreUnavailable.
         """
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
-            return self.run(cursor, (CLAIM, [values])) == [1]
+            return self.run(cursor, (CLAIM_WORK, [values])) == [1]
 
     def file_damage(self) -> list[str]:
-        """Return what the database finds wrong with its own pages: a line for each of the first."""
+        """Return the first errors that the database finds in its own pages, a line for each."""
         return []
 
     def size(self) -> int | None:
-        """Return the bytes of tables and indexes; None if they are files in the data folder."""
+        """Return the bytes of tables and indexes; None if the caller measures the file."""
         return None
 
     def reclaim(self) -> None:  # noqa: B027
@@ -192,14 +192,17 @@ class Store(ABC):
         return [(self.uuid(id), rev, kind, row_data(data)) for id, rev, kind, data in rows]
 
     def ids_between(self, owner: UUID, first: UUID, last: UUID, limit: int = -1) -> list[UUID]:
-        """Return the ids of the owner's nodes from `first` to `last`, in order; at most `limit`."""
+        """Return the ids of the owner's nodes from `first` to `last`, in order.
+
+        Return at most `limit` ids, or all of them if it is negative.
+        """
         query = "SELECT id FROM nodes WHERE owner = ? AND id >= ? AND id <= ? ORDER BY id"
         if limit >= 0:
             query += f" LIMIT {limit}"
         return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
 
-    def stamp(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
-        """Return a node's revision and what it is listed by; None if it does not exist."""
+    def revision_of(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
+        """Return a node's revision and its column `listed`; None if there is no such node."""
         query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
         rows = self.read(query, (owner, id))
         return (rows[0][0], rows[0][1]) if rows else None
@@ -207,59 +210,71 @@ class Store(ABC):
     def _rows_of_ids(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
     ) -> Iterator[Any]:
-        """Return the rows of a query whose column has one of these ids, so many at once."""
-        for some in batched(ids, self.ids_at_once):
-            condition, more = self.id_condition(column, some)
-            yield from self.read(f"{query} AND {condition}", (*values, *more))
+        """Yield the rows of a query whose `column` has one of these ids, by a query for each slice.
+
+        The query ends with a condition and has these values.
+        """
+        for slice in batched(ids, self.ids_per_query):
+            condition, id_values = self.id_condition(column, slice)
+            yield from self.read(f"{query} AND {condition}", (*values, *id_values))
+
+    def _edge_row(self, source: Any, kind: int, target: Any, data: Any) -> EdgeRow:
+        """Return an edge from the driver's values."""
+        row = None if data is None else row_data(data)
+        return self.uuid(source), kind, self.uuid(target), row
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
         """Return the edges from and to these nodes; an edge between two of them comes twice."""
         return [
-            (self.uuid(source), kind, self.uuid(target), data and row_data(data))
-            for some in batched(ids, self.ids_at_once)
-            for source, kind, target, data in self.read(*self._edges_at(owner, some))
+            self._edge_row(*values)
+            for slice in batched(ids, self.ids_per_query)
+            for values in self.read(*self._edges_query(owner, slice))
         ]
 
     def nodes_with_edges(
         self, owner: UUID, ids: Sequence[UUID]
     ) -> tuple[list[NodeRow], list[EdgeRow]]:
-        """Return `nodes` and `edges` of a few ids, read by one statement."""
-        condition, values = self.id_condition("id", ids)
-        edges, ends = self._edges_at(owner, ids, "source, kind, target, data, NULL")
-        query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {condition}"
-        nodes: list[NodeRow] = []
-        edge_rows: list[EdgeRow] = []
-        for first, kind, target, data, rev in self.read(
-            f"{query} UNION ALL {edges}", (owner, *values, *ends)
-        ):
-            if target is None:
-                nodes.append((self.uuid(first), rev, kind, row_data(data)))
-            else:
-                row = data and row_data(data)
-                edge_rows.append((self.uuid(first), kind, self.uuid(target), row))
-        return nodes, edge_rows
+        """Return the nodes with these ids, and the edges from and to them, by one query.
 
-    def _edges_at(
+        The ids are at most `ids_per_query`.
+        """
+        condition, id_values = self.id_condition("id", ids)
+        nodes_query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {condition}"
+        edges_query, edge_values = self._edges_query(
+            owner, ids, columns="source, kind, target, data, NULL"
+        )
+        rows = self.read(
+            f"{nodes_query} UNION ALL {edges_query}", (owner, *id_values, *edge_values)
+        )
+        nodes: list[NodeRow] = []
+        edges: list[EdgeRow] = []
+        for id_or_source, kind, target, data, rev in rows:
+            if target is None:
+                nodes.append((self.uuid(id_or_source), rev, kind, row_data(data)))
+            else:
+                edges.append(self._edge_row(id_or_source, kind, target, data))
+        return nodes, edges
+
+    def _edges_query(
         self, owner: UUID, ids: Sequence[UUID], columns: str = "source, kind, target, data"
     ) -> tuple[str, Sequence[Any]]:
-        out, sources = self.id_condition("source", ids)
-        into, targets = self.id_condition("target", ids)
+        """Return the query of the edges from and to these nodes, and its values."""
+        from_nodes, sources = self.id_condition("source", ids)
+        to_nodes, targets = self.id_condition("target", ids)
         query = (
-            f"SELECT {columns} FROM edges WHERE owner = ? AND {out} UNION ALL "
-            f"SELECT {columns} FROM edges {BY_TARGET} WHERE owner = ? AND {into}"
+            f"SELECT {columns} FROM edges WHERE owner = ? AND {from_nodes} UNION ALL "
+            f"SELECT {columns} FROM edges {BY_TARGET} WHERE owner = ? AND {to_nodes}"
         )
         return query, (owner, *sources, owner, *targets)
 
-    def edges_out(
-        self, owner: UUID, ids: Iterable[UUID], kind: int
-    ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
-        """Return the edges of one kind from these nodes: source, target, data."""
-        query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
-        for source, target, data in self._rows_of_ids(query, [owner, kind], "source", ids):
-            yield self.uuid(source), self.uuid(target), data and row_data(data)
+    def edges_from(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[EdgeRow]:
+        """Yield the edges of one kind from these nodes."""
+        query = "SELECT source, kind, target, data FROM edges WHERE owner = ? AND kind = ?"
+        for values in self._rows_of_ids(query, [owner, kind], "source", ids):
+            yield self._edge_row(*values)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
-        """Return the sources of the edges of one kind to these nodes."""
+        """Yield the source of each edge of one kind to these nodes."""
         query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
         for (source,) in self._rows_of_ids(query, [owner, kind], "target", ids):
             yield self.uuid(source)
@@ -273,19 +288,19 @@ class Store(ABC):
         return total
 
     def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
-        """Return the id and the bytes of each of these nodes that exists."""
+        """Yield the id and the bytes of each of these nodes that exists."""
         query = "SELECT id, LENGTH(data) FROM nodes WHERE owner = ?"
         for id, size in self._rows_of_ids(query, [owner], "id", ids):
             yield self.uuid(id), int(size)
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
-        """Return the newest nodes of a kind that are listed before a place."""
-        when, id = before or (float("inf"), owner)
+        """Return the newest listed nodes of a kind that come before a place, or newest of all."""
+        number, id = before or (float("inf"), owner)
         rows = self.read(
             "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
             "AND (listed, id) < (?, ?) "
             "ORDER BY listed DESC, id DESC LIMIT ?",
-            (owner, kind, when, id, limit),
+            (owner, kind, number, id, limit),
         )
         return [self.uuid(id) for (id,) in rows]
 
@@ -359,9 +374,12 @@ class Store(ABC):
             query = "INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
             self.run(cursor, (query, [(module, name)]))
 
-    def make_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
-        """Make the tables in an empty database. Raise OtherLayout if it has others."""
-        cursor.execute(create[0])
+    def create_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
+        """Create the tables in an empty database by the statements `create`.
+
+        Raise OtherLayout if it has the tables of another version.
+        """
+        cursor.execute(create[0])  # `meta`, which has the version
         cursor.execute("SELECT value FROM meta WHERE name = 'layout'")
         rows = cursor.fetchall()
         if not rows:
@@ -369,11 +387,11 @@ class Store(ABC):
                 cursor.execute(statement)
             insert = "INSERT INTO meta (name, value) VALUES ('layout', ?)"
             self.run(cursor, (insert, [(str(VERSION),)]))
-        elif rows[0][0] != str(VERSION):
+        elif (version := rows[0][0]) != str(VERSION):
             raise OtherLayout(
-                f"{self.place} has layout {rows[0][0]}; this version knows {VERSION}. "
+                f"{self.place} has layout {version}; this version knows {VERSION}. "
                 "Use the version that wrote it."
             )
 
 
-__all__ = ["Cursor", "OtherLayout", "Read", "Store", "StoreUnavailable"]
+__all__ = ["Cursor", "OtherLayout", "ReadRows", "Store", "StoreUnavailable"]

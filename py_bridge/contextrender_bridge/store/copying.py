@@ -1,25 +1,28 @@
-"""Copying of every row of a store into another of either kind, together or not at all."""
+"""Copying of every row of a store into another one of either database, in one transaction."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from contextrender_bridge.store.base import Read, Store
+from contextrender_bridge.store.base import ReadRows, Store, row_data
 from contextrender_bridge.store.schema import columns
 
-PAGE: Final = 500
-TABLES: Final = {name: names for name, names in columns().items() if name not in ("meta", "kinds")}
+PAGE_ROWS: Final = 500
+TABLES: Final = {
+    table: names for table, names in columns().items() if table not in ("meta", "kinds")
+}
+"""The columns of each copied table. The target has its own version and numbers of types."""
 KEYS: Final = {
     "nodes": ("owner", "id"),
     "edges": ("owner", "source", "kind", "target"),
     "sso_lookups": ("provider", "external_id"),
 }
-"""The key columns of tables; of other tables it is the first column."""
+"""The key columns of tables. The key of another table is its first column."""
 
 
-def copy_rows(source: Store, target: Store, read: Read) -> None:
-    """Copy what `read` reads of `source` into `target`, which is empty."""
-    numbers = {
+def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
+    """Copy the rows of `source`, as `read` reads them, into the empty `target`."""
+    target_numbers = {
         number: target.kinds.number(module, name)
         for number, module, name in read("SELECT number, module, name FROM kinds")
     }
@@ -27,34 +30,41 @@ def copy_rows(source: Store, target: Store, read: Read) -> None:
         for table, names in TABLES.items():
             marks = ", ".join("?" * len(names))
             insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
+            converters = [_converter(source, table, name, target_numbers) for name in names]
             for page in _pages(read, table):
                 values = [
-                    [_plain(source, table, *column, numbers) for column in columns]
-                    for columns in (zip(names, row, strict=True) for row in page)
+                    [convert(value) for convert, value in zip(converters, row, strict=True)]
+                    for row in page
                 ]
                 target.run(cursor, (insert, values))
 
 
-def _pages(read: Read, table: str) -> Iterator[Sequence[Any]]:
-    """Return the rows of a table in the order of their keys, in pages."""
+def _pages(read: ReadRows, table: str) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a table in pages, in the order of their keys."""
     names = TABLES[table]
     keys = KEYS.get(table, names[:1])
     query = f"SELECT {', '.join(names)} FROM {table}"
-    order = f" ORDER BY {', '.join(keys)} LIMIT {PAGE}"
-    after = f" WHERE ({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
+    order = f" ORDER BY {', '.join(keys)} LIMIT {PAGE_ROWS}"
+    after_key = f" WHERE ({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
     page = read(query + order)
     while page:
         yield page
-        last = dict(zip(names, page[-1], strict=True))
-        page = read(query + after + order, [last[key] for key in keys])
+        last_row = dict(zip(names, page[-1], strict=True))
+        page = read(query + after_key + order, [last_row[key] for key in keys])
 
 
-def _plain(store: Store, table: str, name: str, value: Any, numbers: dict[int, int]) -> Any:
-    """Return a value as every store takes it, with the number of its type in the target."""
-    if name == "kind":
-        return numbers[value]
-    if name in ("owner", "source", "target") or (table == "nodes" and name == "id"):
-        return store.uuid(value)
-    if name == "data":
-        return value and bytes(value)
-    return json.dumps(value) if isinstance(value, (list, dict)) else value
+def _converter(
+    source: Store, table: str, column: str, target_numbers: dict[int, int]
+) -> Callable[[Any], Any]:
+    """Return the function that makes a column's value in the source one that any store takes.
+
+    `target_numbers` has the target's number of each of the source's types.
+    """
+    if column == "kind":
+        return target_numbers.__getitem__
+    if column in ("owner", "source", "target") or (table == "nodes" and column == "id"):
+        return source.uuid
+    if column == "data":
+        return lambda data: None if data is None else row_data(data)
+    # One database returns the value of a JSON column, the other one its text.
+    return lambda value: json.dumps(value) if isinstance(value, (list, dict)) else value

@@ -1,26 +1,28 @@
-"""Types of nodes and edges by number: a row names its type in two bytes."""
+"""The numbers of types: a row has its node's or edge's type as a number of two bytes."""
 
 import threading
 from collections.abc import Callable
 
 from contextrender_bridge.store.writes import StoreDamaged
 
-Row = tuple[int, str, str]
-Name = tuple[str, str]
+TypeName = tuple[str, str]
+"""The module and the name of a type of nodes or edges."""
+KindRow = tuple[int, str, str]
+"""The number, module and name of a type: a row of the table `kinds`."""
 
 
 class TypeNumbers:
-    """The numbers one database uses; a type is numbered when it is first stored."""
+    """The numbers of types in one database. A type gets its number when it is first stored."""
 
-    def __init__(self, load: Callable[[], list[Row]], add: Callable[[str, str], None]) -> None:
-        """`load` reads every row of the table, `add` writes one unless it is there."""
+    def __init__(self, load: Callable[[], list[KindRow]], add: Callable[[str, str], None]) -> None:
+        """Use `load` to read every row, and `add` to write the row of a type if it is missing."""
         self._load, self._add = load, add
         self._lock = threading.Lock()
-        self._names: dict[int, Name] = {}
-        self._numbers: dict[Name, int] = {}
+        self._names: dict[int, TypeName] = {}
+        self._numbers: dict[TypeName, int] = {}
 
     def number(self, module: str, name: str) -> int:
-        """Return the number of a type; a new type gets one."""
+        """Return the number of a type, which is stored with a new number if it has none."""
         key = (module, name)
         if key not in self._numbers:
             with self._lock:
@@ -29,19 +31,19 @@ class TypeNumbers:
                     self._add(*key)
                     self._refresh()
                     if key not in self._numbers:
-                        raise StoreDamaged  # the database has the row, and does not read it
+                        raise StoreDamaged  # The row was in the table, but is not read.
         return self._numbers[key]
 
     def find(self, module: str, name: str) -> int | None:
-        """Return the number of the type of that name, or None if none of it was ever stored."""
+        """Return the number of a type, or None if no node or edge of it was ever stored."""
         key = (module, name)
         if key not in self._numbers:
             with self._lock:
                 self._refresh()
         return self._numbers.get(key)
 
-    def name(self, number: int) -> Name:
-        """Return the module and name of a type as it was stored."""
+    def name(self, number: int) -> TypeName:
+        """Return the module and name of the type that has this number; `?` if it is unknown."""
         if number not in self._names:
             with self._lock:
                 self._refresh()

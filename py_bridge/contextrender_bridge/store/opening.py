@@ -1,6 +1,6 @@
-"""Opening of a database: a file in the data folder, or the one that the settings name."""
+"""Opening of a store: the database that the settings name, or else the file in the data folder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,44 +17,45 @@ except ImportError:  # not on Windows, where one process serves a data folder
 
 
 def open_store(data: Path) -> Store:
-    """Return the store of a data folder, or that of the settings.
+    """Return the store that the settings name, or else the data folder's, which is created.
 
     Raise CommandError with a sentence for the operator.
     """
-    settings = read_settings()
-    if settings.database:
-        return open_named(settings.database, new=False)
-    return _open_layout(lambda: _open_file(data))
+    if database := read_settings().database:
+        return open_named(database, new=False)
+    return _open_file(data)
 
 
 def open_named(name: str, *, new: bool) -> Store:
-    """Return the store of `sqlite:DIR` or `postgresql://...`; it is created only if `new`.
+    """Return the store of `sqlite:DIR` or `postgresql://...`.
 
-    Raise CommandError.
+    A file is created only if it is `new`; tables are created in any empty database. Raise
+    CommandError.
     """
-    kind, _, place = name.partition(":")
+    kind, _, path = name.partition(":")
     if kind in ("postgresql", "postgres"):
         from contextrender_bridge.store.postgres import PostgresStore
 
-        return _open_layout(lambda: PostgresStore(name, read_settings()))
-    if kind != "sqlite" or not place:
+        with _layout_error_for_operator():
+            return PostgresStore(name, read_settings())
+    if kind != "sqlite" or not path:
         raise CommandError(f"{kind!r} is no store: use sqlite:DIR or postgresql://...")
-    folder = Path(place).expanduser()
+    folder = Path(path).expanduser()
     if new:
         folder = make_private(folder)
     elif not (folder / FILE).is_file():
         raise CommandError(f"there is no store in {folder}.")
-    return _open_layout(lambda: _open_file(folder))
+    return _open_file(folder)
 
 
 def open_existing(data: Path) -> Store:
-    """Return the store as `open_store` does, but create none. Raise CommandError."""
+    """Return the store that `open_store` returns. Raise CommandError instead of creating a file."""
     return open_named(read_settings().database or f"sqlite:{data}", new=False)
 
 
 @contextmanager
-def starting(folder: Path) -> Iterator[None]:
-    """Be the only process that opens the store of this folder, for the block."""
+def start_lock(folder: Path) -> Iterator[None]:
+    """Hold the folder's start lock for the block, so that one process at a time opens the store."""
     with (folder / "start.lock").open("ab") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -62,12 +63,14 @@ def starting(folder: Path) -> Iterator[None]:
 
 
 def _open_file(folder: Path) -> Store:
-    with starting(folder):
+    with start_lock(folder), _layout_error_for_operator():
         return SqliteStore(folder / FILE)
 
 
-def _open_layout(opened: Callable[[], Store]) -> Store:
+@contextmanager
+def _layout_error_for_operator() -> Iterator[None]:
+    """Raise CommandError with the sentence of an OtherLayout that the block raises."""
     try:
-        return opened()
-    except OtherLayout as refusal:
-        raise CommandError(str(refusal)) from None
+        yield
+    except OtherLayout as error:
+        raise CommandError(str(error)) from None

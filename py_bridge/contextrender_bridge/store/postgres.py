@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool
 
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.spans import span
-from contextrender_bridge.store.base import Cursor, Read, Store
+from contextrender_bridge.store.base import Cursor, ReadRows, Store
 from contextrender_bridge.store.postgres_write import combined_statement, run_together
 from contextrender_bridge.store.schema import TABLES, statements
 from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBatch, WriteConflict
@@ -87,7 +87,7 @@ class PostgresStore(Store):
         try:
             with self.transaction() as cursor:
                 cursor.execute(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})")
-                self.make_tables(cursor, CREATE)
+                self.create_tables(cursor, CREATE)
         except StoreUnavailable as failure:
             self.close()
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
@@ -97,7 +97,7 @@ class PostgresStore(Store):
         cursor.executemany(_with_percents(query), rows)
 
     has_arrays = True
-    ids_at_once = 5_000
+    ids_per_query = 5_000
 
     @staticmethod
     @override
@@ -194,7 +194,7 @@ class PostgresStore(Store):
         return int(self.read(query)[0][0])
 
     @contextmanager
-    def snapshot(self) -> Iterator[Read]:
+    def snapshot(self) -> Iterator[ReadRows]:
         """Return a function that reads what is committed now, without any later write."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

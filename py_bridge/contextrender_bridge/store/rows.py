@@ -1,12 +1,14 @@
 """A node's or edge's fields as the bytes of one column, and back.
 
-The fields are JSON, compressed where that pays; those of type bytes follow as they are (a vector
-does not compress). One layout for every database:
+The fields are JSON, which is compressed if it is long. Fields of type bytes, which are vectors and
+do not compress, follow as they are. The layout is the same in every database:
 
-    1 byte   1 where the JSON is compressed
+    1 byte   flag: 0 if the JSON is plain, 1 if it is compressed
     4 bytes  length of the JSON as stored, little-endian
-    JSON     {field: value, ...}; under "" what is not a field: {"bytes": {field: length}, ...}
-    bytes    of those fields, in that order
+    JSON     {field: value, ..., "": notes}; notes are {"bytes": {field: length}, ...}
+    bytes    of the fields in the note "bytes", in that order
+
+A row is "plain" or "stored": a stored row has its JSON compressed if that is worth it.
 """
 
 import json
@@ -18,14 +20,17 @@ import zstandard
 from pydantic_core import from_json, to_json
 
 Fields = dict[str, Any]
-Read = tuple[bytes, Fields, Fields]
-"""A row that is not compressed, its fields and its notes."""
+DecodedRow = tuple[bytes, Fields, Fields]
+"""A plain row, its fields and its notes."""
 
-NOT_FIELDS: Final = ""
-_WORTH_COMPRESSING = 160
-_HEAD = 5
+NOTES_KEY: Final = ""
+"""The key of the notes among the fields, whose names are never empty."""
+_IS_PLAIN, _IS_COMPRESSED = b"\0", b"\1"
+_HEADER_BYTES = 5
+_MIN_COMPRESSED_BYTES = 160
+"""Shorter JSON is stored plain, because compression would save little."""
 _LEVEL = 3
-_WORDS: Final = (
+_DICTIONARY_TEXT: Final = (
     rb'{"key":"","created_at":1795,"updated_at":1795,"revision":1,"branches":1,"head":0,'
     rb'"settings":{},"usage_totals":[]}'
     rb'{"number":0,"parent":-1,"fork_messages":0,"fork_events":0,"messages":2,"events":3,'
@@ -48,125 +53,138 @@ _WORDS: Final = (
     rb"\"id\": \"call_1\", \"type\": \"function\", \"function\": \"{\\\"name\\\": \\\"\\\", "
     rb'\\\"arguments\\\": \\\"\\\\u0000held apart\\\"}\"}","digest":"","call_id":"call_1","name":"'
 )
-"""Text that rows often have. Each row is compressed as if it came after it, which makes small rows
-smaller. With another text here, what was written cannot be read."""
-_DICTIONARY = zstandard.ZstdCompressionDict(_WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+"""Text that rows often have. Each row is compressed as if it followed this text, which makes small
+rows smaller. Never change it: stored rows can be read only with the same text."""
+_DICTIONARY = zstandard.ZstdCompressionDict(
+    _DICTIONARY_TEXT, dict_type=zstandard.DICT_TYPE_RAWCONTENT
+)
 _DICTIONARY.precompute_compress(level=_LEVEL)
 
-_COMPRESSORS_KEPT = 2
-_DECOMPRESS = threading.local()
+_DECOMPRESSORS = threading.local()
 _IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
-"""Compressors, each for one thread at a time. One keeps some megabytes once a row was large, so few
-are kept, and not one a thread."""
+"""Compressors, each for one thread at a time. Not one per thread, because each uses some megabytes
+after a large row."""
+_MAX_IDLE_COMPRESSORS = 2
 
 
 def _compress(data: bytes) -> bytes:
     try:
-        tool = _IDLE_COMPRESSORS.pop()
+        compressor = _IDLE_COMPRESSORS.pop()
     except IndexError:
-        tool = zstandard.ZstdCompressor(
+        compressor = zstandard.ZstdCompressor(
             level=_LEVEL, write_content_size=True, write_checksum=True, dict_data=_DICTIONARY
         )
-    packed = tool.compress(data)
-    if len(_IDLE_COMPRESSORS) < _COMPRESSORS_KEPT:
-        _IDLE_COMPRESSORS.append(tool)
-    return packed
+    compressed = compressor.compress(data)
+    if len(_IDLE_COMPRESSORS) < _MAX_IDLE_COMPRESSORS:
+        _IDLE_COMPRESSORS.append(compressor)
+    return compressed
 
 
 def _decompress(data: bytes) -> bytes:
-    tool = vars(_DECOMPRESS).get("tool")
-    if tool is None:
-        tool = _DECOMPRESS.tool = zstandard.ZstdDecompressor(_DICTIONARY)
-    return bytes(tool.decompress(data))
+    decompressor = vars(_DECOMPRESSORS).get("tool")
+    if decompressor is None:
+        decompressor = _DECOMPRESSORS.tool = zstandard.ZstdDecompressor(_DICTIONARY)
+    return bytes(decompressor.decompress(data))
+
+
+def _with_header(flag: bytes, json_bytes: bytes, *byte_fields: bytes) -> bytes:
+    """Return a row of these parts."""
+    length = len(json_bytes).to_bytes(_HEADER_BYTES - 1, "little")
+    return b"".join([flag, length, json_bytes, *byte_fields])
+
+
+def _json_end(row: bytes) -> int:
+    """Return the position after the JSON of a row, according to its header."""
+    return _HEADER_BYTES + int.from_bytes(row[1:_HEADER_BYTES], "little")
 
 
 def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
-    """Return the row of these fields, not compressed yet: equal fields give equal bytes.
+    """Return the plain row of these fields. Equal fields give equal bytes.
 
-    `notes` has what else is stored of the node or edge. Raise TypeError for what is no JSON.
+    `notes` has what else is stored of the node or edge. Raise TypeError for a value that JSON does
+    not have.
     """
-    plain = {name: value for name, value in fields.items() if type(value) is not bytes}
-    raw = {name: value for name, value in fields.items() if type(value) is bytes}
-    about = dict(notes or {})
-    if raw:
-        about["bytes"] = {name: len(value) for name, value in raw.items()}
-    if about:
-        plain[NOT_FIELDS] = about
+    json_fields = {name: value for name, value in fields.items() if type(value) is not bytes}
+    byte_fields = {name: value for name, value in fields.items() if type(value) is bytes}
+    all_notes = dict(notes or {})
+    if byte_fields:
+        all_notes["bytes"] = {name: len(value) for name, value in byte_fields.items()}
+    if all_notes:
+        json_fields[NOTES_KEY] = all_notes
     try:
-        text = to_json(plain)
-    except ValueError:  # lone surrogates
-        text = json.dumps(plain, separators=(",", ":")).encode()
-    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *raw.values()])
+        json_bytes = to_json(json_fields)
+    except ValueError:  # Only the standard library writes lone surrogates.
+        json_bytes = json.dumps(json_fields, separators=(",", ":")).encode()
+    return _with_header(_IS_PLAIN, json_bytes, *byte_fields.values())
 
 
 def encode_all(contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
-    """Return the rows of many nodes or edges, from the fields and notes of each."""
+    """Return the plain rows of many nodes or edges, from the fields and notes of each."""
     return [encode(fields, notes) for fields, notes in contents]
 
 
 def pack_all(rows: Iterable[bytes]) -> list[bytes]:
-    """Return rows as they are stored."""
+    """Return plain rows as they are stored."""
     return [pack(row) for row in rows]
 
 
 def pack(row: bytes) -> bytes:
-    """Return a row as it is stored."""
-    length = int.from_bytes(row[1:_HEAD], "little")
-    if length < _WORTH_COMPRESSING:
+    """Return a plain row as it is stored: compressed, if its JSON is long enough."""
+    end = _json_end(row)
+    if end - _HEADER_BYTES < _MIN_COMPRESSED_BYTES:
         return row
-    packed = _compress(row[_HEAD : _HEAD + length])
-    head = b"\1" + len(packed).to_bytes(4, "little")
-    return b"".join([head, packed, row[_HEAD + length :]])
+    return _with_header(_IS_COMPRESSED, _compress(row[_HEADER_BYTES:end]), row[end:])
 
 
-def unpack(packed: bytes) -> bytes:
-    """Return the row that was packed. Raise ValueError for anything else."""
-    if len(packed) <= _HEAD or packed[0] > 1:
+def unpack(stored_row: bytes) -> bytes:
+    """Return the plain row of a stored one. Raise ValueError if it is damaged."""
+    flag = stored_row[:1]
+    if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_PLAIN, _IS_COMPRESSED):
         raise ValueError("the row is damaged: it has no head")
-    if not packed[0]:
-        return packed
-    stop = _HEAD + int.from_bytes(packed[1:_HEAD], "little")
+    if flag == _IS_PLAIN:
+        return stored_row
+    end = _json_end(stored_row)
     try:
-        text = _decompress(packed[_HEAD:stop])
+        json_bytes = _decompress(stored_row[_HEADER_BYTES:end])
     except zstandard.ZstdError as damage:
         raise ValueError(f"the row is damaged: {damage}") from None
-    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, packed[stop:]])
+    return _with_header(_IS_PLAIN, json_bytes, stored_row[end:])
 
 
-def read(packed: bytes) -> Read:
-    """Return a stored row, not compressed, with its fields and notes. Raise ValueError."""
-    row = unpack(packed)
+def read(stored_row: bytes) -> DecodedRow:
+    """Return the plain row of a stored one, its fields and its notes. Raise ValueError."""
+    row = unpack(stored_row)
     return row, *parse(row)
 
 
-def read_all(packed: Iterable[bytes | None]) -> list[Read | ValueError]:
-    """Return stored rows, with an error for each that is damaged; None has no fields."""
-    rows: list[Read | ValueError] = []
-    for data in packed:
+def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueError]:
+    """Return what `read` returns of each row, or its error. None is a row without fields."""
+    decoded: list[DecodedRow | ValueError] = []
+    for stored_row in stored_rows:
         try:
-            rows.append((b"", {}, {}) if data is None else read(data))
+            decoded.append((b"", {}, {}) if stored_row is None else read(stored_row))
         except ValueError as damage:
-            rows.append(damage)
-    return rows
+            decoded.append(damage)
+    return decoded
 
 
 def parse(row: bytes) -> tuple[Fields, Fields]:
-    """Return the fields and notes of a row. Raise ValueError for anything else."""
-    stop = _HEAD + int.from_bytes(row[1:_HEAD], "little")
-    text = row[_HEAD:stop]
+    """Return the fields and notes of a plain row. Raise ValueError if it is damaged."""
+    position = _json_end(row)
+    json_bytes = row[_HEADER_BYTES:position]
     try:
-        fields = from_json(text, cache_strings="keys")
-    except ValueError:
-        fields = json.loads(text)
+        fields = from_json(json_bytes, cache_strings="keys")
+    except ValueError:  # Only the standard library reads lone surrogates.
+        fields = json.loads(json_bytes)
     if not isinstance(fields, dict):
         raise ValueError("the row is damaged: it holds no fields")
-    notes = fields.pop(NOT_FIELDS, {})
+    notes = fields.pop(NOTES_KEY, {})
     try:
         for name, length in notes.get("bytes", {}).items():
-            fields[name] = row[stop : stop + length]
-            stop += length
+            fields[name] = row[position : position + length]
+            position += length
     except (AttributeError, TypeError):
         raise ValueError("the row is damaged: its notes cannot be read") from None
-    if stop != len(row):
+    if position != len(row):
         raise ValueError("the row is damaged: its length is another")
     return fields, notes

@@ -1,14 +1,14 @@
 """The tables, the same in every database.
 
-A node's edges are found by index; no row lists them, so joining two nodes rewrites neither. Every
-key begins with the owner: the id of the root of the user whose graph it is.
+A node's edges are found by index. No node's row lists them, so a new edge changes no node's row.
+Every key begins with the owner: the id of the root node of the user whose graph it is.
 """
 
 import re
 from typing import Final
 
 VERSION: Final = 7
-"""The version of the layout below and of the nodes' fields; a store of another is refused."""
+"""The version of these tables and of the nodes' fields. A store of another version is refused."""
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (
@@ -73,15 +73,17 @@ CREATE TABLE IF NOT EXISTS sso_lookups (
     PRIMARY KEY (provider, external_id)
 );
 """
-"""The last three are accounts, as jac-scale reads and writes them."""
+"""The statements of the tables, with the types of a database in braces. `listed` is a number by
+which nodes of a kind are listed in order; NULL in other nodes. The last three tables are accounts,
+as jac-scale reads and writes them."""
 
 
 def columns() -> dict[str, list[str]]:
-    """Return the columns of every table, in order."""
+    """Return the names of the columns of every table, in order."""
     tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*?)\n\)", TABLES, re.DOTALL)
     return {name: re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE) for name, body in tables}
 
 
 def statements(script: str, **types: str) -> list[str]:
-    """Return the single statements of a script, with a database's own types filled in."""
-    return [part.strip() for part in script.format(**types).split(";") if part.strip()]
+    """Return the statements of a script, with a database's own types in place of the braces."""
+    return [text.strip() for text in script.format(**types).split(";") if text.strip()]

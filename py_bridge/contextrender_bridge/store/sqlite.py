@@ -78,7 +78,7 @@ class SqliteStore(Store):
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
         with self.transaction() as cursor:
-            self.make_tables(cursor, CREATE)
+            self.create_tables(cursor, CREATE)
 
     @override
     def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -101,7 +101,7 @@ class SqliteStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        self._file.check_whole(is_written=True)
+        self._file.check_whole(before_write=True)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -215,14 +215,14 @@ class SqliteStore(Store):
         # What is deleted is overwritten, not left readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
-        with self._file.connecting:
+        with self._file.connection_lock:
             self._file.check_log()
             connection.execute("PRAGMA schema_version")  # SQLite opens the log at the first read.
             self._file.add_connection()
         return connection
 
     def _close_connection(self, connection: sqlite3.Connection) -> None:
-        with self._file.connecting:
+        with self._file.connection_lock:
             # As its last connection closes, SQLite copies the log into the file: no damaged one.
             if not self._file.can_save_log():
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)

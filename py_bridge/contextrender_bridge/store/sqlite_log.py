@@ -1,6 +1,7 @@
-"""The write-ahead log of a SQLite file and the index of that log: another program may damage them.
+"""The write-ahead log of a SQLite file and the log's index: checks for damage by other programs.
 
-The formats are SQLite's own: https://www.sqlite.org/walformat.html.
+The log has a frame for each page that was written: a header and the page. The index has the page
+number of each frame. The formats are SQLite's own: https://www.sqlite.org/walformat.html.
 """
 
 import os
@@ -12,20 +13,24 @@ from typing import Any, Final, NamedTuple, NoReturn
 from contextrender_bridge.store.writes import StoreUnavailable
 
 INDEX_HEADER: Final = struct.Struct("=12xBxHI4x2I8s8x")
-"""Flag of use, page size, number of frames, the last frame's checksum, salt. The index begins with
-two copies of it, then the number of frames that the database has already."""
+"""A flag that SQLite has filled the index, the page size, the number of frames, the last frame's
+checksum, and the salt. The index begins with two copies of this header. The number of frames whose
+pages are in the database file already follows in four bytes."""
 INDEX_START: Final = 2 * INDEX_HEADER.size + 4
-INDEX_BLOCK, ENTRIES, INDEX_HEAD = 32_768, 4_096, 34
-"""Each block of the index begins with the page numbers of so many frames, four bytes each. In the
-first block the index's head takes the place of 34 of them."""
+ENTRY_BYTES: Final = 4
+ENTRIES_PER_BLOCK: Final = 4_096
+INDEX_BLOCK_BYTES: Final = 32_768
+"""Each block of the index begins with its entries, which are page numbers of frames."""
+HEADER_ENTRIES: Final = 34
+"""The entries of the first block whose place the index's header takes."""
 LOG_HEADER: Final = struct.Struct(">16x8s2I")
-"""The log's salt and the checksum of its header."""
+"""The log's salt and the checksum of its header. Each frame repeats the salt of its log."""
 FRAME_HEADER: Final = struct.Struct(">I4x8s2I")
 """A frame's page number, salt and checksum. The frame's page follows."""
 CHECKED_BYTES: Final = 8
-"""The bytes of a frame's header that its checksum covers."""
+"""The first bytes of a frame's header, which its checksum covers besides the page."""
 LARGEST_PAGE: Final = 65_536
-"""The index has 1 for it: it has two bytes for a page size."""
+"""The index has 1 for this page size, because its two bytes cannot hold it."""
 
 type Checksum = tuple[int, int]
 
@@ -33,22 +38,28 @@ type Checksum = tuple[int, int]
 class Index(NamedTuple):
     """The state of the log according to its index."""
 
-    page_size: int
-    frames: int
+    page_bytes: int
+    frame_count: int
     checksum: Checksum
+    """The last frame's."""
     salt: bytes
-    copied: int
-    """The frames whose pages the database has already."""
+    copied_count: int
+    """The number of frames whose pages are in the database file already."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """The size of a frame."""
+        return FRAME_HEADER.size + self.page_bytes
 
     def offset(self, frame: int) -> int:
         """Return where a frame begins in the log; the first is frame 0."""
-        return LOG_HEADER.size + frame * (FRAME_HEADER.size + self.page_size)
+        return LOG_HEADER.size + frame * self.frame_bytes
 
 
 class WriteAheadLog:
-    """The log and its index, as a process with connections to the database found them.
+    """The log and its index, which a process with connections to the database holds open.
 
-    Both stay open until `close`: to close any handle to the index drops SQLite's locks on it.
+    When the process closes any handle to the index, it loses all of SQLite's locks on it.
     """
 
     def __init__(self, database: Path) -> None:
@@ -58,10 +69,11 @@ class WriteAheadLog:
         self._log = self._log_path.open("rb", buffering=0)
         self._index = self._index_path.open("rb", buffering=0)
         self._identities = file_identity(self._log_path), file_identity(self._index_path)
-        self._index_size = 0
+        self._largest_index = 0
         self._last_write: tuple[Index | None, int] | None = None
-        self._damage: Path | None = None
-        """The file that was found damaged: it stays so until this process ends."""
+        """The index and the time of the log's last change, in ns, after the last transaction."""
+        self._damaged_file: Path | None = None
+        """The file that was found damaged. It counts as damaged until this process ends."""
 
     def close(self) -> None:
         """Close both files. No connection of this process may be open."""
@@ -69,16 +81,16 @@ class WriteAheadLog:
         self._index.close()
 
     def check_before_read(self) -> None:
-        """Raise StoreUnavailable if damage is known, or where SQLite would crash."""
-        if self._damage is None and self._is_index_cut():
-            self._damage = self._index_path
-        if self._damage is not None:
-            self._refuse(self._damage)
+        """Raise StoreUnavailable if damage is known, or if SQLite would crash on a cut index."""
+        if self._damaged_file is None and self._is_index_cut():
+            self._damaged_file = self._index_path
+        if self._damaged_file is not None:
+            self._refuse(self._damaged_file)
 
     def check_before_write(self) -> None:
         """Raise StoreUnavailable if another program removed, cut or overwrote either file.
 
-        The caller is in a write transaction: no other process writes.
+        The caller is in a write transaction, so no process writes meanwhile.
         """
         if (file_identity(self._log_path), file_identity(self._index_path)) != self._identities:
             raise StoreUnavailable(
@@ -89,49 +101,55 @@ class WriteAheadLog:
         index = self._read_index()
         if index is None:
             return
-        damage = self._find_damage(index)
-        if damage is not None:
-            self._refuse(damage)
-        state = index, os.fstat(self._log.fileno()).st_mtime_ns
+        damaged_file = self._find_damage(index)
+        if damaged_file is not None:
+            self._refuse(damaged_file)
+        state = index, self._log_change_time()
         if self._last_write is not None and self._last_write[0] == index:
-            # A transaction that is rolled back may leave frames behind the last.
+            # The log changed without a commit. A transaction that was rolled back adds frames after
+            # the last one; any other change is by another program.
             if self._last_write != state and not self._is_whole(index):
                 self._refuse(self._log_path)
             self._last_write = state
 
     def record_write(self) -> None:
-        """Remember the log as a transaction that just ended left it."""
-        self._last_write = self._read_index(), os.fstat(self._log.fileno()).st_mtime_ns
+        """Remember the state of the log, right after a transaction."""
+        self._last_write = self._read_index(), self._log_change_time()
 
     def can_be_saved(self) -> bool:
-        """Return whether SQLite can copy the log into the database: index and frames are whole."""
-        if self._damage is None:
+        """Return whether index and log are whole, so that SQLite can copy the log's pages."""
+        if self._damaged_file is None:
             return True
         index = self._read_index()
         return not self._is_index_cut() and (index is None or self._is_whole(index))
 
-    def _refuse(self, damage: Path) -> NoReturn:
-        self._damage = damage
+    def _log_change_time(self) -> int:
+        return os.fstat(self._log.fileno()).st_mtime_ns
+
+    def _refuse(self, file: Path) -> NoReturn:
+        """Raise StoreUnavailable for a damaged file, with advice for the operator."""
+        self._damaged_file = file
         advice = (
             "Stop the server: it saves what the log still has. Then compare with a backup."
-            if damage == self._log_path
+            if file == self._log_path
             else "Restart the server: it reads what it wrote from the log."
         )
         raise StoreUnavailable(
-            f"{damage} was cut or overwritten by another program; nothing was written. {advice}"
+            f"{file} was cut or overwritten by another program; nothing was written. {advice}"
         )
 
     def _find_damage(self, index: Index) -> Path | None:
-        """Return which file does not have what the index says about its last frame, if any."""
-        if not index.frames:
+        """Return the file whose last frame or entry contradicts the index, or None."""
+        if not index.frame_count:
             return None
-        if index.copied > index.frames:
+        if index.copied_count > index.frame_count:
             return self._index_path
-        last = index.frames - 1
-        page, salt, *checksum = self._read_frame(index, last)
+        last = index.frame_count - 1
+        page, frame_salt, *checksum = self._read_frame_header(index, last)
+        log_salt, *_ = self._read_log_header()
         is_log_whole = (
-            os.fstat(self._log.fileno()).st_size >= index.offset(index.frames)
-            and salt == self._read_log_header()[0] == index.salt
+            os.fstat(self._log.fileno()).st_size >= index.offset(index.frame_count)
+            and frame_salt == log_salt == index.salt
             and tuple(checksum) == index.checksum
         )
         if not is_log_whole:
@@ -139,66 +157,68 @@ class WriteAheadLog:
         return None if page == self._read_entry(last) else self._index_path
 
     def _is_index_cut(self) -> bool:
-        """Return whether the index is shorter than before: SQLite would crash as it reads it."""
+        """Return whether the index is shorter than at an earlier check."""
         size = os.fstat(self._index.fileno()).st_size
-        self._index_size = max(self._index_size, size)
-        return size < self._index_size
+        self._largest_index = max(self._largest_index, size)
+        return size < self._largest_index
 
     def _is_whole(self, index: Index) -> bool:
         """Return whether index and log agree on every frame, and every page has its checksum.
 
-        The first page is not verified if the log's header is damaged: its checksum begins there.
+        Each checksum continues the one of the frame before, the first one that of the log's header.
+        If that header is damaged, the first frame's checksum is not verified.
         """
-        if index.copied > index.frames:
+        if index.copied_count > index.frame_count:
             return False
-        salt, *header_sum = self._read_log_header()
-        before = (header_sum[0], header_sum[1]) if salt == index.salt else None
-        for frame in range(index.frames):
-            data = os.pread(
-                self._log.fileno(), FRAME_HEADER.size + index.page_size, index.offset(frame)
-            )
-            if len(data) < FRAME_HEADER.size + index.page_size:
+        log_salt, *header_checksum = self._read_log_header()
+        previous = tuple(header_checksum) if log_salt == index.salt else None
+        for frame in range(index.frame_count):
+            data = os.pread(self._log.fileno(), index.frame_bytes, index.offset(frame))
+            if len(data) < index.frame_bytes:
                 return False
-            page, salt, first, second = FRAME_HEADER.unpack_from(data)
+            page, salt, *checksum = FRAME_HEADER.unpack_from(data)
             if salt != index.salt or page != self._read_entry(frame):
                 return False
-            if before is not None:
-                before = add_to_checksum(before, data[:CHECKED_BYTES])
-                before = add_to_checksum(before, data[FRAME_HEADER.size :])
-                if before != (first, second):
-                    return False
-            before = first, second
-        return not index.frames or before == index.checksum
+            checked_data = data[:CHECKED_BYTES] + data[FRAME_HEADER.size :]
+            if previous is not None and add_to_checksum(previous, checked_data) != tuple(checksum):
+                return False
+            previous = tuple(checksum)
+        return not index.frame_count or previous == index.checksum
 
     def _read_entry(self, frame: int) -> int:
         """Return the page number of a frame, from the index."""
-        block, entry = divmod(frame + INDEX_HEAD, ENTRIES)
-        data = os.pread(self._index.fileno(), 4, block * INDEX_BLOCK + 4 * entry)
+        block, entry = divmod(frame + HEADER_ENTRIES, ENTRIES_PER_BLOCK)
+        offset = block * INDEX_BLOCK_BYTES + entry * ENTRY_BYTES
+        data = os.pread(self._index.fileno(), ENTRY_BYTES, offset)
         return int.from_bytes(data, sys.byteorder)
 
     def _read_log_header(self) -> tuple[Any, ...]:
         return _unpack(LOG_HEADER, os.pread(self._log.fileno(), LOG_HEADER.size, 0))
 
-    def _read_frame(self, index: Index, frame: int) -> tuple[Any, ...]:
+    def _read_frame_header(self, index: Index, frame: int) -> tuple[Any, ...]:
         data = os.pread(self._log.fileno(), FRAME_HEADER.size, index.offset(frame))
         return _unpack(FRAME_HEADER, data)
 
     def _read_index(self) -> Index | None:
-        """Return what the index says; None if its copies differ or SQLite has not filled it."""
+        """Return the state by the index; None if its copies differ or SQLite has not filled it."""
         start = os.pread(self._index.fileno(), INDEX_START, 0)
         header, copy = start[: INDEX_HEADER.size], start[INDEX_HEADER.size : -4]
         if len(start) < INDEX_START or header != copy:
             return None
-        is_filled, page_size, frames, first, second, salt = INDEX_HEADER.unpack(header)
+        is_filled, page_size, frame_count, *checksum, salt = INDEX_HEADER.unpack(header)
         if not is_filled:
             return None
-        copied = int.from_bytes(start[-4:], sys.byteorder)
-        size = LARGEST_PAGE if page_size == 1 else page_size
-        return Index(size, frames, (first, second), salt, copied)
+        return Index(
+            page_bytes=LARGEST_PAGE if page_size == 1 else page_size,
+            frame_count=frame_count,
+            checksum=(checksum[0], checksum[1]),
+            salt=salt,
+            copied_count=int.from_bytes(start[-4:], sys.byteorder),
+        )
 
 
 def add_to_checksum(checksum: Checksum, data: bytes) -> Checksum:
-    """Return SQLite's running checksum after more bytes, a multiple of eight."""
+    """Return SQLite's running checksum after more bytes, whose number is a multiple of eight."""
     first, second = checksum
     for even, odd in struct.iter_unpack("=2I", data):
         first = (first + even + second) & 0xFFFFFFFF
@@ -207,7 +227,7 @@ def add_to_checksum(checksum: Checksum, data: bytes) -> Checksum:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another of its name; None if there is none."""
+    """Return the device and number of the file at a path, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -215,6 +235,6 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _unpack(form: struct.Struct, data: bytes) -> tuple[Any, ...]:
-    """Return the values; those of a file that is cut are zero."""
-    return form.unpack(data.ljust(form.size, b"\0"))
+def _unpack(layout: struct.Struct, data: bytes) -> tuple[Any, ...]:
+    """Return the values of a layout. Bytes that a file which was cut does not have are zero."""
+    return layout.unpack(data.ljust(layout.size, b"\0"))

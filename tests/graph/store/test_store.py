@@ -104,7 +104,7 @@ def test_other_layout_is_refused(store: Store) -> None:
     with store.transaction() as cursor:
         cursor.execute("UPDATE meta SET value = '99' WHERE name = 'layout'")
     with pytest.raises(OtherLayout, match="99"), store.transaction() as cursor:
-        store.make_tables(cursor, ["SELECT 1"])
+        store.create_tables(cursor, ["SELECT 1"])
 
 
 def test_unloadable_row_is_quarantined_and_recovered(store: Store) -> None:
