@@ -57,6 +57,36 @@ def test_incremental_transcript_equals_full_transcript(dialect: str, data: st.Da
         assert made.read(reader).messages == reader.read(now).messages
 
 
+@given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
+@modest
+def test_a_transcript_has_nothing_of_a_body_that_only_begins_alike(
+    dialect: str, data: st.DataObject
+) -> None:
+    key, reader, read = MAKERS[dialect][1], DIALECTS[dialect], RecentBodies()
+    body = data.draw(bodies(dialect))
+    requests: list[list[Any]] = [body[key]]
+    for _ in range(data.draw(st.integers(2, 6))):
+        earlier = data.draw(st.sampled_from(requests))
+        same = data.draw(st.integers(0, len(earlier)))
+        other = data.draw(bodies(dialect))[key]
+        requests.append([*earlier[:same], *other[data.draw(st.integers(0, len(other))) :]])
+    for items in requests:
+        now = {**body, key: items}
+        made = read.read(wire.dumps(now), reader.key)
+        assert made.read(reader).messages == reader.read(now).messages
+
+
+def test_a_shorter_beginning_of_another_conversation_is_not_read_on() -> None:
+    """Its transcript was kept, and covered items that the later request has otherwise."""
+    read, reader = RecentBodies(), DIALECTS["chat"]
+    begin = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    one = [*begin, *({"role": "user", "content": f"one {n}"} for n in range(3))]
+    other = [*begin, *({"role": "user", "content": f"other {n}"} for n in range(5))]
+    for items in (one, other, [*other[:-1], {"role": "user", "content": "changed"}]):
+        body = {"model": "m", "messages": items}
+        assert read.read(wire.dumps(body), "messages").read(reader).messages == items
+
+
 @pytest.mark.parametrize(
     "text",
     [

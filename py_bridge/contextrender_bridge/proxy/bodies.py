@@ -34,6 +34,7 @@ class Body:
     - `fields_before`: the fields that come before the items in the text.
     - `reused_count`: the number of first items that were taken from an earlier body.
     - `starts`, `ends`: the places of the items in the text.
+    - `transcripts`: of this body, and of earlier ones whose stable items it has.
     - `open`, `close`: where the list of items begins and ends in the text, without its brackets.
     """
 
@@ -50,12 +51,7 @@ class Body:
 
     def read(self, reader: Dialect) -> Transcript:
         """Return the request's transcript, continued from an earlier one if possible."""
-        usable = [
-            transcript
-            for transcript in self.transcripts
-            if 0 < transcript.stable_count <= self.reused_count
-        ]
-        transcript = reader.read(self.fields, usable[-1] if usable else None)
+        transcript = reader.read(self.fields, self.transcripts[-1] if self.transcripts else None)
         self.transcripts = [*self.transcripts, transcript][-TRANSCRIPTS:]
         return transcript
 
@@ -77,7 +73,12 @@ class RecentBodies:
             return Body(wire.loads(raw))
         if before:
             self._bodies.remove(before[0])
-            body.transcripts = before[0].transcripts
+            # Others cover items that this body does not have, or has otherwise.
+            body.transcripts = [
+                transcript
+                for transcript in before[0].transcripts
+                if 0 < transcript.stable_count <= body.reused_count
+            ]
         if body.head:
             self._bodies.append(body)
             self._evict()
