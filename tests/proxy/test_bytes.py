@@ -97,6 +97,21 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     assert request.header("accept-encoding") == "gzip, br;q=0.5"
 
 
+@pytest.mark.parametrize("value", ["plain", "é 漢".encode(), b"a  b;q=0.1,\tc", b'"quoted\\"'])
+def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
+    """Values that are no UTF-8 excepted, which the library cannot write."""
+    raw = value.encode() if isinstance(value, str) else value
+    setup.model.answer = lambda _: whole({"id": "1"})
+    headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", json=body, headers=headers)
+    sent = setup.model.asked[-1].headers
+    assert [one for one in sent if one[0] in (b"x-trace-note", b"x-other")] == [
+        (b"x-trace-note", raw),
+        *headers[1:],
+    ]
+
+
 def test_body_with_duplicate_messages_key_uses_last() -> None:
     raw = b'{"messages": [{"role": "user", "content": "a"}], "messages": 5}'
     read = RecentBodies().read(raw, "messages")

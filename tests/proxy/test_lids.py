@@ -3,12 +3,16 @@
 import gzip
 import json
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import brotli
 import httpx
 import pytest
+import zstandard
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client import AsyncContextRender
@@ -19,7 +23,7 @@ from contextrender_bridge.wrap.proxy_listener import ProxyListener
 from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 from tests.proxy.conftest import Start
-from tests.support.scripted_model import Model, chat, serving, whole
+from tests.support.scripted_model import Model, Reply, chat, serving, whole
 
 CALLS = "/v1/chat/completions"
 LARGE = {"model": "m", "messages": [{"role": "user", "content": "x" * 2**20}]}
@@ -61,31 +65,53 @@ def test_bodies_in_memory_are_limited(start: Start) -> None:
     assert setup.post(CALLS, body).status_code == 200
 
 
+@contextmanager
+def wrapped(model: Model, totals: TotalsCollector) -> Iterator[str]:
+    """The address that a wrapped agent has for a provider, a double; there is no service."""
+    with serving(model, lifespan="off") as provider:
+        upstream = f"{provider}/v1"
+        settings = Settings(max_body_mb=1, upstream=upstream, anthropic_upstream=upstream)
+        routes = ProviderRoutes("http://127.0.0.1:9", upstreams={"0": upstream})
+        nowhere = AsyncContextRender("http://127.0.0.1:9", "t", retries=0)
+        proxies = {"0": Proxy(settings, nowhere, trust_everybody)}
+        listener = ProxyListener(routes, proxies, totals, lambda _: False, BodyLimits(settings))
+        with serving(Guard(listener)) as url:
+            yield f"{url}/w/{routes.secret}/0/chat/completions"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
+def test_a_wrapped_agents_codings_reach_the_provider_and_its_packed_reply_is_counted(
+    coding: str,
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 4}
+    reply = json.dumps({**chat("ok"), "model": "gpt-4o", "usage": usage}).encode()
+    pack: Any = {"gzip": gzip, "br": brotli, "zstd": zstandard}[coding].compress
+    headers = [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())]
+    model, totals = Model(), TotalsCollector()
+    with wrapped(model, totals) as place:
+        for sent in (f"{coding};q=0.9, identity", None):
+            model.script = [Reply([pack(reply)], 200, headers)]
+            asked = {"accept-encoding": sent} if sent else {}
+            with httpx.Client() as http:
+                del http.headers["accept-encoding"]
+                body = {"model": "m", "messages": []}
+                assert http.post(place, json=body, headers=asked).content == reply
+            assert model.asked[-1].header("accept-encoding") == sent
+    assert (totals.totals.calls, totals.totals.calls_without_usage) == (2, 0)
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
     text = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 2**21}]})
     pack: Any = gzip.compress if coding == "gzip" else zlib.compress
-    settings = Settings(max_body_mb=1, upstream="http://127.0.0.1:9/v1")
     model = Model()
-    with serving(model, lifespan="off") as provider:
-        routes = ProviderRoutes("http://127.0.0.1:9", upstreams={"0": f"{provider}/v1"})
-        upstream = f"{provider}/v1"
-        nowhere = AsyncContextRender("http://127.0.0.1:9", "t", retries=0)
-        own = Settings(max_body_mb=1, upstream=upstream, anthropic_upstream=upstream)
-        proxies = {"0": Proxy(own, nowhere, trust_everybody)}
-        listener = ProxyListener(
-            routes, proxies, TotalsCollector(), lambda _: False, BodyLimits(settings)
-        )
-        with serving(Guard(listener)) as url:
-            place = f"{url}/w/{routes.secret}/0/chat/completions"
-            headers = {"content-encoding": coding}
-            packed = pack(text.encode())
-            assert len(packed) < 20_000
-            assert code(httpx.post(place, content=packed, headers=headers)) == (
-                413,
-                "body_too_large",
-            )
-            assert not model.asked
-            model.script = [whole(chat("ok"))]
-            small = pack(json.dumps({"model": "m", "messages": []}).encode())
-            assert httpx.post(place, content=small, headers=headers).json() == chat("ok")
+    with wrapped(model, TotalsCollector()) as place:
+        headers = {"content-encoding": coding}
+        packed = pack(text.encode())
+        assert len(packed) < 20_000
+        refused = httpx.post(place, content=packed, headers=headers)
+        assert code(refused) == (413, "body_too_large")
+        assert not model.asked
+        model.script = [whole(chat("ok"))]
+        small = pack(json.dumps({"model": "m", "messages": []}).encode())
+        assert httpx.post(place, content=small, headers=headers).json() == chat("ok")

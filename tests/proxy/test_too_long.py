@@ -238,12 +238,17 @@ def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
     assert len(setup.model.asked) == 1
 
 
-def test_call_is_tried_at_most_three_times(setup: Setup) -> None:
+@pytest.mark.parametrize("budget", ["600", "20000"])
+@pytest.mark.parametrize("dialect", PATHS)
+def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: str) -> None:
+    """Of a shortened history, and of one that fits; the next calls bring more."""
     setup.model.answer = lambda _: whole(error("prompt is too long"), 400)
-    path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
-    for most in (3, 1, 1):
+    path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
+    model = uuid.uuid4().hex
+    for steps, most in ((8, 3), (8, 1), (9, 1), (12, 1)):
         setup.model.asked.clear()
-        assert setup.post(path, body_of("chat", 8), x_contextrender_budget="600").status_code == 400
+        body = {**body_of(dialect, steps), "model": model}
+        assert setup.post(path, body, x_contextrender_budget=budget).status_code == 400
         sizes = [len(request.body) for request in setup.model.asked]
         assert len(sizes) <= most
         assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)

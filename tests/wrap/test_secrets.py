@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.wrap.agents import AGENTS as SUPPORTED
 
 from tests.server.servers import BIN
 from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
@@ -55,6 +56,10 @@ AGENTS = {
     "mini": ["mini", "-c", "model.model_kwargs.api_base=http://127.0.0.1:9/v1", "-t", "hi"],
     "command": ["--base-url-env", "OPENAI_BASE_URL", "--", "command", "x"],
 }
+
+
+def test_the_processes_of_every_agent_are_looked_at() -> None:
+    assert {words[0] for words in AGENTS.values()} >= set(SUPPORTED)
 
 
 @pytest.fixture(scope="module")

@@ -129,8 +129,6 @@ class ProxyListener:
     ) -> None:
         body = await read_body(receive)
         headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
-        # The usage in a compressed reply could not be read.
-        headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
         if self._is_passed_through(body):
             headers = [*without(headers, MODE), (MODE, b"bypass")]
         capture = CallCapture(self._collector, headers, send)
