@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-FORWARDED_SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-    if hasattr(signal, name)  # Windows has only the first
-]
-ENDING_SIGNALS = (signal.SIGINT, *FORWARDED_SIGNALS[:2])
+
+def _existing_signals(*names: str) -> list[signal.Signals]:
+    """Return the signals of these names that the system has; Windows lacks most."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
+FORWARDED_SIGNALS = _existing_signals("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+ENDING_SIGNALS = _existing_signals("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -33,7 +35,7 @@ def exit_status_of(status: int) -> int:
     if number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-    return 128 + number
+    return 128 + number  # as a shell reports it
 
 
 @contextmanager

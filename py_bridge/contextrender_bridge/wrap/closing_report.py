@@ -15,11 +15,9 @@ def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str 
     """Return the report in one line. `failure` is the reason why no call was answered."""
     if not totals.calls:
         return f"no model call was answered{failure and f': {failure}'}; {link}"
-    parts = [
-        f"{totals.calls} {'call' if totals.calls == 1 else 'calls'}",
-        _tokens(totals, observing),
-    ]
-    parts += _cost(totals, observing)
+    noun = "call" if totals.calls == 1 else "calls"
+    parts = [f"{totals.calls} {noun}", _tokens_part(totals, observing)]
+    parts += _cost_parts(totals, observing)
     if totals.fail_open_count:
         parts.append(f"{totals.fail_open_count} sent unchanged because the service failed")
     return "; ".join([*parts, link])
@@ -40,9 +38,12 @@ class DeclaredTools:
         declared = [
             tool for tool in tools if tool["declared"] and "contextrender" not in tool["name"]
         ]
-        unused = [tool["declared"] for tool in declared if not tool["results"]]
+        never_called = [tool for tool in declared if not tool["results"]]
         return cls(
-            len(declared), sum(tool["declared"] for tool in declared), len(unused), sum(unused)
+            tools=len(declared),
+            tokens=sum(tool["declared"] for tool in declared),
+            never_called=len(never_called),
+            tokens_never_called=sum(tool["declared"] for tool in never_called),
         )
 
 
@@ -77,7 +78,8 @@ def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[
     }
 
 
-def _tokens(totals: RunTotals, observing: bool) -> str:
+def _tokens_part(totals: RunTotals, observing: bool) -> str:
+    """Return a phrase on the omitted tokens, and on the length from which that pays."""
     if observing:
         return f"{totals.tokens_before:,} prompt tokens, nothing changed"
     omitted = totals.tokens_before - totals.tokens_after
@@ -92,10 +94,11 @@ def _tokens(totals: RunTotals, observing: bool) -> str:
     return text
 
 
-def _cost(totals: RunTotals, observing: bool) -> list[str]:
+def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
+    """Return phrases on the cost, and on calls without usage or a price of their own."""
     parts = []
     if totals.priced_calls:
-        parts.append(_compared(totals, observing))
+        parts.append(_compared_cost(totals, observing))
     if totals.calls_without_usage:
         parts.append(f"{totals.calls_without_usage} without usage in the reply")
     parts += [f"{model} at the price of {source}" for model, source in totals.price_source.items()]
@@ -107,13 +110,15 @@ def _cost(totals: RunTotals, observing: bool) -> list[str]:
     return parts
 
 
-def _compared(totals: RunTotals, observing: bool) -> str:
+def _compared_cost(totals: RunTotals, observing: bool) -> str:
+    """Return the cost, compared with the full history's if they differ in four decimals."""
     cost, full_cost = totals.cost, totals.full_history_cost
     if observing or abs(cost - full_cost) < 0.00005:
         return f"it cost {_dollars(cost)}"
     text = f"it cost {_dollars(cost)} instead of about {_dollars(full_cost)} with the full history"
-    addition = f": {_dollars(cost - full_cost)} MORE, because the provider's cache was used less"
-    return text + (addition if cost > full_cost else "")
+    if cost > full_cost:
+        text += f": {_dollars(cost - full_cost)} MORE, because the provider's cache was used less"
+    return text
 
 
 def _dollars(amount: float) -> str:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import data_dir
@@ -92,7 +93,9 @@ def _check_option_position(agent: str, words: Sequence[str]) -> None:
             return
         name = word.partition("=")[0]
         if name in WRAP_OPTIONS:
-            value = words[position + 1 : position + 2] if word in OPTIONS_WITH_VALUE else []
+            # In the form `--budget=6000` the word has the value.
+            needs_value = word in OPTIONS_WITH_VALUE
+            value = words[position + 1 : position + 2] if needs_value else []
             option = shlex.join([word, *value])
             raise CommandError(
                 f"{name} is an option of wrap. Put it before the agent's name, as in "
@@ -104,12 +107,20 @@ def _check_option_position(agent: str, words: Sequence[str]) -> None:
 def _settings(args: argparse.Namespace) -> Settings:
     """Return the proxy's settings, with those of the command line. Raise CommandError."""
     settings = current_settings()
-    history = {"budget": settings.budget or LIVE_BUDGET, "policy": settings.policy or LIVE_POLICY}
-    mode = "observe" if args.observe else "render"
-    return replace(settings, mode=mode, **{**history, **history_options(args)})
+    changes: dict[str, Any] = {
+        "mode": "observe" if args.observe else "render",
+        "budget": settings.budget or LIVE_BUDGET,
+        "policy": settings.policy or LIVE_POLICY,
+    }
+    changes |= history_options(args)
+    return replace(settings, **changes)
 
 
 def _agent(name: str, variables: list[str]) -> Agent:
+    """Return an agent, or any command with its provider's address in `variables`.
+
+    Raise CommandError if it is neither.
+    """
     if not variables and name in AGENTS:
         return AGENTS[name]
     if not variables and shutil.which(name) is None:

@@ -92,6 +92,7 @@ def with_version(base: str) -> str:
 
 
 def _checked_address(upstream: str) -> str:
+    """Return a provider's address without its last slash. Raise CommandError as `route_to` does."""
     upstream = upstream.rstrip("/")
     try:
         parts = urlsplit(upstream)
@@ -102,15 +103,17 @@ def _checked_address(upstream: str) -> str:
         raise CommandError(
             f"the provider's address {upstream!r} is not an http:// or https:// address."
         )
-    if parts.hostname in LOOPBACK and _is_ours(f"{parts.scheme}://{parts.netloc}", parts.path):
+    origin = f"{parts.scheme}://{parts.netloc}"
+    if parts.hostname in LOOPBACK and _is_contextrender(origin, parts.path):
         raise CommandError(
-            f"{parts.scheme}://{parts.netloc} is ContextRender already, so wrap would forward to "
+            f"{origin} is ContextRender already, so wrap would forward to "
             "itself. Remove that address from the agent's configuration, or run it without wrap."
         )
     return upstream
 
 
-def _is_ours(origin: str, path: str) -> bool:
+def _is_contextrender(origin: str, path: str) -> bool:
+    """Return whether an address is a route of another wrap, or a proxy answers there."""
     if path.startswith(PREFIX):
         return True
     try:

@@ -89,11 +89,11 @@ class ProxyListener:
             # The recall tool checks its own token.
             await self._mcp({**scope, **_path_below(scope, prefix)}, receive, send)
             return
-        is_known, headers = self._read_secret_header(scope["headers"])
-        if not is_known:
+        has_secret, headers = self._read_secret_header(scope["headers"])
+        if not has_secret:  # then the path begins with it
             secret, _, path = path.partition("/")
-            is_known, prefix = self._is_secret(secret), f"{PREFIX}{secret}"
-        if not is_known:
+            has_secret, prefix = self._is_secret(secret), f"{PREFIX}{secret}"
+        if not has_secret:
             raise NotFound("Nothing is here.")
         route, slash, path = path.partition("/")
         if first(headers, b"upgrade").lower() == "websocket":
@@ -101,8 +101,8 @@ class ProxyListener:
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
         if route not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
-        inner = {**scope, "headers": headers, **_path_below(scope, f"{prefix}/{route}")}
-        await self._pass(self._proxies[route], inner, receive, send)
+        scope = {**scope, "headers": headers, **_path_below(scope, f"{prefix}/{route}")}
+        await self._forward(self._proxies[route], scope, receive, send)
 
     def _is_secret(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self._routes.secret.encode())
@@ -117,16 +117,18 @@ class ProxyListener:
         project_header = [(PROJECT, project.encode("latin-1"))] if project else []
         return True, [*without(headers, PROJECT), *project_header]
 
-    async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _forward(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request to a provider's proxy; read the body of a model call before."""
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
             await proxy(scope, receive, send)
             return
-        with self._bodies.reading(scope, receive) as limited:
-            await self._pass_model_call(proxy, scope, limited, send)
+        with self._bodies.reading(scope, receive) as limited_receive:
+            await self._forward_model_call(proxy, scope, limited_receive, send)
 
-    async def _pass_model_call(
+    async def _forward_model_call(
         self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        """Forward a model call, decoded, and add its usage to the totals."""
         body = await read_body(receive)
         headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
         if self._is_passed_through(body):
@@ -147,22 +149,22 @@ def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers
     Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
     """
     codings = first(headers, b"content-encoding")
-    text = decode_body(codings, body, max_bytes + 1) if codings else b""
-    if len(text) > max_bytes:
+    content = decode_body(codings, body, max_bytes + 1) if codings else b""
+    if len(content) > max_bytes:
         raise too_large(max_bytes)
-    if not text:
+    if not content:
         return headers, body  # the provider reports what is wrong with it
-    return without(headers, b"content-encoding", b"content-length"), text
+    return without(headers, b"content-encoding", b"content-length"), content
 
 
 def _path_below(scope: Scope, prefix: str) -> dict[str, Any]:
-    """Return the request's path without a prefix."""
+    """Return the request's path without a prefix, decoded and as it was sent, for its scope."""
     raw = scope.get("raw_path") or scope["path"].encode()
     return {"path": scope["path"][len(prefix) :] or "/", "raw_path": raw[len(prefix) :] or b"/"}
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that repeats a body which was already read."""
+    """Return a `receive` that repeats a body which was already read, then receives the rest."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Any:

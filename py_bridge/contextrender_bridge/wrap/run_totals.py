@@ -19,6 +19,7 @@ from contextrender_bridge.proxy.routing import OWN_PREFIX, first
 from contextrender_bridge.proxy.upstream import UsageCapture
 
 SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
+"""Headers of Claude Code, Codex and opencode that tell an agent's parallel histories apart."""
 
 
 @dataclass
@@ -73,20 +74,19 @@ class TotalsCollector:
 
         `now` is in seconds of any monotonic clock.
         """
+        now = time.monotonic() if now is None else now
         with self._lock:
             totals = self.totals
             before, after = _tokens_in(reply_headers)
             totals.calls += 1
-            totals.fail_open_count += "fail-open" in reply_headers
+            totals.fail_open_count += 1 if "fail-open" in reply_headers else 0
             if usage is None:
                 # Without the provider's usage, only the history's own tokens are known.
                 totals.calls_without_usage += 1
                 totals.add_prompt(before=max(before, after), after=after)
                 return
             omitted_tokens = before - after - int(reply_headers.get("tokens-added", 0))
-            full_usage = self._full_usage(
-                key, usage, omitted_tokens, time.monotonic() if now is None else now
-            )
+            full_usage = self._full_usage(key, usage, omitted_tokens, now)
             totals.add_prompt(before=full_usage.prompt, after=usage.prompt)
             totals.model = usage.model
             self._add_cost(usage, full_usage)
@@ -101,6 +101,7 @@ class TotalsCollector:
         return full_usage
 
     def _add_cost(self, usage: Usage, full_usage: Usage) -> None:
+        """Add the cost of a call, and what its full history would have cost."""
         price = self._prices.of_model(usage.model)
         if price is None:
             self.totals.models_without_price.add(usage.model)
@@ -127,7 +128,7 @@ class CallCapture(UsageCapture):
     def __init__(self, collector: TotalsCollector, headers: Headers, send: Send) -> None:
         super().__init__(send)
         self._collector = collector
-        self._subagent = tuple(first(headers, name) for name in SUBAGENT_HEADERS)
+        self._history_ids = tuple(first(headers, name) for name in SUBAGENT_HEADERS)
         self._reply_headers: dict[str, str] = {}
 
     async def __call__(self, message: Message) -> None:
@@ -138,12 +139,15 @@ class CallCapture(UsageCapture):
                 for name, value in message["headers"]
                 if name.startswith(OWN_PREFIX)
             }
-            if self._reply_headers.get("session") and not any(self._subagent[:1]):
-                self._collector.session = self._reply_headers["session"]
+            session = self._reply_headers.get("session")
+            # Only Claude Code's header says for sure that a subagent made the call.
+            is_claude_subagent = bool(self._history_ids[0])
+            if session and not is_claude_subagent:
+                self._collector.session = session
         await super().__call__(message)
 
     def end(self) -> None:
         """Add the call, once its reply has ended or broken off. Refused calls are not counted."""
         if self.is_taken:
-            key = (self._reply_headers.get("session", ""), *self._subagent)
+            key = (self._reply_headers.get("session", ""), *self._history_ids)
             self._collector.add(key, self._reply_headers, self.usage())

@@ -42,9 +42,12 @@ from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 from contextrender_bridge.wrap.run_totals import TotalsCollector
 from contextrender_bridge.wrap.warnings_log import warnings_in_file
 
-HEALTHY_SECONDS = 20.0
+START_SECONDS = 20.0
+"""The time in which the proxy must start."""
 REVIVE_SECONDS = 5.0
+"""The time between two checks that the service still runs."""
 CONNECT_SECONDS = 2.0
+DEFAULT_PORTS = {"http": 80, "https": 443}
 LOG = "wrap.log"
 
 
@@ -86,7 +89,8 @@ def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
     """
     for upstream in dict.fromkeys(upstreams):
         parts = urlsplit(upstream)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        host = parts.hostname or ""
+        port = parts.port or DEFAULT_PORTS[parts.scheme]
         if getproxies() and host not in LOOPBACK:
             continue
         try:
@@ -111,6 +115,7 @@ def _restart_service(data: Path, url: str) -> None:
 
 
 def _can_recall() -> bool:
+    """Return whether the recall tool can be served; say how to install it if not."""
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError:
@@ -127,9 +132,9 @@ def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
     server = Server(http_config(app, timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    latest = time.monotonic() + HEALTHY_SECONDS
+    deadline = time.monotonic() + START_SECONDS
     while not server.started:
-        if not thread.is_alive() or time.monotonic() > latest:
+        if not thread.is_alive() or time.monotonic() > deadline:
             raise CommandError("the proxy did not start.")
         time.sleep(0.01)
     try:
@@ -197,6 +202,7 @@ def _listener_app(
 def _print_closing_lines(
     collector: TotalsCollector, service: Credentials, *, observing: bool, as_json: bool
 ) -> None:
+    """Print the report of the run, with a link to the console."""
     link = f"{service.url}/console/"
     declared = DeclaredTools()
     if collector.session:
@@ -216,7 +222,7 @@ def _print_closing_lines(
 
 
 def _start_line(agent: Agent, routes: ProviderRoutes, settings: Settings) -> str:
-    """Return a sentence on what wrap does; nothing else is printed until the agent ends."""
+    """Return a sentence on what wrap does, printed before the agent starts."""
     providers = " and ".join(dict.fromkeys(routes.upstreams.values())) or "its provider"
     if settings.mode == "observe":
         action = "no prompt is changed"

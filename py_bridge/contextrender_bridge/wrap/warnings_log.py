@@ -29,13 +29,14 @@ class WarningsLog(RotatingFileHandler):
 @contextmanager
 def warnings_in_file(path: Path) -> Iterator[WarningsLog]:
     """Write warnings to a file while the block runs, because the agent uses the terminal."""
-    root, handler = logging.getLogger(), WarningsLog(path)
-    handlers, root.handlers = root.handlers, [handler]
-    handler.setLevel(logging.WARNING)
+    root, log = logging.getLogger(), WarningsLog(path)
+    previous_handlers = root.handlers
+    root.handlers = [log]
+    log.setLevel(logging.WARNING)
     logging.captureWarnings(True)
     try:
-        yield handler
+        yield log
     finally:
         logging.captureWarnings(False)
-        root.handlers = handlers
-        handler.close()
+        root.handlers = previous_handlers
+        log.close()

@@ -86,9 +86,9 @@ def first_command(arguments: Sequence[str]) -> str:
     return arguments[0] if arguments and not arguments[0].startswith("-") else ""
 
 
-def is_question(arguments: Sequence[str], version: str) -> bool:
-    """Return whether the arguments ask for help or the version; `version` is its short option."""
-    return not {"--help", "-h", "--version", version}.isdisjoint(arguments)
+def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
+    """Return whether an agent would only print help or its version, as for `short_version`."""
+    return not {"--help", "-h", "--version", short_version}.isdisjoint(arguments)
 
 
 def value_of(arguments: Sequence[str], *names: str) -> str:
@@ -118,7 +118,7 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
         raise
     except Exception as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    return table(value)
+    return as_object(value)
 
 
 def _text_of(raw: bytes) -> str:
@@ -142,20 +142,20 @@ def parse_json(text: str, place: str) -> Json:
         value = json.loads(_without_comments(text)) if text.strip() else {}
     except ValueError:
         raise CommandError(f"{place} is not valid JSON.") from None
-    return table(value)
+    return as_object(value)
 
 
-def table(value: object) -> Json:
+def as_object(value: object) -> Json:
     """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def merged(base: Json, overlay: Json) -> Json:
-    """Return `base` with the values of `overlay` over it, merged key by key."""
+def merge(base: Json, overlay: Json) -> Json:
+    """Return both objects merged at every depth; where both have a value, `overlay` wins."""
     result = {**base, **overlay}
     for key in base.keys() & overlay.keys():
         if isinstance(base[key], dict) and isinstance(overlay[key], dict):
-            result[key] = merged(base[key], overlay[key])
+            result[key] = merge(base[key], overlay[key])
     return result
 
 
@@ -166,6 +166,8 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def _without_comments(text: str) -> str:
+    """Return JSON without comments and trailing commas."""
     for pattern in (_COMMENT, _TRAILING_COMMA):
+        # Each pattern matches strings, too, so that nothing inside one is removed.
         text = pattern.sub(lambda match: match[1] or "", text)
     return text

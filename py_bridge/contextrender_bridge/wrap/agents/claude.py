@@ -14,8 +14,8 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
+    asks_help_or_version,
     first_command,
-    is_question,
     parse_json,
     read_json,
     run_unchanged,
@@ -60,7 +60,8 @@ class Claude(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run redirected by `--settings`, which overrides the user's settings files."""
         words = request.arguments
-        if is_question(words, "-v") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+        command = first_command(words)
+        if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
         if outside_options := OUTSIDE_OPTIONS & set(words):
             raise CommandError(
@@ -84,17 +85,10 @@ class Claude(Agent):
         }
         result = Redirect([])
         if not _variable(layers, TOOL_SEARCH):
+            # Claude Code switches it off for any address but Anthropic's own.
             result.environment[TOOL_SEARCH] = "true"
         if routes.has_recall:
-            permissions = user_settings.get("permissions", {})
-            tool = f"mcp__{MCP_NAME}__recall"
-            settings["permissions"] = {
-                **permissions,
-                "allow": [*permissions.get("allow", ()), tool],
-            }
-            result.environment[TOKEN] = routes.token
-            server = {"type": "http", "url": routes.mcp_url, "headers": BEARER}
-            result.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
+            _add_recall_tool(result, settings, routes)
         # In a file, because other users can read arguments, and the settings have secrets.
         file = request.folder / "settings.json"
         result.files[file] = json.dumps(settings)
@@ -103,6 +97,16 @@ class Claude(Agent):
         if base.rstrip("/") != PROVIDER:
             result.notes.append(f"Claude Code keeps using its configured gateway: {base}")
         return result
+
+
+def _add_recall_tool(result: Redirect, settings: Json, routes: ProviderRoutes) -> None:
+    """Connect the run to the recall tool, and allow it in the settings."""
+    permissions = settings.get("permissions", {})
+    allowed_tools = [*permissions.get("allow", ()), f"mcp__{MCP_NAME}__recall"]
+    settings["permissions"] = {**permissions, "allow": allowed_tools}
+    result.environment[TOKEN] = routes.token
+    server = {"type": "http", "url": routes.mcp_url, "headers": BEARER}
+    result.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
 
 
 def _refuse_signing_provider(layers: Sequence[Json]) -> None:
@@ -116,6 +120,7 @@ def _refuse_signing_provider(layers: Sequence[Json]) -> None:
 
 
 def _user_settings(request: RunRequest) -> Json:
+    """Return the settings of the user's own `--settings`, a file or JSON. Raise CommandError."""
     option = value_of(request.arguments, "--settings")
     if option.lstrip().startswith("{"):
         return parse_json(option, "--settings")
@@ -128,6 +133,7 @@ def _user_settings(request: RunRequest) -> Json:
 
 
 def _settings_files(request: RunRequest) -> Iterator[Json]:
+    """Yield the project's and the user's settings files; each overrides the later ones."""
     home = Path(request.get("CLAUDE_CONFIG_DIR") or request.home / ".claude").expanduser()
     yield read_json(request.cwd / ".claude" / "settings.local.json")
     yield read_json(request.cwd / ".claude" / "settings.json")

@@ -20,13 +20,13 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
+    as_object,
+    asks_help_or_version,
     first_command,
-    is_question,
-    merged,
+    merge,
     read_file,
     read_json,
     run_unchanged,
-    table,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import LINK, LINK_VARIABLE, TOKEN, ProviderRoutes
@@ -54,42 +54,48 @@ class Codex(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run redirected by `-c` options, which override the user's configuration."""
         words = request.arguments
-        if is_question(words, "-V") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+        command = first_command(words)
+        if asks_help_or_version(words, "-V") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
         if "--oss" in words or "--remote" in words:
             raise CommandError("wrap cannot redirect Codex with --oss or --remote.")
         home = Path(request.get("CODEX_HOME") or request.home / ".codex").expanduser()
         config = _config(request, home)
         provider = str(config.get("model_provider") or BUILT_IN)
-        options, upstream = _provider(provider, config, home, request)
+        provider_key, upstream = _provider_key_and_address(provider, config, home, request)
         route = json.dumps(f"{routes.route_by_header(upstream)}/v1")
-        address = f"{options}.base_url" if options else ADDRESS
-        if options:
-            header = f"{options}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
-            result = Redirect(["-c", f"{address}={route}", "-c", header])
+        address_key = f"{provider_key}.base_url" if provider_key else ADDRESS
+        result = Redirect(["-c", f"{address_key}={route}"])
+        if provider_key:
+            header = f"{provider_key}.env_http_headers.{LINK}={json.dumps(LINK_VARIABLE)}"
+            result.arguments += ["-c", header]
             result.environment[LINK_VARIABLE] = routes.secret
         else:
-            result = Redirect(["-c", f"{address}={route}"])
             result.environment[PROJECT] = f"{routes.secret} {request.get(PROJECT)}".strip()
         if routes.has_recall:
             server = f"{{url={json.dumps(routes.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
             server += ',default_tools_approval_mode="approve"}'
             result.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
             result.environment[TOKEN] = routes.token
-        result.arguments += _without(words, address)
+        result.arguments += _without(words, address_key)
         return result
 
 
-def _provider(name: str, config: Json, home: Path, request: RunRequest) -> tuple[str, str]:
-    """Return the configuration key of a provider, empty for the built-in one, and its address."""
+def _provider_key_and_address(
+    name: str, config: Json, home: Path, request: RunRequest
+) -> tuple[str, str]:
+    """Return the configuration key of a provider, empty for the built-in one, and its address.
+
+    Raise CommandError if it has no address, or signs its requests.
+    """
     if name in SIGNING_PROVIDERS:
         raise CommandError(
             f"Codex's provider {name} signs its requests, so wrap cannot redirect it."
         )
     if name == BUILT_IN:
-        configured = config.get(ADDRESS)
-        return "", str(configured or (CHATGPT if _logged_in(home, request) else OPENAI))
-    definition = table(config.get("model_providers")).get(name)
+        default_address = CHATGPT if _uses_chatgpt(home, request) else OPENAI
+        return "", str(config.get(ADDRESS) or default_address)
+    definition = as_object(config.get("model_providers")).get(name)
     if not isinstance(definition, dict):
         raise CommandError(
             f"Codex's provider {name!r} is not built in, and {home}/config.toml does not define it."
@@ -102,7 +108,7 @@ def _provider(name: str, config: Json, home: Path, request: RunRequest) -> tuple
     return f"model_providers.{name}", str(definition["base_url"])
 
 
-def _logged_in(home: Path, request: RunRequest) -> bool:
+def _uses_chatgpt(home: Path, request: RunRequest) -> bool:
     """Return whether Codex uses a ChatGPT account, and so sends its requests to ChatGPT."""
     if request.get("CODEX_API_KEY"):
         return False
@@ -114,22 +120,24 @@ def _config(request: RunRequest, home: Path) -> Json:
     """Return the configuration, merged with the profile and the `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
-    config = {**config, **table(table(config.get("profiles")).get(profile))}
+    profiles = as_object(config.get("profiles"))
+    config = {**config, **as_object(profiles.get(profile))}
     if profile:
-        config = merged(config, read_file(home / f"{profile}.config.toml", _toml))
+        config = merge(config, read_file(home / f"{profile}.config.toml", _toml))
     for option in _config_options(request.arguments):
-        key, _, value = option.partition("=")
+        key, _, text = option.partition("=")
         try:
-            parsed: Any = _toml(f"value = {value}")["value"]
-        except ValueError:
-            parsed = value
-        for part in reversed(key.strip().split(".")):
-            parsed = {part: parsed}
-        config = merged(config, parsed)
+            value: Any = _toml(f"value = {text}")["value"]
+        except ValueError:  # Codex takes what is not TOML as a text
+            value = text
+        for name in reversed(key.strip().split(".")):
+            value = {name: value}
+        config = merge(config, value)
     return config
 
 
 def _config_options(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield each `key=value` of a `-c` option."""
     for position, word in enumerate(arguments):
         if word in ("-c", "--config") and position + 1 < len(arguments):
             yield arguments[position + 1]
@@ -154,7 +162,7 @@ def _without(arguments: Sequence[str], key: str) -> list[str]:
 
 def _toml(text: str) -> Json:
     try:
-        table: Json = importlib.import_module("tomllib").loads(text)
+        parsed: Json = importlib.import_module("tomllib").loads(text)
     except ImportError:
         raise CommandError("reading Codex's configuration requires Python 3.11 or newer.") from None
-    return table
+    return parsed

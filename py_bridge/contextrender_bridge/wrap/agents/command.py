@@ -62,7 +62,11 @@ class Mini(Agent):
 def _variables(
     request: RunRequest, routes: ProviderRoutes, *groups: Sequence[str]
 ) -> dict[str, str]:
-    """Return new values for the variables; a group's get the route of its first set variable."""
+    """Return the variables with new values.
+
+    The variables of a group have one provider: each gets a route to the address in the first of
+    them that is set, or to the default one.
+    """
     variables: dict[str, str] = {}
     for names in groups:
         base = request.get(*names) or _default_address(names[0])

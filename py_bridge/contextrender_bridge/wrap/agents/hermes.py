@@ -7,7 +7,6 @@ headers and body. The settings of an administrator's managed folder are copied i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from contextrender_bridge.base.errors import CommandError
@@ -17,11 +16,11 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
+    as_object,
+    asks_help_or_version,
     first_command,
-    is_question,
-    merged,
+    merge,
     run_unchanged,
-    table,
 )
 from contextrender_bridge.wrap.agents.hermes_settings import (
     VARIABLE,
@@ -47,9 +46,14 @@ NO_RECALL = (
 MCP_SECONDS = 15.0
 """The time limit for MCP servers. Hermes' default of 1.5 may be too short to import its client."""
 COPIED_FIELDS = ("api_mode", "transport", "api_key", "key_env")
-MODE_BY_HOST = {"api.openai.com": "codex_responses", "api.x.ai": "codex_responses"}
-MODE_BY_HOST["api.anthropic.com"] = "anthropic_messages"
-MESSAGES = "anthropic_messages"
+"""Fields of a provider that its entry in the overlay needs, too."""
+MESSAGES, RESPONSES = "anthropic_messages", "codex_responses"
+MODE_BY_HOST = {
+    "api.openai.com": RESPONSES,
+    "api.x.ai": RESPONSES,
+    "api.anthropic.com": MESSAGES,
+}
+"""Hermes' API modes for hosts that need another than `chat_completions`."""
 
 
 class Hermes(Agent):
@@ -61,26 +65,23 @@ class Hermes(Agent):
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with a route to the provider that it is set to use."""
-        if is_question(request.arguments, "-V") or first_command(request.arguments) not in (
-            "",
-            "chat",
-        ):
+        is_chat = first_command(request.arguments) in ("", "chat")
+        if asks_help_or_version(request.arguments, "-V") or not is_chat:
             return run_unchanged(request)
         settings = read_hermes_settings(request)
         _route_provider(settings, routes)
         result = Redirect(list(request.arguments), {VARIABLE: str(request.folder)})
-        if routes.has_recall and not settings.asks_mcp:
+        if routes.has_recall and not settings.has_mcp_servers:
             result.notes.append(NO_RECALL)
         elif routes.has_recall:
             server = {"url": routes.mcp_url, "headers": BEARER}
             settings.overlay["mcp_servers"] = {MCP_NAME: server}
             settings.overlay["mcp_discovery_timeout"] = _mcp_timeout(settings)
             result.environment[TOKEN] = routes.token
-        config = merged(settings.managed, settings.overlay)
+        config = merge(settings.managed, settings.overlay)
         result.files[request.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
-        lines = [
-            f"{key}={value}\n" for key, value in {**settings.managed_env, **settings.env}.items()
-        ]
+        variables = {**settings.managed_env, **settings.env}
+        lines = [f"{name}={value}\n" for name, value in variables.items()]
         result.files[request.folder / ".env"] = "".join(lines)
         return result
 
@@ -88,20 +89,13 @@ class Hermes(Agent):
 def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
     """Add to the overlay what sends the provider's calls to its route. Raise CommandError."""
     name = settings.provider
-    for key, entry in _named_provider(settings, name):
-        base = settings.expanded(entry[key])
-        mode = entry.get("api_mode") or entry.get("transport")
-        entry |= {
-            key: _route(base, mode or _mode(base), routes),
-            **_key_variable(settings, base, entry),
-        }
-        if not mode and _mode(base):
-            entry["api_mode"] = _mode(base)
-        return
-    if name in KNOWN_PROVIDERS:
+    if own_provider := _own_provider(settings, name):
+        _route_own_provider(settings, *own_provider, routes)
+    elif name in KNOWN_PROVIDERS:
         _route_known_provider(settings, name, routes)
     elif base := _bare_address(settings, name):
-        _route_bare_address(settings, name if name != "auto" else "custom", base, routes)
+        provider = "custom" if name == "auto" else name
+        _route_bare_address(settings, provider, base, routes)
     else:
         raise CommandError(
             f"wrap knows no address of Hermes' provider {name!r}. Set one with `hermes model`, "
@@ -112,58 +106,76 @@ def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
 def _mcp_timeout(settings: HermesSettings) -> float:
     """Return how many seconds Hermes waits for MCP servers, at least as long as the user set."""
     user_timeout = settings.config.get("mcp_discovery_timeout")
-    return (
-        max(MCP_SECONDS, float(user_timeout))
-        if isinstance(user_timeout, int | float)
-        else MCP_SECONDS
-    )
+    if isinstance(user_timeout, int | float):
+        return max(MCP_SECONDS, float(user_timeout))
+    return MCP_SECONDS
 
 
-def _named_provider(settings: HermesSettings, name: str) -> Iterator[tuple[str, Json]]:
-    """Yield the address key and the overlay's entry of a provider that the user has defined."""
+def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | None:
+    """Add the entry of a provider that the user has defined to the overlay.
+
+    Return the entry and the name of its field with the address, None if there is no such provider.
+    """
     plain_name = name.removeprefix("custom:")
-    for id, entry in table(settings.config.get("providers")).items():
+    for id, entry in as_object(settings.config.get("providers")).items():
         if isinstance(entry, dict) and plain_name in (_plain(id), _plain(entry.get("name"))):
-            for key in ("api", "url", "base_url"):
-                if entry.get(key):
-                    copied_fields = {k: entry[k] for k in (key, *COPIED_FIELDS) if entry.get(k)}
-                    settings.overlay["providers"] = {id: copied_fields}
-                    yield key, copied_fields
+            address_fields = [field for field in ("api", "url", "base_url") if entry.get(field)]
+            if address_fields:
+                fields = (address_fields[0], *COPIED_FIELDS)
+                new_entry = {field: entry[field] for field in fields if entry.get(field)}
+                settings.overlay["providers"] = {id: new_entry}
+                return new_entry, address_fields[0]
     custom_providers = settings.config.get("custom_providers")
+    if not isinstance(custom_providers, list):
+        return None
     # Hermes replaces a list as a whole. Only this user can read the copy; it is deleted later.
-    custom_copy = [
-        dict(item) if isinstance(item, dict) else item for item in custom_providers or ()
-    ]
-    for entry in custom_copy if isinstance(custom_providers, list) else ():
+    custom_copy = [dict(item) if isinstance(item, dict) else item for item in custom_providers]
+    for entry in custom_copy:
         is_match = isinstance(entry, dict) and plain_name == _plain(entry.get("name"))
         if is_match and entry.get("base_url"):
             settings.overlay["custom_providers"] = custom_copy
-            yield "base_url", entry
+            return entry, "base_url"
+    return None
+
+
+def _route_own_provider(
+    settings: HermesSettings, entry: Json, address_field: str, routes: ProviderRoutes
+) -> None:
+    """Replace the address in a provider's entry; add the mode and key that Hermes derives from it.
+
+    Hermes cannot derive them from the address of the route.
+    """
+    base = settings.expanded(entry[address_field])
+    mode = entry.get("api_mode") or entry.get("transport")
+    entry |= _key_variable(settings, base, entry)
+    entry[address_field] = _route(base, mode or _mode(base), routes)
+    if not mode and _mode(base):
+        entry["api_mode"] = _mode(base)
 
 
 def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
     """Add the route of a built-in provider to the overlay or the `.env`. Raise CommandError."""
     variable, default_address = KNOWN_PROVIDERS[name]
     is_configured = str(settings.model.get("provider") or "").lower() == name
-    configured_address = (
-        settings.expanded(settings.model.get("base_url"))
-        if is_configured and name != "openrouter"
-        else ""
-    )
+    model = settings.model if is_configured else {}
+    # Hermes takes OpenRouter's address from the variable alone.
+    configured_address = "" if name == "openrouter" else settings.expanded(model.get("base_url"))
     base = configured_address or settings.variables.get(variable) or default_address
-    mode = (settings.model.get("api_mode") if is_configured else "") or _mode(base)
+    mode = model.get("api_mode") or _mode(base)
     if name == "openrouter":
         if not any(settings.variables.get(key) for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY")):
             raise CommandError("wrap needs OPENROUTER_API_KEY in the environment or Hermes' .env.")
         settings.env[variable] = _route(base, mode, routes)
         return
-    if name == "anthropic":  # Hermes accepts other addresses only if they end in /anthropic
+    if name == "anthropic":
+        # Hermes accepts other addresses only if they end in /anthropic, the name of this route.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
         route = routes.route_to(address, name)
     else:
         route = _route(base, mode, routes)
-    model = {"provider": name, "base_url": route}
-    settings.overlay["model"] = model | ({"api_mode": mode} if mode else {})
+    settings.overlay["model"] = {"provider": name, "base_url": route}
+    if mode:
+        settings.overlay["model"]["api_mode"] = mode
     if settings.variables.get(variable):
         settings.env[variable] = route
 
@@ -176,22 +188,19 @@ def _bare_address(settings: HermesSettings, name: str) -> str:
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
     )
-    cloud = _host(base).endswith(("openrouter.ai", "anthropic.com", "openai.com"))
-    local = name in ("custom", "ollama", "vllm", "llamacpp")
-    return base if local or (name == "auto" and not cloud) else ""
+    is_cloud = _host(base).endswith(("openrouter.ai", "anthropic.com", "openai.com"))
+    is_local = name in ("custom", "ollama", "vllm", "llamacpp")
+    return base if is_local or (name == "auto" and not is_cloud) else ""
 
 
 def _route_bare_address(
     settings: HermesSettings, name: str, base: str, routes: ProviderRoutes
 ) -> None:
     """Add a provider with this address, and Hermes' key for its host, to the overlay."""
-    configured_mode = settings.model.get("api_mode")
-    # Hermes accepts `codex_responses` for such an address only if it is OpenAI's or xAI's.
-    mode = (
-        (configured_mode if configured_mode != "codex_responses" else "")
-        or _mode(base)
-        or "chat_completions"
-    )
+    mode = settings.model.get("api_mode")
+    # Hermes accepts this mode for such an address only if it is OpenAI's or xAI's.
+    if not mode or mode == RESPONSES:
+        mode = _mode(base) or "chat_completions"
     entry: Json = {"base_url": _route(base, mode, routes), "api_mode": mode}
     key = settings.model.get("api_key") or settings.model.get("api")
     entry |= {"api_key": str(key)} if key else _key_variable(settings, base, entry)
@@ -199,23 +208,28 @@ def _route_bare_address(
 
 
 def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str, str]:
-    """Return the field that names the variable of the host's key, if no other key is set."""
+    """Return the field that names the variable of the host's key, if no other key is set.
+
+    Hermes names the variable by the host's domain, such as `ACME_API_KEY` for `api.acme.com`.
+    """
+    if entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or "")):
+        return {}
     labels = _host(base).split(".")
     vendor = labels[-2].upper().replace("-", "_") if len(labels) > 1 else ""
-    has_key = entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or ""))
     variable = f"{vendor}_API_KEY"
-    return {} if has_key or not settings.variables.get(variable) else {"key_env": variable}
+    return {"key_env": variable} if settings.variables.get(variable) else {}
 
 
 def _route(base: str, mode: object, routes: ProviderRoutes) -> str:
+    """Return the address of a route to a provider, with the version that the mode expects."""
     return routes.route_with_version(base, messages=mode == MESSAGES)
 
 
 def _mode(base: str) -> str:
     """Return the API mode that Hermes derives from an address; empty if it derives none."""
     path = urlsplit(base.lower()).path.rstrip("/")
-    messages = path.endswith(("/anthropic", "/anthropic/v1"))
-    return MODE_BY_HOST.get(_host(base)) or (MESSAGES if messages else "")
+    is_messages = path.endswith(("/anthropic", "/anthropic/v1"))
+    return MODE_BY_HOST.get(_host(base)) or (MESSAGES if is_messages else "")
 
 
 def _host(base: str) -> str:
@@ -223,4 +237,5 @@ def _host(base: str) -> str:
 
 
 def _plain(name: object) -> str:
+    """Return a provider's name as Hermes compares it."""
     return str(name or "").strip().lower().replace(" ", "-")

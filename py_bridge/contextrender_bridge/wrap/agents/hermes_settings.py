@@ -10,7 +10,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.agents.base import RunRequest, merged, read_file, table, value_of
+from contextrender_bridge.wrap.agents.base import RunRequest, as_object, merge, read_file, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"
 MANAGED = Path("/etc/hermes")
@@ -18,21 +18,25 @@ MANAGED = Path("/etc/hermes")
 
 @dataclass
 class HermesSettings:
-    """The effective configuration and variables. `overlay` and `env` are what this run adds."""
+    """The effective configuration and variables. `overlay` and `env` are what this run adds.
+
+    `managed` and `managed_env` are an administrator's. Hermes connects to MCP servers only if the
+    user's configuration `has_mcp_servers`.
+    """
 
     request: RunRequest
     managed: Json
     managed_env: dict[str, str]
     config: Json
     variables: Mapping[str, str]
-    asks_mcp: bool
+    has_mcp_servers: bool
     overlay: Json = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
 
     @property
     def model(self) -> Json:
         """The `model` section of the configuration."""
-        return table(self.config.get("model"))
+        return as_object(self.config.get("model"))
 
     def expanded(self, value: object) -> str:
         """Return a value of the configuration with each `${NAME}` replaced by the variable."""
@@ -62,23 +66,24 @@ def read_hermes_settings(request: RunRequest) -> HermesSettings:
         request,
         managed,
         managed_env,
-        merged(user_config, managed),
+        merge(user_config, managed),
         variables,
-        bool(user_config.get("mcp_servers")),
+        has_mcp_servers=bool(user_config.get("mcp_servers")),
     )
 
 
 def _home(request: RunRequest) -> Path:
     """Return Hermes' home folder for the active profile."""
-    root = Path(request.get("HERMES_HOME") or request.home / ".hermes").expanduser()
+    folder = Path(request.get("HERMES_HOME") or request.home / ".hermes").expanduser()
     profile = value_of(request.arguments, "--profile", "-p")
     if not profile and not request.get("HERMES_HOME"):
-        active = root / "active_profile"
-        profile = active.read_text(encoding="utf-8").strip() if active.is_file() else ""
+        file = folder / "active_profile"
+        profile = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if profile in ("", "default"):
-        return root
-    base = root.parent.parent if root.parent.name == "profiles" else root
-    return base / "profiles" / profile
+        return folder
+    # HERMES_HOME may be the folder of another profile, beside which this one is.
+    common_folder = folder.parent.parent if folder.parent.name == "profiles" else folder
+    return common_folder / "profiles" / profile
 
 
 def _yaml(text: str) -> Any:
@@ -90,6 +95,10 @@ def _yaml(text: str) -> Any:
 
 
 def _dotenv(text: str) -> dict[str, str]:
-    lines = (line.removeprefix("export ") for line in text.splitlines() if "=" in line)
-    pairs = (line.partition("=") for line in lines)
-    return {k.strip(): v.strip().strip("\"'") for k, _, v in pairs if not k.startswith("#")}
+    """Return the variables in the text of an `.env` file."""
+    variables = {}
+    for line in text.splitlines():
+        name, equals_sign, value = line.removeprefix("export ").partition("=")
+        if equals_sign and not name.startswith("#"):
+            variables[name.strip()] = value.strip().strip("\"'")
+    return variables

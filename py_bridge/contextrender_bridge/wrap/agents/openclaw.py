@@ -54,23 +54,21 @@ class OpenClaw(Agent):
         providers: dict[str, Json] = config.get("models", {}).get("providers", {})
         if not providers:
             raise CommandError(f"{user_file} has no models.providers with the provider's address.")
-        redirected = {
-            name: {"baseUrl": routes.route_with_version(base, messages=provider["api"] == MESSAGES)}
-            for name, provider in providers.items()
-            if (base := str(provider.get("baseUrl") or ""))
-            and provider.get("api") in SUPPORTED_APIS
-        }
+        redirected: dict[str, Json] = {}
+        for name, provider in providers.items():
+            base, api = str(provider.get("baseUrl") or ""), provider.get("api")
+            if base and api in SUPPORTED_APIS:
+                route = routes.route_with_version(base, messages=api == MESSAGES)
+                redirected[name] = {"baseUrl": route}
         _check_model(config, redirected, user_file)
         overlay_file = user_file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
         overlay_config: Json = {
             "$include": f"./{user_file.name}",
             "models": {"providers": redirected},
         }
-        config_option = value_of(words, "--config")
-        arguments = [
-            str(overlay_file) if word == config_option and config_option else word for word in words
-        ]
-        result = Redirect(arguments, {VARIABLE: str(overlay_file)})
+        if config_option := value_of(words, "--config"):
+            words = [str(overlay_file) if word == config_option else word for word in words]
+        result = Redirect(words, {VARIABLE: str(overlay_file)})
         if routes.has_recall:
             server = {"url": routes.mcp_url, "transport": "streamable-http", "headers": BEARER}
             overlay_config["mcp"] = {"servers": {MCP_NAME: server}}
@@ -80,7 +78,10 @@ class OpenClaw(Agent):
 
 
 def remove_stale_files(folder: Path) -> None:
-    """Delete the files of killed runs in a folder."""
+    """Delete the files of killed runs in a folder.
+
+    A file's name has the id and the start of its process: another process may have that id now.
+    """
     for path in folder.glob(f"{PREFIX}*.json"):
         pid, _, start = path.stem.removeprefix(PREFIX).partition("-")
         if pid.isdecimal() and started_at(int(pid)) != start:
@@ -89,18 +90,20 @@ def remove_stale_files(folder: Path) -> None:
 
 
 def _config_file(request: RunRequest) -> Path:
+    """Return the user's configuration file: of the option, the variable, or the state folder."""
     path = value_of(request.arguments, "--config") or request.get(VARIABLE)
     if path:
         return request.cwd / Path(path).expanduser()
-    state = Path(request.get("OPENCLAW_STATE_DIR") or request.home / ".openclaw").expanduser()
-    return state / "openclaw.json"
+    folder = Path(request.get("OPENCLAW_STATE_DIR") or request.home / ".openclaw").expanduser()
+    return folder / "openclaw.json"
 
 
 def _check_model(config: Json, redirected: Json, file: Path) -> None:
     """Raise CommandError unless the agent's model has a route."""
-    model = config.get("agents", {}).get("defaults", {}).get("model", {})
-    primary = str(model.get("primary", "") if isinstance(model, dict) else model)
-    if primary.partition("/")[0] not in redirected:
+    setting = config.get("agents", {}).get("defaults", {}).get("model", {})
+    model = str(setting.get("primary", "") if isinstance(setting, dict) else setting)
+    provider = model.partition("/")[0]
+    if provider not in redirected:
         raise CommandError(
-            f"{file} has no provider with a baseUrl and a supported api for model {primary!r}."
+            f"{file} has no provider with a baseUrl and a supported api for model {model!r}."
         )

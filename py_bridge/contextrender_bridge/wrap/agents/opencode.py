@@ -14,13 +14,13 @@ from contextrender_bridge.wrap.agents.base import (
     Agent,
     Redirect,
     RunRequest,
+    as_object,
+    asks_help_or_version,
     first_command,
-    is_question,
-    merged,
+    merge,
     parse_json,
     read_json,
     run_unchanged,
-    table,
     value_of,
 )
 from contextrender_bridge.wrap.provider_routes import ProviderRoutes
@@ -52,17 +52,17 @@ class OpenCode(Agent):
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
         """Return the run with a route for each provider that opencode may use, if supported."""
         words = request.arguments
-        if is_question(words, "-v") or first_command(words) in COMMANDS_WITHOUT_CALLS.split():
+        command = first_command(words)
+        if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
             return run_unchanged(request)
         inline_config = parse_json(request.get(INLINE_CONFIG), INLINE_CONFIG)
         configured_model, providers = _model_and_providers([*_config_files(request), inline_config])
         model = value_of(words, "--model", "-m") or configured_model
         result = Redirect(list(words))
-        redirected = {
-            name: {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
-            for name in sorted({*KNOWN_ADDRESSES, *providers})
-            if (base := _address(name, providers.get(name, {}), request))
-        }
+        redirected: Json = {}
+        for name in sorted({*KNOWN_ADDRESSES, *providers}):
+            if base := _address(name, providers.get(name, {}), request):
+                redirected[name] = {"options": {"baseURL": f"{routes.route_to(base)}/v1"}}
         provider = model.partition("/")[0]
         if provider and provider not in redirected:
             raise CommandError(
@@ -74,11 +74,9 @@ class OpenCode(Agent):
         overlay: Json = {"provider": redirected}
         if routes.has_recall:
             bearer = {"Authorization": f"Bearer {routes.token}"}
-            overlay["mcp"] = {
-                MCP_NAME: {"type": "remote", "url": routes.mcp_url, "headers": bearer}
-                | {"oauth": False, "enabled": True}
-            }
-        result.environment[INLINE_CONFIG] = json.dumps(merged(inline_config, overlay))
+            server = {"type": "remote", "url": routes.mcp_url, "headers": bearer}
+            overlay["mcp"] = {MCP_NAME: {**server, "oauth": False, "enabled": True}}
+        result.environment[INLINE_CONFIG] = json.dumps(merge(inline_config, overlay))
         return result
 
 
@@ -87,10 +85,11 @@ def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
     model, providers = "", dict[str, Json]()
     for layer in layers:
         model = str(layer.get("model") or model)
-        for name, settings in table(layer.get("provider")).items():
+        for name, value in as_object(layer.get("provider")).items():
+            settings = as_object(value)
             merged_settings = providers.setdefault(name, {"options": {}})
-            merged_settings["npm"] = table(settings).get("npm") or merged_settings.get("npm")
-            merged_settings["options"] |= table(table(settings).get("options"))
+            merged_settings["npm"] = settings.get("npm") or merged_settings.get("npm")
+            merged_settings["options"] |= as_object(settings.get("options"))
     return model, providers
 
 
