@@ -1,14 +1,14 @@
-/** OpenAI chat messages: what is recorded of them, and what a plan leaves of the originals. */
+/** OpenAI chat messages: reading them in the form that is recorded, and applying a plan to them. */
 
 import { historyEnd, plainContent, withText, type Content } from "./contents.js";
 import type { Plan } from "./plan.js";
 
-/** A call as it is recorded. */
+/** A tool call in the form that the service records. */
 export type ChatCall =
   | { id: string; type: "function"; function: { name: string; arguments: string } }
   | { id: string; type: "custom"; custom: { name: string; input: string } };
 
-/** A message as it is recorded. */
+/** A message in the form that the service records. */
 export interface ChatMessage {
   role: string;
   content: Content;
@@ -18,21 +18,21 @@ export interface ChatMessage {
 }
 
 /**
- * A runtime's history, read as chat messages: `messages` are those, and `apply` gives the history
- * with only what a plan of them shows, its items the runtime's own where nothing of them is gone.
+ * A runtime's history. `messages` are its chat messages as the service records them. `apply` returns
+ * the items that a plan shows; an item of which nothing is omitted is the runtime's own object.
  */
 export interface Transcript<T> {
   readonly messages: ChatMessage[];
   apply(plan: Plan): T[];
 }
 
-/** A message as callers have it; what else it holds stays with it. */
+/** A caller's message. Its other fields are not read, and stay. */
 export interface AnyMessage {
   role: string;
   content?: unknown;
 }
 
-/** What is read of a caller's message. */
+/** The fields of a caller's message that are read. */
 interface Readable extends AnyMessage {
   name?: unknown;
   tool_calls?: unknown[] | null;
@@ -41,11 +41,11 @@ interface Readable extends AnyMessage {
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
 
-/** Canonical messages are the original ones, one for one, but for those not understood. */
+/** The transcript of chat messages: each readable item is one canonical message. */
 export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   readonly messages: ChatMessage[] = [];
   readonly #items: readonly T[];
-  /** The canonical message that each item is, if it is one. */
+  /** The position of each item's canonical message; null for an item that cannot be read. */
   readonly #places: (number | null)[];
 
   constructor(items: readonly T[]) {
@@ -58,41 +58,45 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   }
 
   apply(plan: Plan): T[] {
-    const kept = this.#items.flatMap((item, index): Placed[] => {
+    const shownItems = this.#items.flatMap((item, index): NumberedItem[] => {
       const place = this.#places[index] ?? null;
-      const left = place === null ? item : leftOf(item, place, plan);
-      return left === null && place !== null ? [] : [[index, left]];
+      const shown = place === null ? item : shownItem(item, place, plan);
+      return shown === null && place !== null ? [] : [[index, shown]];
     });
-    return merged(kept) as T[];
+    return mergeNeighbours(shownItems) as T[];
   }
 }
 
-/** An item, and its place among the caller's. */
-type Placed = readonly [place: number, item: unknown];
+/** An item after its number among the caller's items. */
+type NumberedItem = readonly [number: number, item: unknown];
 
 /**
- * The items; two of the model's that come to stand side by side, where a result between them has
- * left, become one: some providers refuse two in a row. Those that the agent sent so stay.
+ * Returns the items, with messages of the model merged that became neighbours.
+ *
+ * They become neighbours when a result between them is omitted, and some providers refuse two in a
+ * row. Messages that the agent sent side by side stay as they are.
  */
-function merged(items: readonly Placed[]): unknown[] {
-  const left: unknown[] = [];
-  let last = -1;
-  for (const [place, item] of items) {
-    const before = left.at(-1);
-    const isNear = left.length > 0 && place > last + 1 && isModels(before) && isModels(item);
-    if (isNear && !callsOf(before).length && !before["function_call"]) {
-      left[left.length - 1] = { ...before, ...item, content: joined(before.content, item.content) };
-    } else left.push(item);
-    last = place;
+function mergeNeighbours(items: readonly NumberedItem[]): unknown[] {
+  const merged: unknown[] = [];
+  let lastNumber = -1;
+  for (const [number, item] of items) {
+    const previous = merged.at(-1);
+    const becameNeighbours =
+      merged.length > 0 && number > lastNumber + 1 && isModels(previous) && isModels(item);
+    if (becameNeighbours && !callsOf(previous).length && !previous["function_call"]) {
+      const content = joinContents(previous.content, item.content);
+      merged[merged.length - 1] = { ...previous, ...item, content };
+    } else merged.push(item);
+    lastNumber = number;
   }
-  return left;
+  return merged;
 }
 
 function isModels(item: unknown): item is Readable & Record<string, unknown> {
   return (item as Readable | null)?.role === "assistant";
 }
 
-function joined(...contents: unknown[]): unknown {
+function joinContents(...contents: unknown[]): unknown {
   if (!contents.some(Array.isArray)) return contents.filter(Boolean).join("\n\n") || null;
   return contents.flatMap((content) => {
     if (Array.isArray(content)) return content as unknown[];
@@ -100,45 +104,48 @@ function joined(...contents: unknown[]): unknown {
   });
 }
 
-/** A call as it is recorded: its arguments as JSON text, unless they are a text. */
-export function callOf(id: string, name: string, given: unknown): ChatCall {
-  const text = typeof given === "string" ? given : JSON.stringify(given ?? {});
+/** Returns a call as the service records it. Arguments that are no text become JSON. */
+export function callOf(id: string, name: string, input: unknown): ChatCall {
+  const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
   const body = { name: name.toWellFormed(), arguments: text.toWellFormed() };
   return { id: id.toWellFormed(), type: "function", function: body };
 }
 
-/** A result as it is recorded. */
+/** Returns a result as the service records it. */
 export function resultOf(id: string, content: unknown): ChatMessage {
   return { role: "tool", tool_call_id: id.toWellFormed(), content: plainContent(content) };
 }
 
-function leftOf<T extends AnyMessage>(item: T, place: number, plan: Plan): T | null {
+/** Returns the item with the parts that the plan shows; null if it shows none. */
+function shownItem<T extends AnyMessage>(item: T, place: number, plan: Plan): T | null {
   const calls = callsOf(item);
-  const { isShown, staying, told, text, isWhole } = plan.of(place, calls.length);
-  if (isWhole) return item;
-  if (!isShown && !staying.length) return null;
-  const left: Readable = { ...item };
-  if (staying.length) left.tool_calls = staying.map((call, at) => withArguments(calls[call], told[at]));
-  else if (calls.length) delete left.tool_calls;
+  const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(place, calls.length);
+  if (isUnchanged) return item;
+  if (!isShown && !shownCalls.length) return null;
+  const shown: Readable = { ...item };
+  if (shownCalls.length) {
+    shown.tool_calls = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+  } else if (calls.length) delete shown.tool_calls;
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];
-    left.content = content.length || !staying.length ? content : null;
+    shown.content = content.length || !shownCalls.length ? content : null;
   }
-  return left as T;
+  return shown as T;
 }
 
-/** The call, with these arguments if there are any. */
-function withArguments(call: unknown, told: string | null | undefined): unknown {
-  if (told === null || told === undefined) return call;
-  const { type, function: given, custom } = call as Record<string, object>;
-  if ((type as unknown) === "custom") return { ...(call as object), custom: { ...custom, input: told } };
-  return { ...(call as object), function: { ...given, arguments: told } };
+/** Returns the call, with these arguments if there are any. */
+function withArguments(call: unknown, substitute: string | null | undefined): unknown {
+  if (substitute === null || substitute === undefined) return call;
+  const { type, function: body, custom } = call as Record<string, object>;
+  if ((type as unknown) === "custom") return { ...(call as object), custom: { ...custom, input: substitute } };
+  return { ...(call as object), function: { ...body, arguments: substitute } };
 }
 
 function callsOf(item: Readable): unknown[] {
   return (item.role === "assistant" && item.tool_calls) || [];
 }
 
+/** Returns the message to record; null if the item is no chat message. */
 function canonical(item: Readable): ChatMessage | null {
   const { role, content = null, name, tool_call_id: id } = item ?? {};
   const isContent = content === null || typeof content === "string" || Array.isArray(content);
@@ -153,10 +160,10 @@ function canonical(item: Readable): ChatMessage | null {
 }
 
 function canonicalCall(call: unknown): ChatCall | null {
-  const { id, type, function: given, custom } = (call ?? {}) as Record<string, any>;
-  const { name, arguments: told, input } = (type === "custom" ? custom : given) ?? {};
+  const { id, type, function: functionBody, custom } = (call ?? {}) as Record<string, any>;
+  const { name, arguments: json, input } = (type === "custom" ? custom : functionBody) ?? {};
   if (typeof id !== "string" || !id || typeof name !== "string") return null;
-  if (type !== "custom") return callOf(id, name, told ?? "");
+  if (type !== "custom") return callOf(id, name, json ?? "");
   const body = { name: name.toWellFormed(), input: String(input ?? "").toWellFormed() };
   return { id: id.toWellFormed(), type, custom: body };
 }

@@ -1,7 +1,7 @@
 /**
- * The client: `new ContextRender().fit(session, messages)` before each model call.
+ * The client. Call `new ContextRender().fit(session, messages)` before each model call.
  *
- * It takes the whole message list every time and sends only what is new.
+ * It takes the whole history each time and sends only new messages.
  */
 
 import { ChatTranscript, type AnyMessage, type ChatMessage, type Transcript } from "./chat.js";
@@ -9,45 +9,45 @@ import { Connection, type ConnectionOptions, type Fields } from "./connection.js
 import type { Credentials } from "./credentials.js";
 import { HistoryDiverged, OtherConversation, reasonOf } from "./errors.js";
 import {
+  applyReply,
   DEADLINE,
-  fitted,
-  isCallersMistake,
+  isInvalidSetting,
   type FitOptions,
-  type Fitted,
+  type FitResult,
   type Settings,
 } from "./fitting.js";
 import { linkFor, type Link } from "./http.js";
 import type * as replies from "./replies.js";
-import { NOTHING, Sent, type Known } from "./sent.js";
+import { HistoryCache, NOTHING_RECORDED, type RecordedPart } from "./history_cache.js";
 import { hasUniqueCall, nameOf, SessionNames } from "./session_names.js";
 
 /** The number of conversations that begin alike, after which the last name is shared. */
 const MAX_FORKS = 32;
 
-/** Address and token: as given, else from the environment, else those of the local service. */
+/** The address and the token default to the environment's, then to the local service's. */
 export interface ClientOptions extends ConnectionOptions, Partial<Credentials> {
-  /** Where a line goes for each history sent unchanged because something failed. */
+  /** Logs a line for each history that is sent unchanged after an error. */
   log?: (line: string) => void;
 }
 
 export interface RenderOptions extends Settings {
-  /** "plan" leaves out the messages: what to show is then in `plan`. */
+  /** "plan": the reply has a plan of the prompt instead of its messages. */
   output?: "messages" | "plan";
-  /** It answers before what is new is on disk; should that fail, the next call sends it again. */
+  /** True: answer before the new messages are on disk. If the write fails, the next call sends them again. */
   answer_before_commit?: boolean;
 }
 
-/** A line of a session: the one of that number, its newest unless given. */
-export interface Where {
+/** A branch of a session, by number. The default is the one written last. */
+export interface BranchOptions {
   branch?: number;
 }
 
-/** Every method answers with the reply, or rejects with a `ContextRenderError`. */
+/** The client. Each method returns the reply, or rejects with a `ContextRenderError`. */
 export class ContextRender {
   readonly #connection: Connection;
   readonly #failures: Record<string, number> = {};
   readonly #log: (line: string) => void;
-  readonly #sent = new Sent();
+  readonly #histories = new HistoryCache();
   readonly #names = new SessionNames();
 
   constructor(options: ClientOptions = {}, link: Link = linkFor(options)) {
@@ -55,49 +55,49 @@ export class ContextRender {
     this.#log = options.log ?? ((line) => console.warn(`contextrender: ${line}`));
   }
 
-  /** How often `fit` let the original through, by reason. */
+  /** The number of histories that `fit` returned unchanged after an error, by reason. */
   get failures(): Readonly<Record<string, number>> {
     return this.#failures;
   }
 
-  /** Counts and logs a history that goes unchanged for a reason of an adapter's own. */
-  failed(reason: string): void {
+  /** Counts and logs a history that an adapter sends unchanged, with its reason. */
+  addFailure(reason: string): void {
     this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
-    const all = Object.values(this.#failures).reduce((sum, count) => sum + count, 0);
-    this.#log(`history sent unchanged (${reason}), ${all} so far`);
+    const total = Object.values(this.#failures).reduce((sum, count) => sum + count, 0);
+    this.#log(`history sent unchanged (${reason}), ${total} so far`);
   }
 
   /**
-   * What to send to the model in place of `messages`; the original when anything goes wrong.
+   * Returns the history to send to the model instead of `messages`; after an error, `messages`.
    *
-   * `messages` is the whole history, every time, as chat messages, unless `transcript` reads it
-   * otherwise. Without a session, its name is made from how the history begins.
+   * `messages` is the whole history in each call. They are chat messages unless `transcript` reads
+   * another format. Without a session name, one is made from the first messages.
    */
   async fit<T>(
     session: string | null | undefined,
     messages: readonly T[],
     options: FitOptions = {},
     transcript?: Transcript<T>,
-  ): Promise<Fitted<T>> {
+  ): Promise<FitResult<T>> {
     const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...others } = options;
     const { recalls, ...settings } = others;
-    const until = this.#connection.now() + deadline;
+    const stopAt = this.#connection.now() + deadline;
     try {
       const read = transcript ?? ofChat(messages);
       if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
-      const name = session || (await this.#findSession(read.messages, until));
+      const name = session || (await this.#findSession(read.messages, stopAt));
       const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
-      const reply = await this.#sendNew("render", name, read.messages, fields, until);
-      return fitted(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
+      const reply = await this.#sendNew("render", name, read.messages, fields, stopAt);
+      return applyReply(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
     } catch (failure) {
-      if (!failOpen || isCallersMistake(failure)) throw failure;
+      if (!failOpen || isInvalidSetting(failure)) throw failure;
       const reason = reasonOf(failure);
-      this.failed(reason);
+      this.addFailure(reason);
       return { messages: [...messages], changed: false, failure: reason };
     }
   }
 
-  /** Records what is new of `messages`, and answers with the history for the next model call. */
+  /** Records new messages, and returns the prompt for the next model call. */
   async render(
     session: string,
     messages: readonly AnyMessage[],
@@ -108,7 +108,7 @@ export class ContextRender {
     return reply as replies.RenderView;
   }
 
-  /** Records what is new of `messages`; `settings` become the session's own. */
+  /** Records new messages. `settings` become the session's own. */
   async sync(
     session: string,
     messages: readonly AnyMessage[],
@@ -118,50 +118,50 @@ export class ContextRender {
     return reply as replies.SyncView;
   }
 
-  /** Complete results: those at the positions `results`, or those that answer `query` best. */
+  /** Returns complete results, by their positions or by the text `query`. */
   async recall(
     session: string,
-    wanted: Where & { results?: readonly number[]; query?: string; limit?: number },
+    options: BranchOptions & { results?: readonly number[]; query?: string; limit?: number },
   ): Promise<replies.RecallView> {
-    return this.#call("recall", { session, ...wanted });
+    return this.#call("recall", { session, ...options });
   }
 
-  /** Why each result is shown or not at a turn, the next one unless given. */
+  /** Returns why each result is shown or omitted at a turn. The default is the next turn. */
   async explain(
     session: string,
-    asked: Where & Omit<Settings, "model"> & { turn?: number } = {},
+    options: BranchOptions & Omit<Settings, "model"> & { turn?: number } = {},
   ): Promise<replies.ExplainView> {
-    return this.#call("explain", { session, ...asked });
+    return this.#call("explain", { session, ...options });
   }
 
   /**
-   * A page of the caller's sessions, newest first; its `next` is the next page's `cursor`. With a
-   * `query`, only those with it in their name, folder, client, model or tools.
+   * Returns a page of the caller's sessions, newest first. `next` in the reply is the `cursor` of
+   * the next page. `query` selects sessions by name, folder, client, model or tools.
    */
   async listSessions(
-    asked: { limit?: number; cursor?: string; query?: string; since?: string; prices?: string[] } = {},
+    options: { limit?: number; cursor?: string; query?: string; since?: string; prices?: string[] } = {},
   ): Promise<replies.SessionPage> {
-    return this.#call("list_sessions", asked);
+    return this.#call("list_sessions", options);
   }
 
-  /** A session's shape, without contents. */
-  async inspectSession(session: string, where: Where = {}): Promise<replies.InspectView> {
-    return this.#call("inspect_session", { session, ...where });
+  /** Returns a session's counts, branches and tools, without contents. */
+  async inspectSession(session: string, options: BranchOptions = {}): Promise<replies.InspectView> {
+    return this.#call("inspect_session", { session, ...options });
   }
 
-  /** A whole session, to be kept or imported elsewhere. */
+  /** Returns a whole session, for `importSession`. */
   async exportSession(session: string): Promise<replies.ExportView> {
     return this.#call("export_session", { session });
   }
 
-  /** Makes a session from what `exportSession` gave, under its own name unless given. */
+  /** Stores an exported session, under its own name unless `session` is set. */
   async importSession(data: replies.ExportView, session?: string): Promise<replies.SyncView> {
     return this.#call("import_session", { data, session });
   }
 
-  /** Removes a session and all that it holds. */
+  /** Deletes a session with all its contents. */
   async deleteSession(session: string, updatedAt?: number): Promise<replies.DeleteView> {
-    this.#sent.forget(session);
+    this.#histories.forget(session);
     return this.#call("delete_session", { session, updated_at: updatedAt });
   }
 
@@ -169,15 +169,15 @@ export class ContextRender {
     return (await this.#connection.call(walker, fields)) as T;
   }
 
-  /** The name of the session that a history continues, or its own. It may record new messages. */
-  async #findSession(messages: readonly ChatMessage[], until: number): Promise<string> {
+  /** Returns the name of the session that a history continues. It may record new messages. */
+  async #findSession(messages: readonly ChatMessage[], stopAt: number): Promise<string> {
     const isAnswered = messages.some(({ role }) => role === "assistant");
     let session = nameOf(messages);
     for (let forks = 0; forks < MAX_FORKS; forks += 1) {
       session = this.#names.find(session, messages);
-      if (!isAnswered || this.#sent.compare(session, messages)[0].messages) return session;
+      if (!isAnswered || this.#histories.compare(session, messages)[0].messages) return session;
       try {
-        await this.#sendNew("sync", session, messages, { session, one_conversation: true }, until);
+        await this.#sendNew("sync", session, messages, { session, one_conversation: true }, stopAt);
         return session;
       } catch (failure) {
         if (!(failure instanceof OtherConversation)) throw failure;
@@ -189,28 +189,28 @@ export class ContextRender {
     return session;
   }
 
-  /** Sends the messages after those the service has; all of them when it disagrees. */
+  /** Sends the messages that are not recorded yet; all messages if the recorded ones differ. */
   async #sendNew(
     walker: string,
     session: string,
     messages: readonly unknown[],
     fields: Fields,
-    until = Infinity,
+    stopAt = Infinity,
   ): Promise<Fields> {
-    const [known, now] = this.#sent.compare(session, messages);
-    const sendFrom = ({ messages: offset, digest: prefix }: Known) => {
-      const fresh = messages.slice(offset);
-      return this.#connection.call(walker, { ...fields, offset, prefix, messages: fresh }, until);
+    const [recorded, fingerprint] = this.#histories.compare(session, messages);
+    const sendAfter = ({ messages: offset, digest: prefix }: RecordedPart) => {
+      const newMessages = messages.slice(offset);
+      return this.#connection.call(walker, { ...fields, offset, prefix, messages: newMessages }, stopAt);
     };
     let reply: Fields;
     try {
-      reply = await sendFrom(known);
+      reply = await sendAfter(recorded);
     } catch (failure) {
-      if (!(failure instanceof HistoryDiverged) || !known.messages) throw failure;
-      reply = await sendFrom(NOTHING);
+      if (!(failure instanceof HistoryDiverged) || !recorded.messages) throw failure;
+      reply = await sendAfter(NOTHING_RECORDED);
     }
     const digest = String(reply["digest"]);
-    this.#sent.remember(session, { messages: messages.length, fingerprint: now, digest });
+    this.#histories.remember(session, { messages: messages.length, fingerprint, digest });
     return reply;
   }
 }

@@ -1,30 +1,31 @@
-/** Calls of walkers: as JSON, with a good token, again where that helps, within a deadline. */
+/** Calls of walkers: JSON requests with a valid token, repeated if that can help, with a deadline. */
 
 import type { Credentials } from "./credentials.js";
 import { errorOf, InvalidRequest, ServerError, Unauthorized, Unreachable } from "./errors.js";
 import type { Exchange, Link } from "./http.js";
 
 export type Fields = Record<string, unknown>;
-type Asked = Pick<Exchange, "path" | "body" | "session">;
+type WalkerRequest = Pick<Exchange, "path" | "body" | "session">;
 
-/** Milliseconds that a call may take where it has no deadline. */
+/** The maximum time in milliseconds of a call without a deadline. */
 export const TIMEOUT = 60_000;
 const RETRIES = 2;
+/** The pause in milliseconds before the first retry; each later one is twice as long. */
 const FIRST_PAUSE = 50;
 const NOT_REPEATABLE = ["import_session", "delete_session"];
-/** Statuses of failures that may be over at the next try. */
-const PASSING = [0, 502, 503, 504];
+/** Statuses of failures that a retry may not meet again; 0 is no answer. */
+const TEMPORARY_STATUSES = [0, 502, 503, 504];
 
 export interface ConnectionOptions {
-  /** How often a call is made again that could not reach the service, or found it busy. */
+  /** The maximum number of retries of a call that did not reach the service or found it busy. */
   retries?: number;
-  /** Milliseconds that a call may take where it has no deadline. */
+  /** The maximum time in milliseconds of a call without a deadline. */
   timeout?: number;
-  /** A clock in milliseconds. */
+  /** The clock: returns milliseconds. */
   now?: () => number;
 }
 
-/** Where the service is and who asks it. */
+/** The calls of one client, with its address and token. */
 export class Connection {
   readonly now: () => number;
   readonly #link: Link;
@@ -39,46 +40,46 @@ export class Connection {
     this.now = options.now ?? (() => performance.now());
   }
 
-  /** A walker's report; fields that are undefined are left to the service. `until`: by `now`. */
-  async call(walker: string, fields: Fields, until = Infinity): Promise<Fields> {
+  /** Returns a walker's report. Undefined fields are not sent. `stopAt` is a time of `now`. */
+  async call(walker: string, fields: Fields, stopAt = Infinity): Promise<Fields> {
     const session = `${fields.session ?? ""}`;
-    const asked = { path: `/walker/${walker}`, body: encoded(fields), session };
+    const request = { path: `/walker/${walker}`, body: encode(fields), session };
     let pause = FIRST_PAUSE;
-    let left = NOT_REPEATABLE.includes(walker) ? 0 : this.#retries;
+    let retriesLeft = NOT_REPEATABLE.includes(walker) ? 0 : this.#retries;
     while (true) {
       try {
-        return await this.#report(asked, until);
+        return await this.#report(request, stopAt);
       } catch (failure) {
-        if (!left || !isPassing(failure) || this.now() + pause > until) throw failure;
+        if (!retriesLeft || !isTemporary(failure) || this.now() + pause > stopAt) throw failure;
       }
-      left -= 1;
+      retriesLeft -= 1;
       await this.#link.wait(pause);
       pause *= 2;
     }
   }
 
-  /** The report; with other credentials if those used last are no longer good. */
-  async #report(asked: Asked, until: number): Promise<Fields> {
-    const known = this.#credentials;
-    const used = known ?? (this.#credentials = await this.#link.find());
+  /** Returns the report. If the cached credentials are no longer valid, finds the current ones. */
+  async #report(request: WalkerRequest, stopAt: number): Promise<Fields> {
+    const cached = this.#credentials;
+    const credentials = cached ?? (this.#credentials = await this.#link.find());
     try {
-      return await this.#post(used, asked, until);
+      return await this.#post(credentials, request, stopAt);
     } catch (failure) {
-      if (!known || !mayHaveMoved(failure)) throw failure;
-      const found = (this.#credentials = await this.#link.find());
-      if (found.url === known.url && found.token === known.token) throw failure;
-      return await this.#post(found, asked, until);
+      if (!cached || !mayHaveMoved(failure)) throw failure;
+      const current = (this.#credentials = await this.#link.find());
+      if (current.url === cached.url && current.token === cached.token) throw failure;
+      return await this.#post(current, request, stopAt);
     }
   }
 
-  async #post({ url, token }: Credentials, asked: Asked, until: number): Promise<Fields> {
-    const milliseconds = Math.min(this.#timeout, until - this.now());
-    const { status, body } = await this.#link.post({ url, token, milliseconds, ...asked });
+  async #post({ url, token }: Credentials, request: WalkerRequest, stopAt: number): Promise<Fields> {
+    const milliseconds = Math.min(this.#timeout, stopAt - this.now());
+    const { status, body } = await this.#link.post({ url, token, milliseconds, ...request });
     return reportOf(status, body);
   }
 }
 
-function encoded(fields: Fields): string {
+function encode(fields: Fields): string {
   try {
     return JSON.stringify(fields);
   } catch (failure) {
@@ -91,19 +92,19 @@ function reportOf(status: number, body: string): Fields {
   try {
     answer = JSON.parse(body);
   } catch {
-    // Not the service's: what else answers there need not be JSON.
+    // Another program answers at this address: `errorOf` reports that.
   }
   const report: unknown = (answer as { reports?: unknown[] } | null)?.reports?.[0];
   if (status === 200 && report && typeof report === "object") return report as Fields;
   throw errorOf(status, answer);
 }
 
-function isPassing(failure: unknown): boolean {
-  const isTheirs = failure instanceof Unreachable || failure instanceof ServerError;
-  return isTheirs && PASSING.includes(failure.status);
+function isTemporary(failure: unknown): boolean {
+  const isOfService = failure instanceof Unreachable || failure instanceof ServerError;
+  return isOfService && TEMPORARY_STATUSES.includes(failure.status);
 }
 
-/** Whether the service may have been started anew: elsewhere, or with another token. */
+/** Returns whether the service may have started again, at another address or with another token. */
 function mayHaveMoved(failure: unknown): boolean {
   if (failure instanceof Unreachable) return failure.code === "unreachable";
   return failure instanceof Unauthorized;

@@ -1,8 +1,8 @@
 /**
- * Message contents: as they are recorded, and with a text in place of theirs.
+ * The contents of messages: the form that is recorded, and replacing their text.
  *
- * Media are recorded by their digest, without marks that move from call to call: what is recorded
- * of a message stays the same, and its media stay with the caller.
+ * Media are recorded by their digest. Cache marks, which move from call to call, are not recorded,
+ * so the recorded form of a message never changes.
  */
 
 import { createHash } from "node:crypto";
@@ -30,11 +30,11 @@ const MEDIA = new Map<unknown, "image" | "audio" | "file">([
   ["image-data", "image"],
   ["media", "file"],
 ]);
-/** How messages begin that OpenClaw puts anew into each request. */
+/** The beginning of OpenClaw's own context, which it inserts into each request. */
 const VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>";
-const MOVING = ["cache_control", "annotations", "logprobs", "providerOptions", "providerData"];
+const NOT_RECORDED = ["cache_control", "annotations", "logprobs", "providerOptions", "providerData"];
 
-/** Content as it is recorded: text where it is nothing else. */
+/** Returns the content as it is recorded: a text if it has text alone, otherwise parts. */
 export function plainContent(content: unknown): Content {
   if (content === null || content === undefined) return null;
   if (typeof content === "string") return content.toWellFormed();
@@ -44,43 +44,43 @@ export function plainContent(content: unknown): Content {
   return texts.length === parts.length ? texts.join("\n") : parts;
 }
 
-/** `content` with `text` in place of its own text; parts that are not text stay. */
+/** Returns the content with `text` instead of its own text. Parts without text stay. */
 export function withText(content: unknown, text: string, type = "text"): unknown {
   if (!Array.isArray(content)) return text;
   let pending = Boolean(text);
-  const kept = content.flatMap((part: unknown) => {
+  const parts = content.flatMap((part: unknown) => {
     if (!holdsText(part)) return [part];
     if (!pending) return [];
     pending = false;
     return [withPart(part, text, type)];
   });
-  return pending ? [{ type, text }, ...kept] : kept;
+  return pending ? [{ type, text }, ...parts] : parts;
 }
 
-/** Whether a content part is text and nothing else. */
+/** Returns whether a content part is only text. */
 function isText(part: unknown): boolean {
   if (typeof part === "string") return true;
   const { type, text } = (part ?? {}) as Part;
   return TEXT.includes(type as string) && typeof text === "string";
 }
 
-/** Whether a part is text, or a document that is: its text is the message's, too. */
+/** Returns whether a content part is text, a text document or a search result. */
 function holdsText(part: unknown): boolean {
   return isText(part) || (part as Part | null)?.["type"] === "search_result" || isTextDocument(part);
 }
 
-/** A part that holds text, with another text. */
+/** Returns a part that has text with another text. */
 function withPart(part: unknown, text: string, type = "text"): unknown {
   if (typeof part === "string") return text;
   return isText(part) ? { ...(part as Part), text } : { type, text };
 }
 
-/** How many items come before the trailing ones that a runtime appends anew to each request. */
+/** Returns the number of items before the volatile ones at the end. */
 export function historyEnd(items: readonly unknown[]): number {
   return items.findLastIndex((item) => !isVolatile(item)) + 1;
 }
 
-/** Whether a runtime puts a message anew into each request, wherever it then is. */
+/** Returns whether a message is OpenClaw's own context, which it inserts into each request. */
 function isVolatile(item: unknown): boolean {
   const { role, content } = (item ?? {}) as Part;
   const first: unknown = Array.isArray(content) ? content[0] : content;
@@ -88,17 +88,17 @@ function isVolatile(item: unknown): boolean {
   return role === "user" && typeof text === "string" && text.trimStart().startsWith(VOLATILE);
 }
 
-/** A value as JSON text; bytes and addresses as text too. */
+/** Returns a value as JSON text. Bytes become their digest. */
 export function shapeOf(value: unknown): string {
   const shape = JSON.stringify(value, (name, inner: unknown) => {
-    if (MOVING.includes(name)) return undefined;
+    if (NOT_RECORDED.includes(name)) return undefined;
     if (inner instanceof Uint8Array) return createHash("sha256").update(inner).digest("hex");
     return typeof inner === "bigint" ? String(inner) : inner;
   });
   return (shape ?? "null").toWellFormed();
 }
 
-/** 32 hexadecimal digits that tell texts apart. */
+/** Returns a digest of a text: 32 hexadecimal digits. */
 export function digestOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }

@@ -1,4 +1,4 @@
-/** Where the service is and who is asking: as the local service wrote it, unless said otherwise. */
+/** The service's address and the caller's token, from options, environment or the local service. */
 
 import { readFile } from "node:fs/promises";
 import { homedir, platform } from "node:os";
@@ -16,38 +16,40 @@ export interface Credentials {
 }
 
 /**
- * Address and token: as given, else from `CONTEXTRENDER_URL` and `CONTEXTRENDER_TOKEN`, else those
- * of the local service. Its token is never sent to another machine. Throws NoCredentials.
+ * Returns the address and the token: those of `options`, else of `CONTEXTRENDER_URL` and
+ * `CONTEXTRENDER_TOKEN`, else the local service's. The local service's token is never sent to
+ * another machine. Throws NoCredentials.
  */
-export async function resolveCredentials(given: Partial<Credentials>): Promise<Credentials> {
+export async function resolveCredentials(options: Partial<Credentials>): Promise<Credentials> {
   const env = process.env;
-  const url = (given.url || env["CONTEXTRENDER_URL"] || "").replace(/\/+$/, "");
-  const token = given.token || env["CONTEXTRENDER_TOKEN"] || "";
-  if (url && token) return direct({ url, token });
+  const url = (options.url || env["CONTEXTRENDER_URL"] || "").replace(/\/+$/, "");
+  const token = options.token || env["CONTEXTRENDER_TOKEN"] || "";
+  if (url && token) return checkProxy({ url, token });
   const path = join(dataDir(), "credentials.json");
-  const local = await stored(path);
+  const local = await readStored(path);
   if (url && !token && !isLoopback(url)) {
-    throw missing(`The local service's token is not for ${url}: set CONTEXTRENDER_TOKEN.`);
+    throw noCredentials(`The local service's token is not for ${url}: set CONTEXTRENDER_TOKEN.`);
   }
-  return direct({ url: url || local.url, token: token || local.token });
+  return checkProxy({ url: url || local.url, token: token || local.token });
 }
 
-async function stored(path: string): Promise<Credentials> {
+/** Returns the credentials that the local service wrote. Throws NoCredentials. */
+async function readStored(path: string): Promise<Credentials> {
   try {
     const { url, token } = JSON.parse(await readFile(path, "utf8"));
     if (typeof url === "string" && typeof token === "string") return { url, token };
   } catch {
-    // Said below: whatever the reason, there are none.
+    // The error below is for a missing file and for an unreadable one.
   }
-  const what = "start `contextrender serve`, or set CONTEXTRENDER_URL and CONTEXTRENDER_TOKEN";
-  throw missing(`There are no credentials in ${path}: ${what}.`);
+  const advice = "start `contextrender serve`, or set CONTEXTRENDER_URL and CONTEXTRENDER_TOKEN";
+  throw noCredentials(`There are no credentials in ${path}: ${advice}.`);
 }
 
-/** `CONTEXTRENDER_DATA`, or this user's own folder for application data. */
+/** Returns `CONTEXTRENDER_DATA`, or this user's own folder for application data. */
 function dataDir(): string {
   const env = process.env;
-  const named = env["CONTEXTRENDER_DATA"];
-  if (named) return named.replace(/^~(?=\/|$)/, homedir());
+  const folder = env["CONTEXTRENDER_DATA"];
+  if (folder) return folder.replace(/^~(?=\/|$)/, homedir());
   if (platform() === "win32") {
     return join(env["LOCALAPPDATA"] || join(homedir(), "AppData", "Local"), "contextrender");
   }
@@ -57,17 +59,21 @@ function dataDir(): string {
   return join(env["XDG_DATA_HOME"] || join(homedir(), ".local", "share"), "contextrender");
 }
 
-/** Bun and Deno send even what is for this machine to HTTP_PROXY, unless NO_PROXY has it. */
-function direct(found: Credentials): Credentials {
+/**
+ * Returns the credentials; throws NoCredentials if a network proxy would get them.
+ *
+ * Bun and Deno send requests for this machine to HTTP_PROXY, too, unless NO_PROXY names the host.
+ */
+function checkProxy(credentials: Credentials): Credentials {
   const env = process.env;
   const exempt = (env["NO_PROXY"] || env["no_proxy"] || "").split(",").map((host) => host.trim());
-  const { hostname } = new URL(found.url);
+  const { hostname } = new URL(credentials.url);
   const proxied = readsProxies() && (env["HTTP_PROXY"] || env["http_proxy"]);
-  if (proxied && isLoopback(found.url) && !exempt.includes(hostname) && !exempt.includes("*")) {
-    const sentence = `HTTP_PROXY would get what is for ${hostname}: add it to NO_PROXY.`;
+  if (proxied && isLoopback(credentials.url) && !exempt.includes(hostname) && !exempt.includes("*")) {
+    const sentence = `HTTP_PROXY would get the requests for ${hostname}: add it to NO_PROXY.`;
     throw new NoCredentials("no_proxy_lacks_loopback", 0, sentence);
   }
-  return found;
+  return credentials;
 }
 
 function readsProxies(): boolean {
@@ -79,6 +85,6 @@ function isLoopback(url: string): boolean {
   return LOOPBACK.includes(new URL(url).hostname);
 }
 
-function missing(sentence: string): NoCredentials {
+function noCredentials(sentence: string): NoCredentials {
   return new NoCredentials("no_credentials", 0, sentence);
 }

@@ -1,21 +1,21 @@
 /**
- * What a call can end in, as one tree.
+ * The errors of calls, as one tree.
  *
  * ContextRenderError
  * ├── NoCredentials       no address or no token is known
  * ├── Unreachable         no answer, or none in time; whether the work was done is unknown
- * ├── Unauthorized        the token is missing or not good (401)
- * ├── InvalidRequest      the request is not what the API takes (other 4xx)
- * ├── NotFound            no such session, result or turn of this caller (404)
- * ├── Conflict            what should be made exists already, or a write lost a race (409)
+ * ├── Unauthorized        the token is missing or invalid (401)
+ * ├── InvalidRequest      the request is invalid (other 4xx)
+ * ├── NotFound            the caller has no such session, result or turn (404)
+ * ├── Conflict            the name is taken, or another write came first (409)
  * │   ├── HistoryDiverged the prefix differs from the recorded history (409)
  * │   └── OtherConversation  the messages differ from the recorded ones (409)
  * └── ServerError         the service failed, or is too busy (5xx)
  */
 
 /**
- * `code` is for programs, the message for people, `status` the HTTP status (0: no answer);
- * `details` holds what else the service said.
+ * The base of all errors. `code` is for programs and the message for people. `status` is the HTTP
+ * status (0: no answer). `details` has the other fields of the service's error.
  */
 export class ContextRenderError extends Error {
   readonly code: string;
@@ -42,13 +42,13 @@ export class Unauthorized extends ContextRenderError {}
 export class InvalidRequest extends ContextRenderError {}
 export class NotFound extends ContextRenderError {}
 export class Conflict extends ContextRenderError {}
-/** The client sends all messages again by itself. */
+/** The recorded history differs. The client then sends all messages again. */
 export class HistoryDiverged extends Conflict {}
 /** The messages differ from the recorded ones, and the caller did not ask for a new branch. */
 export class OtherConversation extends Conflict {}
 export class ServerError extends ContextRenderError {}
 
-/** The error of a reply that is not a success. */
+/** Returns the error of a reply that is not a success. */
 export function errorOf(status: number, body: unknown): ContextRenderError {
   const error = (body as { error?: unknown } | null)?.error;
   const { code, message, type: _, ...details } = (error ?? {}) as Record<string, unknown>;
@@ -59,7 +59,7 @@ export function errorOf(status: number, body: unknown): ContextRenderError {
   return new (kindOf(status, code))(code, status, String(message), details);
 }
 
-/** A short name of what went wrong, without contents. */
+/** Returns a short name of an error, without contents. */
 export function reasonOf(failure: unknown): string {
   if (failure instanceof ContextRenderError) return failure.code;
   return failure instanceof Error ? failure.name : "unknown";

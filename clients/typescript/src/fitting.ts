@@ -1,8 +1,8 @@
 /**
- * A history made to fit its budget, or left as it was: nothing here fails a model call.
+ * Histories within their budget. Nothing here fails a model call.
  *
- * When the service is down, late or wrong, the original goes through; a counter and a line in the
- * log say so, never with contents.
+ * If the service is down, late or answers nonsense, the original history is sent. A counter and a
+ * log line report that, without contents.
  */
 
 import type { ChatMessage, Transcript } from "./chat.js";
@@ -10,77 +10,77 @@ import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
 import type { RenderView } from "./replies.js";
 
-/** Milliseconds that a model call waits for its history at most. */
+/** The maximum time in milliseconds that a model call waits for its history. */
 export const DEADLINE = 2_000;
 
 const RECALL = /(?<=; )recall result \d+ for all of it(?=:?\]\n)/g;
-/** What the line above an excerpt says to a model that cannot recall. */
-const AGAIN = "call its tool again for all of it";
+/** The advice in the line above an excerpt, for a model without a tool to recall results. */
+const CALL_AGAIN = "call its tool again for all of it";
 const CHANGES = ["omitted", "substitutes", "dropped_turns", "truncated_messages"] as const;
 
-/** What to render by; what is undefined is the session's, and else the service's default. */
+/** Settings of a rendering. Undefined ones are the session's, or else the service's defaults. */
 export interface Settings {
-  /** Tokens of history. */
+  /** The maximum number of tokens of history. */
   budget?: number | undefined;
   /** A policy's name. */
   policy?: string | undefined;
-  /** Numbers of the policy's. */
+  /** The policy's parameters. */
   parameters?: Readonly<Record<string, number>> | undefined;
-  /** Tools (names, globs) whose results stay in view while they fit. */
+  /** Tools (names, globs) whose results are pinned: they stay while they fit. */
   pinned_tools?: readonly string[] | undefined;
-  /** Ids of calls whose results stay in view while they fit. */
+  /** Ids of calls whose results are pinned. */
   pinned_calls?: readonly string[] | undefined;
   /** On a session's first call: the model whose tokens are counted. */
   model?: string | undefined;
 }
 
 export interface FitOptions extends Settings {
-  /** In milliseconds. */
+  /** The maximum time in milliseconds. */
   deadline?: number | undefined;
-  /** Whether the original goes through when something fails; else `fit` throws. */
+  /** If false, `fit` throws errors. Otherwise it returns the original history after an error. */
   failOpen?: boolean | undefined;
-  /** Tools (names, globs) whose results are never touched: they come on top of the budget. */
+  /** Tools (names, globs) whose results never change. They are outside the budget. */
   bypass_tools?: readonly string[] | undefined;
-  /** Whether the model has a tool to recall results: excerpts then name the result's number. */
+  /** True if the model has a tool to recall results: excerpts then name the result's number. */
   recalls?: boolean | undefined;
 }
 
 /**
- * What to send to the model: `messages` are the caller's own objects, or copies of those of which
- * something is left out. `failure` says why they are the original, where that was not meant.
+ * The history to send to the model. `messages` are the caller's own objects; a message of which a
+ * part is omitted is a copy. `failure` is the reason why the original is sent after an error.
  */
-export interface Fitted<T> {
+export interface FitResult<T> {
   messages: T[];
   changed: boolean;
   failure: string;
   reply?: RenderView;
 }
 
-/** What a reply with a plan makes of a history. */
-export function fitted<T>(
-  whole: readonly T[],
+/** Returns the history that a reply's plan shows. */
+export function applyReply<T>(
+  history: readonly T[],
   transcript: Transcript<T>,
   reply: RenderView,
   bypass: readonly string[] = [],
   recalls = false,
-): Fitted<T> {
+): FitResult<T> {
   const changed = CHANGES.some((change) => reply[change].length);
   const plan = new Plan(transcript.messages, reply.plan ?? []);
   for (const { position } of recalls ? [] : reply.substitutes) {
     const text = plan.text(position);
-    if (text) plan.replace(position, text.replace(RECALL, AGAIN));
+    if (text) plan.replace(position, text.replace(RECALL, CALL_AGAIN));
   }
-  const beyond = plan.resultsOf(bypass).filter((result) => !plan.showsWhole(result));
+  const changedResults = plan.resultsOf(bypass).filter((result) => !plan.showsComplete(result));
   const summaries = reply.substitutes.filter(({ kind }) => kind === "summary");
-  // A summary of the whole history stands in that result's place: all stays.
-  if (summaries.some(({ position }) => beyond.includes(position))) {
-    return { messages: [...whole], changed: false, failure: "bypass_tools" };
+  // The summary of the history replaces such a result, so the full history is sent.
+  if (summaries.some(({ position }) => changedResults.includes(position))) {
+    return { messages: [...history], changed: false, failure: "bypass_tools" };
   }
-  for (const result of beyond) plan.showResult(result);
-  return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
+  for (const result of changedResults) plan.showResult(result);
+  return { messages: changed ? transcript.apply(plan) : [...history], changed, failure: "", reply };
 }
 
-/** Whether a budget, policy or parameter cannot be: no later call would go better. */
-export function isCallersMistake(failure: unknown): boolean {
+/** Returns whether a setting is invalid: no later call would succeed either. */
+export function isInvalidSetting(failure: unknown): boolean {
   return failure instanceof InvalidRequest && Boolean(failure.details["setting"]);
 }

@@ -1,11 +1,11 @@
-/** How a client reaches the service: the platform's own `fetch`, timers and files. */
+/** The client's connection to the service, by the platform's own `fetch`, timers and files. */
 
 import { resolveCredentials, type Credentials } from "./credentials.js";
 import { reasonOf, Unreachable } from "./errors.js";
 
 /**
- * A JSON body to POST, within `milliseconds` unless they are infinite. `session`, in a header, lets
- * a balancer prefer the process that has that session in memory.
+ * A JSON body to POST, with a limit in milliseconds, which may be infinite. `session` is sent in a
+ * header, so that a load balancer can choose the process that has the session in memory.
  */
 export interface Exchange {
   url: string;
@@ -21,19 +21,19 @@ export interface Answer {
   body: string;
 }
 
-/** All that a client does outside itself; tests have one without I/O. */
+/** The I/O of a client. Tests replace it. */
 export interface Link {
-  /** Address and token as they are now: the service may have been started in the meantime. */
+  /** Returns the current address and token, which change when the service starts again. */
   find(): Promise<Credentials>;
-  /** Rejects with `Unreachable` where no answer comes. */
-  post(asked: Exchange): Promise<Answer>;
+  /** Sends a request. Rejects with `Unreachable` if there is no answer. */
+  post(request: Exchange): Promise<Answer>;
   wait(milliseconds: number): Promise<unknown>;
 }
 
-/** The link of a client that was given this address and token, or parts of them. */
-export function linkFor(given: Partial<Credentials>): Link {
+/** Returns the link for an address and a token; missing parts are found by `resolveCredentials`. */
+export function linkFor(credentials: Partial<Credentials>): Link {
   return {
-    find: () => resolveCredentials(given),
+    find: () => resolveCredentials(credentials),
     post,
     wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
   };
@@ -45,16 +45,16 @@ async function post({ url, path, token, body, session, milliseconds }: Exchange)
     "content-type": "application/json",
   };
   if (session) headers["x-contextrender-session"] = encodeURIComponent(session.toWellFormed());
-  // Timers take whole milliseconds, and no more than an unsigned 32-bit number of them.
+  // A timer takes a whole number of milliseconds below 2^31.
   const limit = Math.min(Math.max(1, Math.ceil(milliseconds)), 2 ** 31 - 1);
   const signal = AbortSignal.timeout(limit);
   try {
-    const asked = { method: "POST", headers, body, redirect: "error", signal } as const;
-    const response = await fetch(url + path, asked);
+    const request = { method: "POST", headers, body, redirect: "error", signal } as const;
+    const response = await fetch(url + path, request);
     return { status: response.status, body: await response.text() };
   } catch (failure) {
-    const late = signal.aborted;
-    const sentence = `No answer from ${url}: ${late ? "it took too long" : reasonOf(failure)}.`;
-    throw new Unreachable(late ? "late" : "unreachable", 0, sentence);
+    const isLate = signal.aborted;
+    const sentence = `No answer from ${url}: ${isLate ? "it took too long" : reasonOf(failure)}.`;
+    throw new Unreachable(isLate ? "late" : "unreachable", 0, sentence);
   }
 }

@@ -1,6 +1,6 @@
-/** ContextRender's client: see `ContextRender`. */
+/** The TypeScript client of ContextRender: see the class `ContextRender`. */
 
-export { ContextRender, type ClientOptions, type RenderOptions, type Where } from "./client.js";
+export { ContextRender, type ClientOptions, type RenderOptions, type BranchOptions } from "./client.js";
 export {
   callOf,
   ChatTranscript,
@@ -13,7 +13,7 @@ export {
 export type { Content, ContentPart } from "./contents.js";
 export type { Credentials } from "./credentials.js";
 export * from "./errors.js";
-export type { FitOptions, Fitted, Settings } from "./fitting.js";
+export type { FitOptions, FitResult, Settings } from "./fitting.js";
 export type { Answer, Exchange, Link } from "./http.js";
-export { Plan, type Staying } from "./plan.js";
+export { Plan, type ShownParts } from "./plan.js";
 export type * from "./replies.js";

@@ -1,27 +1,29 @@
 /**
- * Which of a transcript's messages, calls and results are shown, and in whose place a text stands.
+ * The plan of a prompt: the messages, calls and results that it has, and the substitutes in it.
  *
- * Calls without a result and results without a call are always kept: the agent sent them so, and a
- * provider may know the other half.
+ * Calls without a result and results without a call are always sent, because the provider may have
+ * the other half.
  */
 
 import type { ChatMessage } from "./chat.js";
 import type { PlannedMessage } from "./replies.js";
 
 /**
- * What stays of a message: its calls, by number, the arguments in place of theirs (null: their own),
- * and the text in place of its own (null: its own, empty: none). `isWhole` says that nothing of it
- * is left out.
+ * The parts of a message that the prompt has.
+ *
+ * `shownCalls` are the numbers of its calls in the prompt, and `substituteArguments` the arguments
+ * to send instead of theirs (null: their own). `text` is the text to send instead of the message's
+ * own (null: its own; empty: none). `isUnchanged` is true if the prompt has the whole message.
  */
-export interface Staying {
+export interface ShownParts {
   isShown: boolean;
-  staying: number[];
-  told: (string | null)[];
+  shownCalls: number[];
+  substituteArguments: (string | null)[];
   text: string | null;
-  isWhole: boolean;
+  isUnchanged: boolean;
 }
 
-/** What a rendering shows of messages, by their position. */
+/** The messages, calls and texts that a prompt has, by message position. */
 export class Plan {
   readonly #messages: readonly ChatMessage[];
   /** The call that each result answers, by the result's position. */
@@ -34,87 +36,93 @@ export class Plan {
   constructor(messages: readonly ChatMessage[], shown: readonly PlannedMessage[]) {
     this.#messages = messages;
     [this.#callOf, this.#unanswered] = pairs(messages);
-    for (const { message, calls, text, arguments: told } of shown) {
+    for (const { message, calls, text, arguments: substitutes } of shown) {
       this.#texts.set(message, text ?? null);
       for (const [index, call] of calls.entries()) {
         this.#calls.add(key(message, call));
-        const cut = told?.[index] ?? null;
-        if (cut !== null) this.#arguments.set(key(message, call), cut);
+        const substitute = substitutes?.[index] ?? null;
+        if (substitute !== null) this.#arguments.set(key(message, call), substitute);
       }
     }
   }
 
-  /** Whether a message's own text, or a result, stays, or a text in its place. */
+  /** Returns whether the prompt has a message or a result, complete or with a substitute text. */
   shows(message: number): boolean {
     if (this.#texts.has(message)) return true;
     const { role, content, tool_calls = [] } = this.#messages[message] as ChatMessage;
     if (role === "tool") return !this.#callOf.has(message);
-    // Of calls that always stay, the message does too, where it says nothing else.
+    // A message without text is needed for its unanswered calls, which are always sent.
     return !content && tool_calls.some((_, call) => this.#unanswered.has(key(message, call)));
   }
 
-  /** Whether the call stays that is the message's number `call`. */
+  /** Returns whether the prompt has the call with number `call` of a message. */
   showsCall(message: number, call: number): boolean {
     const name = key(message, call);
     return this.#calls.has(name) || this.#unanswered.has(name);
   }
 
-  /** The arguments, as JSON text, in place of a call's own; null: its own. */
+  /** Returns the arguments, as JSON text, to send instead of a call's own; null: its own. */
   arguments(message: number, call: number): string | null {
     return this.#arguments.get(key(message, call)) ?? null;
   }
 
-  /** Whether a message, or a result, stays as it is. */
-  showsWhole(message: number): boolean {
+  /** Returns whether the prompt has a message or a result unchanged. */
+  showsComplete(message: number): boolean {
     return this.shows(message) && this.text(message) === null;
   }
 
-  /** Also shows a result, complete, and its call; nothing where it answers none. */
+  /** Also shows a result complete, with its call. Does nothing if the result answers no call. */
   showResult(message: number): void {
     const call = this.#callOf.get(message);
     if (call === undefined) return;
     this.#calls.add(call);
     this.#arguments.delete(call);
-    const asking = Number(call.split(".")[0]);
-    // Only the call comes back: of a message that left, the text stays left out.
-    if (!this.#texts.has(asking)) this.#texts.set(asking, "");
+    const caller = Number(call.split(".")[0]);
+    // Restore the call alone: the text of its omitted message stays omitted.
+    if (!this.#texts.has(caller)) this.#texts.set(caller, "");
     this.#texts.set(message, null);
   }
 
-  /** The results of calls of these tools, names or globs (`*`, `?`), by position. */
+  /** Returns the positions of the results of these tools (names, or globs with `*` and `?`). */
   resultsOf(tools: readonly string[]): number[] {
     const patterns = tools.map(patternOf);
-    const found = [...this.#callOf].filter(([, call]) => {
-      const [message = 0, number = 0] = call.split(".").map(Number);
-      const asked = this.#messages[message]?.tool_calls?.[number];
-      const name = asked?.type === "function" ? asked.function.name : "";
+    const results = [...this.#callOf].filter(([, callKey]) => {
+      const [message = 0, number = 0] = callKey.split(".").map(Number);
+      const call = this.#messages[message]?.tool_calls?.[number];
+      const name = call?.type === "function" ? call.function.name : "";
       return patterns.some((pattern) => pattern.test(name));
     });
-    return found.map(([result]) => result).sort((one, other) => one - other);
+    return results.map(([result]) => result).sort((one, other) => one - other);
   }
 
-  /** Puts `text` in place of what stands for a message. */
+  /** Shows `text` instead of a message's text. */
   replace(message: number, text: string): void {
     this.#texts.set(message, text);
   }
 
-  /** The text in place of the message's own; null: its own. Empty: its text is left out. */
+  /** Returns the text to send instead of the message's own (null: its own; empty: none). */
   text(message: number): string | null {
     return this.#texts.get(message) ?? null;
   }
 
-  /** What stays of a message that has so many calls. */
-  of(message: number, calls = 0): Staying {
+  /** Returns the parts that the prompt has of a message with `callCount` calls. */
+  partsOf(message: number, callCount = 0): ShownParts {
     const isShown = this.shows(message);
-    const staying = [...Array(calls).keys()].filter((call) => this.showsCall(message, call));
+    const shownCalls = [...Array(callCount).keys()].filter((call) => this.showsCall(message, call));
     const text = isShown ? this.text(message) : "";
-    const told = staying.map((call) => this.arguments(message, call));
-    const isWhole = text === null && staying.length === calls && told.every((own) => own === null);
-    return { isShown, staying, told, text, isWhole };
+    const substituteArguments = shownCalls.map((call) => this.arguments(message, call));
+    const hasAllCalls =
+      shownCalls.length === callCount && substituteArguments.every((value) => value === null);
+    const isUnchanged = text === null && hasAllCalls;
+    return { isShown, shownCalls, substituteArguments, text, isUnchanged };
   }
 }
 
-/** A result answers the first open call of its id in the latest message that used that id. */
+/**
+ * Returns the call that each result answers, and the calls without a result.
+ *
+ * A result answers the first open call of its id in the latest message that used that id.
+ */
 function pairs(messages: readonly ChatMessage[]): [Map<number, string>, Set<string>] {
   const open = new Map<string, [number, number][]>();
   const answered = new Map<number, string>();
@@ -122,12 +130,12 @@ function pairs(messages: readonly ChatMessage[]): [Map<number, string>, Set<stri
     for (const [number, call] of (message.tool_calls ?? []).entries()) {
       open.set(call.id, [...(open.get(call.id) ?? []), [position, number]]);
     }
-    const waiting = open.get(message.tool_call_id ?? "");
-    if (message.role !== "tool" || !waiting?.length) continue;
-    const latest = waiting.at(-1)?.[0];
-    const first = waiting.findIndex(([where]) => where === latest);
-    const [found] = waiting.splice(first, 1);
-    if (found) answered.set(position, key(...found));
+    const openCalls = open.get(message.tool_call_id ?? "");
+    if (message.role !== "tool" || !openCalls?.length) continue;
+    const latestMessage = openCalls.at(-1)?.[0];
+    const first = openCalls.findIndex(([caller]) => caller === latestMessage);
+    const [call] = openCalls.splice(first, 1);
+    if (call) answered.set(position, key(...call));
   }
   return [answered, new Set([...open.values()].flat().map((call) => key(...call)))];
 }

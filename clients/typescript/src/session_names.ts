@@ -1,54 +1,54 @@
 /**
  * Names of sessions that callers do not name: one for each conversation.
  *
- * Such a name is made from how a history begins. Two people may begin alike and go on differently.
- * The service says where they part, and the history gets a name made from that place.
+ * Such a name is made from the first messages. Two conversations may begin with the same messages.
+ * The service then reports the first message that differs, and the name is made from that message.
  */
 
 import type { ChatMessage } from "./chat.js";
 import { digestOf } from "./contents.js";
 
-const REMEMBERED = 1024;
-/** Shorter ids of calls are counters, and two conversations may share them. */
-const SHORTEST_ID = 16;
-/** An id that a client made, because the runtime has none. */
-const MADE_ID = /^call\-\d+-\d+$/;
+const MAX_NAMES = 1024;
+/** The minimum length of an id that only one conversation has: shorter ids are counters. */
+const MIN_ID_LENGTH = 16;
+/** The form of ids that a client generates for calls without an id. */
+const GENERATED_ID = /^call\-\d+-\d+$/;
 
-/** A name that is the same for every call of one history. */
+/** Returns the name of a history, which is the same in each of its calls. */
 export function nameOf(messages: readonly ChatMessage[]): string {
   const first = messages.findIndex((message) => message.role === "user");
   return nameFrom("", messages.slice(0, first < 0 ? 1 : first + 1));
 }
 
-/** Whether messages have a tool call with an id that no other conversation has. */
+/** Returns whether messages have a tool call with an id that no other conversation has. */
 export function hasUniqueCall(messages: readonly ChatMessage[]): boolean {
   const ids = messages.flatMap((message) => (message.tool_calls ?? []).map((call) => call.id));
-  return ids.some((id) => id.length >= SHORTEST_ID && !MADE_ID.test(id));
+  return ids.some((id) => id.length >= MIN_ID_LENGTH && !GENERATED_ID.test(id));
 }
 
-/** The names of histories that begin alike, by where they part, as this client has seen. */
+/** The names of histories that begin with the same messages, by the first one that differs. */
 export class SessionNames {
   readonly #forks = new Map<string, Map<number, Map<string, string>>>();
 
-  /** The name of a history whose beginning has this name. */
+  /** Returns the name of a history whose first messages have this name. */
   find(name: string, messages: readonly ChatMessage[]): string {
     const forks = this.#forks.get(name);
-    for (const place of [...(forks?.keys() ?? [])].sort((one, other) => one - other)) {
-      const own = place < messages.length && forks?.get(place)?.get(beginning(messages, place));
-      if (own) return this.find(own, messages);
+    for (const fork of [...(forks?.keys() ?? [])].sort((one, other) => one - other)) {
+      const ownName = fork < messages.length && forks?.get(fork)?.get(digestUpTo(messages, fork));
+      if (ownName) return this.find(ownName, messages);
     }
     return name;
   }
 
-  /** Remembers that a history differs from the one of this name at message `fork`. */
+  /** Stores that a history differs from the one of this name at message `fork`. */
   add(name: string, messages: readonly ChatMessage[], fork: number): void {
-    const begun = beginning(messages, fork);
+    const digest = digestUpTo(messages, fork);
     const forks = this.#forks.get(name) ?? new Map<number, Map<string, string>>();
     this.#forks.delete(name);
     this.#forks.set(name, forks);
-    forks.set(fork, (forks.get(fork) ?? new Map<string, string>()).set(begun, nameFrom(name, begun)));
+    forks.set(fork, (forks.get(fork) ?? new Map<string, string>()).set(digest, nameFrom(name, digest)));
     for (const oldest of this.#forks.keys()) {
-      if (this.#forks.size <= REMEMBERED) break;
+      if (this.#forks.size <= MAX_NAMES) break;
       this.#forks.delete(oldest);
     }
   }
@@ -58,8 +58,8 @@ function nameFrom(origin: string, beginning: unknown): string {
   return `auto-${digestOf(JSON.stringify([origin, beginning]))}`;
 }
 
-/** A digest of the messages up to the first that differs, without system prompts. */
-function beginning(messages: readonly ChatMessage[], fork: number): string {
-  const begun = messages.slice(0, fork + 1);
-  return digestOf(JSON.stringify(begun.filter(({ role }) => role !== "system" && role !== "developer")));
+/** Returns a digest of the messages up to message `fork`, without system prompts. */
+function digestUpTo(messages: readonly ChatMessage[], fork: number): string {
+  const firstMessages = messages.slice(0, fork + 1);
+  return digestOf(JSON.stringify(firstMessages.filter(({ role }) => role !== "system" && role !== "developer")));
 }

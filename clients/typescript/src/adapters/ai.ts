@@ -1,6 +1,6 @@
 /**
  * Vercel AI SDK: a middleware for a model, or a `prepareStep` for `generateText`, `streamText` and
- * agents. Use one of them; the SDK's own messages stay whole.
+ * agents. Use one of them. The SDK's own messages do not change.
  *
  *     wrapLanguageModel({ model, middleware: contextRenderMiddleware({ session: "run-17" }) })
  *     new ToolLoopAgent({ model, tools, prepareStep: contextRenderStep({ session: "run-17" }) })
@@ -9,7 +9,7 @@
 import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
-/** What is read of a model call's parameters. */
+/** The parameters of a model call that are read. */
 interface Params {
   prompt: PromptMessage[];
   providerOptions?: Record<string, Record<string, unknown> | undefined> | undefined;
@@ -27,46 +27,48 @@ interface Step<M> {
 const read = <M extends PromptMessage>(items: readonly M[]) => new PromptTranscript(items);
 
 /**
- * Sends the model what the service chooses of the prompt. A call may name its session by
- * `providerOptions: { contextrender: { session: "run-17" } }`.
+ * Returns a middleware that sends the model the prompt within its budget. A call may name its
+ * session by `providerOptions: { contextrender: { session: "run-17" } }`.
  */
 export function contextRenderMiddleware(options: AdapterOptions = {}) {
   const fit = fitter(options);
   return {
-    // No version of the SDK reads it, and each has another in its type.
+    // No version of the SDK reads this field, and each demands another value.
     specificationVersion: "v4" as never,
     async transformParams<P extends Params>(call: { params: P; model?: unknown }): Promise<P> {
-      const { contextrender: own, ...others } = call.params.providerOptions ?? {};
-      const session = own?.["session"] as string | undefined;
-      const asked = { session, model: modelId(call.model) };
-      const prompt = await fit(call.params.prompt, read, asked);
-      const providerOptions = own ? others : call.params.providerOptions;
+      const { contextrender: ownOptions, ...others } = call.params.providerOptions ?? {};
+      const session = ownOptions?.["session"] as string | undefined;
+      const prompt = await fit(call.params.prompt, read, { session, model: modelId(call.model) });
+      const providerOptions = ownOptions ? others : call.params.providerOptions;
       return { ...call.params, prompt, ...(providerOptions ? { providerOptions } : {}) };
     },
   };
 }
 
-/** Gives each step the messages that the service chooses. */
+/** Returns a `prepareStep` that gives each step the messages within the budget. */
 export function contextRenderStep(options: AdapterOptions = {}) {
   const fit = fitter(options);
   return async function prepareStep<M extends PromptMessage>(
     step: Step<M>,
   ): Promise<{ messages: M[] }> {
-    const messages = await fit(wholeOf(step), read<M>, { model: modelId(step.model) });
+    const messages = await fit(historyOf(step), read<M>, { model: modelId(step.model) });
     return { messages };
   };
 }
 
 /**
- * The whole history: from version 7 on, what one step was given is what the next one starts from.
+ * Returns the whole history of a step.
+ *
+ * From version 7 on, `messages` are those that the step before sent, perhaps without old results.
+ * So the history is put together from the other fields.
  */
-function wholeOf<M>(step: Step<M>): M[] {
+function historyOf<M>(step: Step<M>): M[] {
   const { messages, initialMessages, responseMessages, steps } = step;
   if (!initialMessages || !responseMessages) return messages;
-  const made = steps.reduce((sum, { response }) => sum + response.messages.length, 0);
-  const resumed = responseMessages.slice(0, responseMessages.length - made);
-  const later = steps.flatMap((done) => [...steeringOf<M>(done), ...done.response.messages]);
-  return [...initialMessages, ...resumed, ...(later as M[]), ...steeringOf<M>(step)];
+  const ofSteps = steps.reduce((sum, { response }) => sum + response.messages.length, 0);
+  const beforeSteps = responseMessages.slice(0, responseMessages.length - ofSteps);
+  const later = steps.flatMap((past) => [...steeringOf<M>(past), ...past.response.messages]);
+  return [...initialMessages, ...beforeSteps, ...(later as M[]), ...steeringOf<M>(step)];
 }
 
 function steeringOf<M>(step: object): readonly M[] {

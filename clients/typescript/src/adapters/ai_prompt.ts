@@ -1,8 +1,8 @@
 /**
- * The messages of the Vercel AI SDK, as its model calls have them, and those it hands a step.
+ * The messages of the Vercel AI SDK, in its model calls and in its steps.
  *
- * A call that is approved by a person, or run by the provider, always stays, and so does its
- * result: what belongs to it is spread over other parts.
+ * A call that a person approves or that the provider runs is always sent, with its result, because
+ * other parts of the prompt refer to it.
  */
 
 import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } from "../chat.js";
@@ -29,8 +29,8 @@ interface Output {
   reason?: string;
 }
 
-/** The message that an item is, and of the results in it where each is recorded. */
-type Place = { own: number } | { results: (number | null)[] } | null;
+/** The position of an item's canonical message, or of each of its results (null: not recorded). */
+type Place = { message: number } | { results: (number | null)[] } | null;
 
 const ROLES = ["system", "user", "assistant"];
 
@@ -41,8 +41,8 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
 
   constructor(items: readonly T[]) {
     this.#items = items;
-    const held = new Set(items.flatMap((item) => partsOf(item).flatMap(heldBy)));
-    this.#places = items.map((item) => this.#read(item, held));
+    const fixedIds = new Set(items.flatMap((item) => partsOf(item).flatMap(fixedCallIds)));
+    this.#places = items.map((item) => this.#read(item, fixedIds));
   }
 
   apply(plan: Plan): T[] {
@@ -50,33 +50,35 @@ export class PromptTranscript<T extends PromptMessage> implements Transcript<T> 
       const place = this.#places[index];
       if (!place) return [item];
       const content =
-        "own" in place ? ownLeft(item, place.own, plan) : resultsLeft(item, place.results, plan);
+        "message" in place
+          ? shownMessage(item, place.message, plan)
+          : shownResults(item, place.results, plan);
       if (content === item.content) return [item];
       return content.length ? [{ ...item, content }] : [];
     });
   }
 
-  #read(item: T, held: ReadonlySet<string>): Place {
+  #read(item: T, fixedIds: ReadonlySet<string>): Place {
     if (item.role === "tool") {
-      return { results: partsOf(item).map((part) => this.#readResult(part, held)) };
+      return { results: partsOf(item).map((part) => this.#readResult(part, fixedIds)) };
     }
     if (!ROLES.includes(item.role)) return null;
     const message: ChatMessage = { role: item.role, content: plainContent(item.content) };
     if (item.role === "assistant") {
       const parts = partsOf(item);
-      const calls = parts.filter(isCall).map(recorded);
+      const calls = parts.filter(isCall).map(recordedCall);
       if (typeof item.content !== "string") {
         const texts = parts.filter((part) => part.type === "text");
         message.content = texts.length ? plainContent(texts) : null;
       }
       if (calls.length) message.tool_calls = calls;
     }
-    return { own: this.messages.push(message) - 1 };
+    return { message: this.messages.push(message) - 1 };
   }
 
-  #readResult(part: Part, held: ReadonlySet<string>): number | null {
+  #readResult(part: Part, fixedIds: ReadonlySet<string>): number | null {
     const id = part.type === "tool-result" ? part.toolCallId : undefined;
-    if (!id || held.has(id)) return null;
+    if (!id || fixedIds.has(id)) return null;
     return this.messages.push(resultOf(id, contentOf(part.output as Output))) - 1;
   }
 }
@@ -89,13 +91,14 @@ function isCall(part: Part): boolean {
   return part.type === "tool-call";
 }
 
-function recorded(part: Part): ChatCall {
+function recordedCall(part: Part): ChatCall {
   return callOf(String(part.toolCallId), String(part.toolName), part.input);
 }
 
-function heldBy(part: Part): string[] {
-  const isHeld = part.type === "tool-approval-request" || part.providerExecuted;
-  return isHeld && part.toolCallId ? [part.toolCallId] : [];
+/** Returns the id of the call that a part makes always sent, if it makes one so. */
+function fixedCallIds(part: Part): string[] {
+  const isFixed = part.type === "tool-approval-request" || part.providerExecuted;
+  return isFixed && part.toolCallId ? [part.toolCallId] : [];
 }
 
 function contentOf(output: Output | undefined): unknown {
@@ -105,39 +108,40 @@ function contentOf(output: Output | undefined): unknown {
   return shapeOf(value);
 }
 
-/** The content of a message of which something may leave; empty: nothing is left. */
-function ownLeft(item: PromptMessage, own: number, plan: Plan): PromptMessage["content"] {
+/** Returns the content of a message with the parts that the plan shows; empty if it shows none. */
+function shownMessage(item: PromptMessage, message: number, plan: Plan): PromptMessage["content"] {
   const parts = partsOf(item);
   const calls = item.role === "assistant" ? parts.filter(isCall) : [];
-  const { isShown, staying, told, text, isWhole } = plan.of(own, calls.length);
-  if (isWhole) return item.content;
-  if (!isShown && !staying.length) return [];
-  const left = new Map(staying.map((call, at) => [calls[call], told[at] ?? null]));
-  const kept = parts.flatMap((part) => {
+  const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(message, calls.length);
+  if (isUnchanged) return item.content;
+  if (!isShown && !shownCalls.length) return [];
+  const argumentsOf = new Map(shownCalls.map((call, index) => [calls[call], substituteArguments[index] ?? null]));
+  const shownParts = parts.flatMap((part) => {
     if (!isCall(part)) return [part];
-    const cut = left.get(part);
-    if (cut === undefined) return [];
-    return [cut === null ? part : { ...part, input: JSON.parse(cut) as unknown }];
+    const substitute = argumentsOf.get(part);
+    if (substitute === undefined) return [];
+    return [substitute === null ? part : { ...part, input: JSON.parse(substitute) as unknown }];
   });
-  if (text === null) return kept;
-  return withText(typeof item.content === "string" ? item.content : kept, text) as object[];
+  if (text === null) return shownParts;
+  return withText(typeof item.content === "string" ? item.content : shownParts, text) as object[];
 }
 
-function resultsLeft(
+/** Returns the content of a message of results with the results that the plan shows. */
+function shownResults(
   item: PromptMessage,
   results: readonly (number | null)[],
   plan: Plan,
 ): PromptMessage["content"] {
   const parts = partsOf(item);
-  const left = parts.flatMap((part, index) => {
+  const shown = parts.flatMap((part, index) => {
     const position = results[index] ?? null;
     if (position === null) return [part];
     if (!plan.shows(position)) return [];
     const text = plan.text(position);
     return [text === null ? part : { ...part, output: withOutput(part.output as Output, text) }];
   });
-  const isWhole = left.length === parts.length && left.every((part, i) => part === parts[i]);
-  return isWhole ? item.content : left;
+  const isUnchanged = shown.length === parts.length && shown.every((part, i) => part === parts[i]);
+  return isUnchanged ? item.content : shown;
 }
 
 function withOutput(output: Output, text: string): Output {

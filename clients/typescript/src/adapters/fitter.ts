@@ -1,41 +1,41 @@
-/** What every adapter asks before a model call. Nothing in it fails the call. */
+/** The call of the service that all adapters make before a model call. It never fails that call. */
 
 import type { Transcript } from "../chat.js";
 import { ContextRender, type ClientOptions } from "../client.js";
 import { reasonOf } from "../errors.js";
 import type { FitOptions } from "../fitting.js";
 
-/** A client's options and a rendering's; `deadline` in milliseconds. */
+/** The options of the client and of the rendering. `deadline` is in milliseconds. */
 export interface AdapterOptions extends Omit<FitOptions, "failOpen">, ClientOptions {
-  /** One that is there already, in place of its options. */
+  /** An existing client, instead of its options. */
   client?: ContextRender;
-  /** Names the session, whatever the runtime calls it. */
+  /** The session's name, instead of the runtime's. */
   session?: string | undefined;
 }
 
-/** What the runtime says of a model call, where it does. */
-interface Asked {
+/** The session and the model that the runtime names for a call, if it does. */
+interface CallInfo {
   session?: string | undefined;
   model?: string | undefined;
 }
 
-/** The history to send, as `read` reads it; all of it when anything goes wrong. */
+/** Returns a function that returns the history to send; after an error it is the full history. */
 export function fitter(options: AdapterOptions) {
   const { budget, policy, parameters, deadline, pinned_calls, pinned_tools, bypass_tools, recalls } = options;
   const settings = { budget, policy, parameters, deadline, pinned_calls, pinned_tools, bypass_tools, recalls };
   const client = options.client ?? new ContextRender(options);
   return async <T>(
-    whole: readonly T[],
+    history: readonly T[],
     read: (items: readonly T[]) => Transcript<T>,
-    asked: Asked,
+    call: CallInfo,
   ): Promise<T[]> => {
-    const session = options.session || asked.session;
-    const model = options.model ?? asked.model;
+    const session = options.session || call.session;
+    const model = options.model ?? call.model;
     try {
-      return (await client.fit(session, whole, { ...settings, model }, read(whole))).messages;
+      return (await client.fit(session, history, { ...settings, model }, read(history))).messages;
     } catch (failure) {
-      client.failed(reasonOf(failure));
-      return [...whole];
+      client.addFailure(reasonOf(failure));
+      return [...history];
     }
   };
 }

@@ -3,7 +3,7 @@
  *
  *     createAgent({ model, tools, middleware: [createMiddleware(contextRender())] })
  *
- * The graph's own state keeps every message. The session is the thread's id, if it has one.
+ * The graph's own state has every message. The session is the thread's id, if it has one.
  */
 
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
@@ -17,7 +17,7 @@ interface Call {
   args: unknown;
 }
 
-/** What is read of LangChain's messages. */
+/** The fields of LangChain's messages that are read. */
 interface Message {
   type: string;
   content: unknown;
@@ -38,7 +38,7 @@ const ROLES = new Map([
   ["system", "system"],
 ]);
 
-/** What `createMiddleware` takes. */
+/** Returns the argument of `createMiddleware`. */
 export function contextRender(options: AdapterOptions = {}) {
   const fit = fitter(options);
   return {
@@ -64,7 +64,7 @@ class MessageTranscript<M extends object> implements Transcript<M> {
   constructor(items: readonly M[]) {
     this.#items = items;
     this.#places = items.map((item) => {
-      const message = recorded(item as unknown as Message);
+      const message = recordedMessage(item as unknown as Message);
       return message && this.messages.push(message) - 1;
     });
   }
@@ -73,25 +73,26 @@ class MessageTranscript<M extends object> implements Transcript<M> {
     return this.#items.flatMap((item, index) => {
       const place = this.#places[index] ?? null;
       if (place === null) return [item];
-      const left = leftOf(item as unknown as Message, place, plan);
-      return left ? [left as unknown as M] : [];
+      const shown = shownMessage(item as unknown as Message, place, plan);
+      return shown ? [shown as unknown as M] : [];
     });
   }
 }
 
-function recorded(message: Message): ChatMessage | null {
+/** Returns the message to record; null if it cannot be read. */
+function recordedMessage(message: Message): ChatMessage | null {
   const { type, content, tool_calls: calls = [], tool_call_id: id } = message;
   if (type === "tool") return id ? resultOf(id, content) : null;
   const role = ROLES.get(type);
   if (!role) return null;
   if (type !== "ai") return { role, content: plainContent(content) };
   const texts = typeof content === "string" ? content : textsOf(content);
-  const called = calls.map((call, index) => callOf(idOf(call, index), call.name, call.args));
-  const found = called.length ? { tool_calls: called } : {};
-  return { role, content: plainContent(texts) || null, ...found };
+  const recordedCalls = calls.map((call, index) => callOf(idOf(call, index), call.name, call.args));
+  const callFields = recordedCalls.length ? { tool_calls: recordedCalls } : {};
+  return { role, content: plainContent(texts) || null, ...callFields };
 }
 
-/** Blocks of text; calls and reasoning are blocks too, in some providers' messages. */
+/** Returns the blocks of text. In some providers' messages calls and reasoning are blocks, too. */
 function textsOf(content: unknown): unknown[] {
   if (!Array.isArray(content)) return [];
   return content.filter((block) => typeof block === "string" || block?.type === "text");
@@ -101,44 +102,46 @@ function idOf(call: Call, index: number): string {
   return call.id || `call-${index}`;
 }
 
-function leftOf(message: Message, place: number, plan: Plan): Message | null {
+/** Returns the message with the parts that the plan shows; null if it shows none. */
+function shownMessage(message: Message, place: number, plan: Plan): Message | null {
   const calls = (message.type === "ai" && message.tool_calls) || [];
-  const { isShown, staying, told, text, isWhole } = plan.of(place, calls.length);
-  if (isWhole) return message;
-  if (!isShown && !staying.length) return null;
-  const kept = calls.filter((_, index) => staying.includes(index));
-  const gone = new Set(calls.filter((call) => !kept.includes(call)).map((call) => call.id));
-  const stays = (block: unknown) => !gone.has(blockId(block));
-  const shown = kept.map((call, at) => {
-    const cut = told[at] ?? null;
-    return cut === null ? call : { ...call, args: JSON.parse(cut) as Record<string, unknown> };
+  const { isShown, shownCalls, substituteArguments, text, isUnchanged } = plan.partsOf(place, calls.length);
+  if (isUnchanged) return message;
+  if (!isShown && !shownCalls.length) return null;
+  const originalCalls = calls.filter((_, index) => shownCalls.includes(index));
+  const sentCalls = originalCalls.map((call, index) => {
+    const substitute = substituteArguments[index] ?? null;
+    return substitute === null ? call : { ...call, args: JSON.parse(substitute) as Record<string, unknown> };
   });
-  const own = Array.isArray(message.content)
-    ? message.content.filter(stays).map((block) => withArguments(block, kept, shown))
+  const omittedIds = new Set(calls.filter((call) => !originalCalls.includes(call)).map((call) => call.id));
+  const ownContent = Array.isArray(message.content)
+    ? message.content
+        .filter((block) => !omittedIds.has(blockId(block)))
+        .map((block) => withArguments(block, originalCalls, sentCalls))
     : message.content;
-  const content = text === null ? own : withText(own, text);
-  if (message.type !== "ai") return copied(message, { content });
-  // Some providers' messages repeat the calls there, as they came.
+  const content = text === null ? ownContent : withText(ownContent, text);
+  if (message.type !== "ai") return copyWith(message, { content });
+  // Some providers' messages have the original calls in `additional_kwargs`, too.
   const { tool_calls: _, ...others } = { tool_calls: null, ...message.additional_kwargs };
-  return copied(message, { content, tool_calls: shown, additional_kwargs: others });
+  return copyWith(message, { content, tool_calls: sentCalls, additional_kwargs: others });
 }
 
-/** The call that a content block is, as Anthropic and Responses write them. */
+/** Returns the id of the call that a content block is, in Anthropic's and OpenAI's formats. */
 function blockId(block: unknown): string | undefined {
   const { call_id: call, id } = (block ?? {}) as { call_id?: string; id?: string };
   return call ?? id;
 }
 
-/** A block that is a call, with the call's arguments as they are shown. */
-function withArguments(block: unknown, kept: readonly Call[], shown: readonly Call[]): unknown {
-  const at = kept.findIndex((call) => call.id && call.id === blockId(block));
-  if (at < 0 || kept[at] === shown[at]) return block;
-  const { args } = shown[at] as Call;
-  const own = block as Record<string, unknown>;
-  return "arguments" in own ? { ...own, arguments: JSON.stringify(args) } : { ...own, input: args };
+/** Returns a block; if it is a call whose arguments are cut, with the cut arguments. */
+function withArguments(block: unknown, originals: readonly Call[], sent: readonly Call[]): unknown {
+  const index = originals.findIndex((call) => call.id && call.id === blockId(block));
+  if (index < 0 || originals[index] === sent[index]) return block;
+  const { args } = sent[index] as Call;
+  const fields = block as Record<string, unknown>;
+  return "arguments" in fields ? { ...fields, arguments: JSON.stringify(args) } : { ...fields, input: args };
 }
 
-/** A copy of the same class, but for these fields. */
-function copied(message: Message, fields: Partial<Message>): Message {
+/** Returns a copy of the same class with these fields. */
+function copyWith(message: Message, fields: Partial<Message>): Message {
   return Object.assign(Object.create(Object.getPrototypeOf(message)), message, fields);
 }

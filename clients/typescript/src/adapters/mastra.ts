@@ -3,13 +3,13 @@
  *
  *     new Agent({ ..., inputProcessors: [new ContextRenderProcessor({ budget: 6000 })] })
  *
- * It works on the prompt alone: Mastra's memory keeps every message. The session is the thread.
+ * It changes only the prompt: Mastra's memory has every message. The session is the thread.
  */
 
 import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
-/** What is read of a model call. */
+/** The fields of a model call that are read. */
 interface Request<M> {
   prompt: M[];
   model?: unknown;
@@ -25,14 +25,14 @@ export class ContextRenderProcessor {
     this.#fit = fitter(options);
   }
 
-  /** The prompt with what the service chooses of it. */
-  async processLLMRequest<M extends PromptMessage>(asked: Request<M>): Promise<{ prompt: M[] }> {
-    const memory = asked.requestContext?.get("MastraMemory") as
+  /** Returns the prompt within its budget. */
+  async processLLMRequest<M extends PromptMessage>(request: Request<M>): Promise<{ prompt: M[] }> {
+    const memory = request.requestContext?.get("MastraMemory") as
       | { thread?: { id?: string } }
       | undefined;
-    const model = (asked.model as { modelId?: string } | undefined)?.modelId;
+    const model = (request.model as { modelId?: string } | undefined)?.modelId;
     const read = (items: readonly M[]) => new PromptTranscript(items);
     const session = memory?.thread?.id;
-    return { prompt: await this.#fit(asked.prompt, read, { session, model }) };
+    return { prompt: await this.#fit(request.prompt, read, { session, model }) };
   }
 }

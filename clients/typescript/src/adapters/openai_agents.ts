@@ -3,8 +3,9 @@
  *
  *     new Runner({ callModelInputFilter: contextRenderFilter({ session }) })
  *
- * The SDK's own session keeps every item. A run of the model's items is recorded as one message;
- * each result and each input is its own. Reasoning stays while anything does that it led to.
+ * The SDK's own session has every item. Successive items of the model are recorded as one message,
+ * each result and each input as a message of its own. Reasoning is sent while any item is sent that
+ * follows it.
  */
 
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
@@ -12,7 +13,7 @@ import { plainContent, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
-/** What is read of the SDK's items. */
+/** The fields of the SDK's items that are read. */
 interface Item {
   type?: string;
   role?: string;
@@ -29,30 +30,30 @@ interface ModelData<I> {
 }
 
 export interface FilterOptions extends Omit<AdapterOptions, "session"> {
-  /** The SDK's, or a name: it tells a filter of none. */
+  /** The SDK's session or a session's name: the SDK does not pass it to a filter. */
   session?: string | { getSessionId(): Promise<string> };
 }
 
-/** What `callModelInputFilter` takes. */
+/** Returns a function for `callModelInputFilter`. */
 export function contextRenderFilter({ session, ...options }: FilterOptions = {}) {
   const fit = fitter(options);
-  async function filter<I extends object>(asked: {
+  async function filter<I extends object>(call: {
     modelData: ModelData<I>;
   }): Promise<ModelData<I>> {
-    // Not before: a session that is stored elsewhere gets its id there.
+    // Ask only now: a session that is stored by a server gets its id there at the first call.
     const name = typeof session === "object" ? await session.getSessionId() : session;
     const read = (items: readonly I[]) => new ItemTranscript<I>(items);
-    const input = await fit(asked.modelData.input, read, { session: name });
-    return { ...asked.modelData, input };
+    const input = await fit(call.modelData.input, read, { session: name });
+    return { ...call.modelData, input };
   }
-  // It changes no item, so that the SDK need not copy them.
+  // The filter changes no item in place, so the SDK need not copy them.
   return Object.assign(filter, { preserveInputIdentity: true });
 }
 
-/** What an item is. `spoken` and `input` have a `content`; others are kept as they are. */
-type Kind = "call" | "result" | "spoken" | "input" | "reasoning" | "other";
+/** The kind of an item. `answer` is a text of the model; an item of kind `other` is not read. */
+type Kind = "call" | "result" | "answer" | "input" | "reasoning" | "other";
 
-/** What an item is of the recorded history; `group` is the reasoning that led to it. */
+/** The canonical message of an item, its call there, and the number of the reasoning before it. */
 interface Place {
   kind: Kind;
   message: number;
@@ -74,17 +75,20 @@ class ItemTranscript<I extends object> implements Transcript<I> {
   }
 
   apply(plan: Plan): I[] {
-    const said = new Set<number>();
-    const left = this.#items.map((item, index) => {
-      return leftOf(item, this.#places[index] as Place, plan, said) as I | null;
+    const replaced = new Set<number>();
+    const shown = this.#items.map((item, index) => {
+      return shownItem(item, this.#places[index] as Place, plan, replaced) as I | null;
     });
-    const kept = new Set(
-      this.#places.flatMap(({ kind, group }, i) => (kind !== "reasoning" && left[i] ? group : [])),
+    const shownGroups = new Set(
+      this.#places.flatMap(({ kind, group }, i) => (kind !== "reasoning" && shown[i] ? group : [])),
     );
-    const led = new Set(this.#places.map(({ kind, group }) => (kind === "reasoning" ? -1 : group)));
-    return left.filter((item, index): item is I => {
+    const groupsWithItems = new Set(
+      this.#places.map(({ kind, group }) => (kind === "reasoning" ? -1 : group)),
+    );
+    return shown.filter((item, index): item is I => {
       const { kind, group } = this.#places[index] as Place;
-      return item !== null && (kind !== "reasoning" || kept.has(group) || !led.has(group));
+      if (item === null) return false;
+      return kind !== "reasoning" || shownGroups.has(group) || !groupsWithItems.has(group);
     });
   }
 
@@ -94,7 +98,7 @@ class ItemTranscript<I extends object> implements Transcript<I> {
     const place = { kind, message: -1, call: -1, group: this.#group };
     this.#last = kind;
     if (kind === "other" || kind === "reasoning") return place;
-    if (kind === "spoken") return { ...place, message: this.#readSpoken(item) };
+    if (kind === "answer") return { ...place, message: this.#readAnswer(item) };
     if (kind === "call") return { ...place, ...this.#readCall(item) };
     this.#run = null;
     this.#group += 1;
@@ -106,23 +110,23 @@ class ItemTranscript<I extends object> implements Transcript<I> {
     return { ...place, message: this.messages.push(message) - 1, group: -1 };
   }
 
-  #readSpoken({ content }: Item): number {
-    const { place, contents } = this.#ownRun();
+  #readAnswer({ content }: Item): number {
+    const { place, contents } = this.#currentRun();
     contents.push(...(Array.isArray(content) ? content : [content]));
     (this.messages[place] as ChatMessage).content = plainContent(contents);
     return place;
   }
 
-  #readCall({ callId, name, arguments: given = "" }: Item): { message: number; call: number } {
-    const { place } = this.#ownRun();
+  #readCall({ callId, name, arguments: json = "" }: Item): { message: number; call: number } {
+    const { place } = this.#currentRun();
     const calls = ((this.messages[place] as ChatMessage).tool_calls ??= []);
-    return { message: place, call: calls.push(callOf(String(callId), String(name), given)) - 1 };
+    return { message: place, call: calls.push(callOf(String(callId), String(name), json)) - 1 };
   }
 
-  /** The assistant message that the current run of the model's items is. */
-  #ownRun(): { place: number; contents: unknown[] } {
-    const begun = () => this.messages.push({ role: "assistant", content: null }) - 1;
-    return (this.#run ??= { place: begun(), contents: [] });
+  /** Returns the assistant message of the current run of the model's items. */
+  #currentRun(): { place: number; contents: unknown[] } {
+    const addMessage = () => this.messages.push({ role: "assistant", content: null }) - 1;
+    return (this.#run ??= { place: addMessage(), contents: [] });
   }
 }
 
@@ -132,30 +136,35 @@ function kindOf({ type = "message", role = "", callId, content }: Item): Kind {
   if (type === "function_call_result") return callId ? "result" : "other";
   const isContent = typeof content === "string" || Array.isArray(content);
   if (type !== "message" || !isContent) return "other";
-  if (role === "assistant") return "spoken";
+  if (role === "assistant") return "answer";
   return role === "user" || role === "system" ? "input" : "other";
 }
 
-/** The item, a copy with less in it, or null. `said`: messages whose text is there. */
-function leftOf(item: Item, place: Place, plan: Plan, said: Set<number>): Item | null {
+/**
+ * Returns the item as the plan shows it; null if it is omitted.
+ *
+ * The first text item of a message gets its substitute text, and adds the message to `replaced`. The
+ * message's other text items are omitted.
+ */
+function shownItem(item: Item, place: Place, plan: Plan, replaced: Set<number>): Item | null {
   const { kind, message, call } = place;
   if (kind === "other" || kind === "reasoning") return item;
   if (kind === "call") {
-    const told = plan.arguments(message, call);
     if (!plan.showsCall(message, call)) return null;
-    return told === null ? item : { ...item, arguments: told };
+    const substitute = plan.arguments(message, call);
+    return substitute === null ? item : { ...item, arguments: substitute };
   }
   if (!plan.shows(message)) return null;
   const text = plan.text(message);
   if (text === null) return item;
   if (kind === "result") return { ...item, output: outputWith(item.output, text) };
-  if (!text || said.has(message)) return null;
-  said.add(message);
-  const type = kind === "spoken" ? "output_text" : "input_text";
+  if (!text || replaced.has(message)) return null;
+  replaced.add(message);
+  const type = kind === "answer" ? "output_text" : "input_text";
   return { ...item, content: withText(item.content, text, type) };
 }
 
-/** An output is a text, one part, or several. */
+/** Returns an output as a text or a list of parts; it may be a single part. */
 function outputOf(output: unknown): unknown {
   return output && typeof output === "object" && !Array.isArray(output) ? [output] : output;
 }
