@@ -118,7 +118,7 @@ class RememberingTracking(Tracking):
         then.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segments]))
         then.words = self.words.first(results, segments)
         then.kinds = self.kinds.first(tokens)
-        then._ids, then._ids_by_text = self._ids, self._ids_by_text
+        then._ids, then._ids_by_text, then.files = self._ids, self._ids_by_text, self.files
         then._owner = self._owner.first(tokens)
         then._event_ids_at = self._event_ids_at.first(events + 1)
         then._event_ids = self._event_ids.first(int(self._event_ids_at.values[events]))

@@ -7,10 +7,13 @@ change the beginning of the prompt, which the provider has cached.
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
+from contextrender_bridge.engine.history.file_versions import repeated_ranges, replaced_ranges
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.excerpt_text import parts_of, restored_mark
@@ -103,6 +106,12 @@ MARK_TOKENS: Final = 26
 MIN_RESTORED: Final = 60
 """The fewest tokens with which results are restored."""
 
+EDIT_TOKENS: Final = 12
+"""The tokens that a mark has more if the file was edited since."""
+
+MOST_VERSIONS: Final = 3
+"""The most newer versions of a file that are tried before the version that was used."""
+
 RECENT_TURNS: Final = 5
 """A result may be restored if it was used within so many turns."""
 
@@ -122,18 +131,24 @@ def _restored_parts(
 ) -> list[RestoredPart]:
     """Return the restored parts of the results within the limit, the results with the best S first.
 
-    Each part has the segments of a result with the most tracked tokens that are not visible.
+    Each part has the segments of a result with the most tracked tokens that are not visible. Newer
+    versions of a file come before older ones, and lines that were edited since are left out.
     """
     context = builder.context
     density, counter = density_of(context), context.view.counter
     excerpts, positions = ExcerptBuilder(builder, density), context.view.history.results.message
+    by_score = sorted(results, key=lambda result: (-density.scores[result], result))
+    versions = chain.from_iterable(map(partial(_with_newer_versions, builder), by_score))
     parts: list[RestoredPart] = []
-    for result in sorted(results, key=lambda result: (-density.scores[result], result)):
+    for result in dict.fromkeys(versions):
         first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
-        segments = excerpts.select_unseen_segments(result, token_limit - MARK_TOKENS)
+        replaced, edited_at = replaced_segments(context, result)
+        limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
+        segments = excerpts.select_unseen_segments(result, limit, replaced)
         if not segments:
             continue
-        mark = restored_mark(positions[result], is_complete=len(segments) == stop - first)
+        is_complete = len(segments) == stop - first
+        mark = restored_mark(positions[result], is_complete=is_complete, edited_at=edited_at)
         body, ranges = parts_of(context, result, segments)
         text = f"\n\n{mark}{body}"
         tokens = counter.text(text)
@@ -141,6 +156,39 @@ def _restored_parts(
             parts.append(RestoredPart(result, text, tokens, ranges))
             token_limit -= tokens
     return parts
+
+
+def _with_newer_versions(builder: SelectionBuilder, result: int) -> list[int]:
+    """Return a result after the newest later results of the same file that are not complete."""
+    context, complete = builder.context, {*builder.complete}
+    newer = context.tracking.files.newer_results(result, context.result_count)
+    shown = [later for later in newer if context.has_call[later] and later not in complete]
+    return [*shown[:MOST_VERSIONS], result]
+
+
+def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int], int]:
+    """Return the segments of a result that are old or that newer versions have, and an edit's call.
+
+    Old segments have lines that were edited since. The call is the first one that edited the
+    result's file, 0 if none did or no file is known.
+    """
+    results, files = context.view.history.results, context.tracking.files
+    edits = files.edits_after(result, results.call_message[result], context.message_count)
+    newer = files.newer_results(result, context.result_count)[:MOST_VERSIONS]
+    if not edits and not newer:
+        return frozenset(), 0
+    is_file, text_of = files.has_path(result), context.view.text_of
+    text = text_of(results.message[result])
+    newer_texts = [text_of(results.message[later]) for later in newer]
+    ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
+    first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
+    ends = context.tracking.segment_end.values[first:stop]
+    replaced: set[int] = set()
+    for start, end in ranges:
+        low, high = np.searchsorted(ends, [start, end - 1], side="right").tolist()
+        replaced.update(range(first + low, min(first + high + 1, stop)))
+    edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
+    return frozenset(replaced), edited_at
 
 
 def _restorable(builder: SelectionBuilder) -> list[int]:

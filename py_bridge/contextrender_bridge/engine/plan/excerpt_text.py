@@ -94,11 +94,20 @@ def _omitted_lines(context: CallContext, result: int, segments: Sequence[int]) -
     return describe_omitted_lines(text, _spans(context, result, segments), name, arguments)
 
 
-def restored_mark(position: int, *, is_complete: bool) -> str:
-    """Return the first line of a restored result or of its parts."""
+def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> str:
+    """Return the first line of a restored result or of its parts.
+
+    `edited_at` is the number of the call that edited the result's file since, 0 if none did.
+    """
+    version = f" before the edit at call {edited_at}" if edited_at else ""
     if is_complete:
-        return f"[Result {position}, which left, again:]\n"
-    return f"[Parts of result {position}, which left; recall result {position} for all of it:]\n"
+        return f"[Result {position}, which left, again{version}:]\n"
+    if version:
+        version = f", as it was{version}"
+    return (
+        f"[Parts of result {position}, which left{version}; "
+        f"recall result {position} for all of it:]\n"
+    )
 
 
 def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> str:

@@ -1,7 +1,10 @@
-"""The choice of segments for excerpts, by the tracked tokens they add (docs/policies.md, G)."""
+"""The choice of segments for excerpts, by the tracked tokens they add (docs/policies.md, G).
+
+Long because new excerpts, the rest of the budget and restored parts are filled by one choice.
+"""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -88,19 +91,25 @@ class ExcerptBuilder:
             gains *= builder.available[self._tracking.segment_result.values[first:]]
             self._add_best(first, gains, lambda: limit - builder.used_tokens, PATIENCE_FOR_ALL)
 
-    def select_unseen_segments(self, result: int, limit: float) -> list[int]:
+    def select_unseen_segments(
+        self, result: int, limit: float, replaced: Collection[int] = ()
+    ) -> list[int]:
         """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
         Return all segments if they fit, and none if no segment has a token that is not visible.
+        The `replaced` segments are never among them.
         """
         first, stop = self._first[result], self._first[result + 1]
         gains = self._gains(first, stop)
+        gains[[segment - first for segment in replaced]] = 0.0
         if not gains.any():
             return []
         sizes = self._tracking.segment_tokens.values
-        if int(sizes[first:stop].sum()) <= limit:
-            self._visible[self._tracking.ids_of_segments(first, stop)] = True
-            return list(range(first, stop))
+        current = [segment for segment in range(first, stop) if segment not in replaced]
+        if int(sizes[current].sum()) + self._gap * len(replaced) <= limit:
+            for segment in current:
+                self._mark_visible(segment)
+            return current
         segments: list[int] = []
         patience = PATIENCE_FOR_ONE
         for segment in self._best_first(first, gains):

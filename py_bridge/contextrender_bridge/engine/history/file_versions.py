@@ -1,0 +1,242 @@
+"""Versions of files: which calls read, edited or wrote a file, and the lines that edits replaced.
+
+The arguments of the known tools have these names: those of Claude Code, opencode, pi, Hermes,
+Gemini and editors with `str_replace`; patches are those of Codex and `diff`. Other tools that name
+a path and a text in the same way are read alike. A path in a shell command is not recognised.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+PATHS: Final = (
+    *("file_path", "filePath", "path", "notebook_path", "target_file", "filename", "file"),
+    *("absolute_path", "uri"),
+)
+OLD: Final = ("old_string", "oldString", "old_str", "oldText", "old_text", "search", "find")
+NEW: Final = ("new_string", "newString", "new_str", "newText", "new_text", "replace", "replacement")
+CONTENTS: Final = ("content", "file_text", "contents", "new_source", "fileText", "code_edit")
+SHORT: Final = 8
+"""A replaced line with fewer characters is only recognised if it is a whole line."""
+MOST_CHARACTERS: Final = 1_000_000
+"""Longer arguments are not read."""
+
+_READS: Final = frozenset({"view", "read", "list", "undo_edit"})
+_NUMBERED: Final = re.compile(r"\s*\d{1,7}(?:→|\t|\| ?|: ?)")
+_PATCH: Final = re.compile(r"\*\*\* Begin Patch|^(?:---|\+\+\+) \S", re.M)
+_PATCH_FILE: Final = re.compile(
+    r"(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\r\n]+)(?:\t.*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """One change of a file by the call in the message at `position`.
+
+    `removed` and `added` have lines without the white space around them. If the whole file was
+    written, `is_whole` is true, and `added` has all of its lines.
+    """
+
+    position: int
+    path: str
+    removed: frozenset[str]
+    added: frozenset[str]
+    is_whole: bool = False
+
+
+class FileVersions:
+    """The edits of all files in a history, and the file that each result is of."""
+
+    def __init__(self) -> None:
+        self._edits: list[FileEdit] = []
+        self._positions: list[int] = []
+        self._paths: dict[int, str] = {}
+        self._results: dict[str, list[int]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        lines = chain.from_iterable((*edit.removed, *edit.added) for edit in self._edits)
+        return sum(80 + len(line) for line in lines) + 200 * len(self._paths)
+
+    def add_call(self, position: int, arguments: str) -> str:
+        """Add the edits of a call, and return the path that it names; empty if it names none."""
+        if len(arguments) > MOST_CHARACTERS:
+            return ""
+        fields = _fields(arguments)
+        path = _first_text(fields, PATHS)
+        for edit in _edits(position, path, fields, arguments):
+            self._edits.append(edit)
+            self._positions.append(position)
+        return path
+
+    def add_result(self, result: int, path: str) -> None:
+        """Add a result of a call that names this path."""
+        if path:
+            self._paths[result] = path
+            self._results.setdefault(_base_name(path), []).append(result)
+
+    def edits_after(self, result: int, position: int, stop: int) -> list[FileEdit]:
+        """Return the edits of a result's file in the messages after `position`, up to `stop`.
+
+        The result's call is in the message at `position`. If its path is not known, the edits of
+        all files are returned.
+        """
+        path = self._paths.get(result)
+        start = bisect_right(self._positions, position)
+        return [
+            edit
+            for edit in self._edits[start : bisect_right(self._positions, stop - 1)]
+            if path is None or is_same_path(path, edit.path)
+        ]
+
+    def has_path(self, result: int) -> bool:
+        """Return whether the result is of a known file."""
+        return result in self._paths
+
+    def newer_results(self, result: int, count: int) -> list[int]:
+        """Return the later of the first `count` results that are of the same file, newest first."""
+        path = self._paths.get(result)
+        if path is None:
+            return []
+        results = self._results[_base_name(path)]
+        return [
+            later
+            for later in reversed(results)
+            if result < later < count and is_same_path(path, self._paths[later])
+        ]
+
+
+def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[tuple[int, int]]:
+    """Return the ranges of an older text whose lines the edits have replaced since, in order.
+
+    `is_file` says whether the text is surely of the edited file. Otherwise a file that was written
+    in full replaces nothing in it.
+    """
+    removed: set[str] = set()
+    whole: frozenset[str] | None = None
+    for edit in edits:
+        if edit.is_whole and is_file:
+            whole, removed = edit.added, set()
+        removed |= edit.removed
+        removed -= edit.added
+        if whole is not None:
+            whole = (whole - edit.removed) | edit.added
+    if not removed and whole is None:
+        return []
+    long_lines = [line for line in removed if len(line) >= SHORT]
+
+    def is_replaced(plain: str, content: str) -> bool:
+        if {plain, content} & removed or any(line in plain for line in long_lines):
+            return True
+        return whole is not None and bool(content) and not {plain, content} & whole
+
+    return _line_ranges(text, is_replaced)
+
+
+def repeated_ranges(text: str, newer_texts: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the ranges of the lines that newer versions of a text have, too, in order."""
+    lines = {_content(line) for newer_text in newer_texts for line in newer_text.splitlines()}
+    return _line_ranges(text, lambda _, content: content in lines)
+
+
+def _line_ranges(text: str, has: Callable[[str, str], bool]) -> list[tuple[int, int]]:
+    """Return the ranges of the lines for which `has` returns true.
+
+    It gets a line without white space around it, and the line without a number at its beginning.
+    """
+    ranges: list[tuple[int, int]] = []
+    start = 0
+    for line in text.splitlines(keepends=True):
+        if has(line.strip(), _content(line)):
+            ranges.append((start, start + len(line)))
+        start += len(line)
+    return ranges
+
+
+def _content(line: str) -> str:
+    """Return a line without its number and the white space around it."""
+    match = _NUMBERED.match(line)
+    return line[match.end() :].strip() if match else line.strip()
+
+
+def is_same_path(path: str, other: str) -> bool:
+    """Return whether two paths, of which one may be relative, are of the same file."""
+    path, other = path.removeprefix("./"), other.removeprefix("./")
+    return path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")
+
+
+def _base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _fields(arguments: str) -> Mapping[str, Any]:
+    """Return the arguments by name; empty if they are no JSON object."""
+    if not arguments.lstrip().startswith("{"):
+        return {}
+    try:
+        fields = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """Return the first of these fields that is a text; empty if none is."""
+    return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
+
+
+def _edits(
+    position: int, path: str, fields: Mapping[str, Any], arguments: str
+) -> Iterator[FileEdit]:
+    """Yield the edits of a call with these arguments."""
+    contents = (*OLD, *NEW, *CONTENTS)
+    others = {name: value for name, value in fields.items() if name not in contents}
+    for text in _texts(others) if fields else [arguments]:
+        if _PATCH.search(text):
+            yield from _patch_edits(position, path, text)
+    if not path or fields.get("command") in _READS:
+        return
+    inner = fields.get("edits")
+    changes = [fields, *(inner if isinstance(inner, list) else ())]
+    for change in changes:
+        if isinstance(change, Mapping) and (old := _first_text(change, OLD)):
+            before, after = _lines(old), _lines(_first_text(change, NEW))
+            yield FileEdit(position, path, before - after, after)
+    content = next((name for name in CONTENTS if isinstance(fields.get(name), str)), None)
+    if content is not None and not _first_text(fields, OLD):
+        yield FileEdit(position, path, frozenset(), _lines(fields[content]), is_whole=True)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all texts in a JSON value, such as the patch in a shell's command."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, Mapping)):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
+
+
+def _patch_edits(position: int, path: str, patch: str) -> Iterator[FileEdit]:
+    """Yield the edit of each file in a patch; `path` is the file of a patch that names none."""
+    removed: dict[str, set[str]] = {}
+    added: dict[str, set[str]] = {}
+    for line in patch.splitlines():
+        if match := _PATCH_FILE.match(line):
+            path = match[1].strip()
+        elif line.startswith(("--- ", "*** ", "@@")) or not path:
+            continue
+        elif line.startswith(("-", "+")) and line[1:].strip():
+            (removed if line[0] == "-" else added).setdefault(path, set()).add(line[1:].strip())
+    for name in dict.fromkeys((*removed, *added)):
+        before, after = frozenset(removed.get(name, ())), frozenset(added.get(name, ()))
+        yield FileEdit(position, name, before - after, after)
+
+
+def _lines(text: str) -> frozenset[str]:
+    """Return the lines of a text without white space around them."""
+    return frozenset(line for each in text.splitlines() if (line := each.strip()))
