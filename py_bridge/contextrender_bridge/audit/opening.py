@@ -65,11 +65,13 @@ def lines_in(path: Path) -> Iterator[bytes]:
             return
         import zstandard
 
-        partial_line = b""
-        reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        partial_line, frame = b"", None
         while chunk := raw.read(1 << 20):
-            *lines, partial_line = (partial_line + reader.decompress(chunk)).split(b"\n")
-            yield from lines
+            while chunk:
+                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                *lines, partial_line = (partial_line + frame.decompress(chunk)).split(b"\n")
+                yield from lines
+                chunk, frame = frame.unused_data, None if frame.eof else frame
         yield partial_line
-        if not reader.eof and not reader.unused_data:
+        if frame is not None:
             raise EOFError
