@@ -162,8 +162,8 @@ def _with_newer_versions(builder: SelectionBuilder, result: int) -> list[int]:
     """Return a result after the newest later results of the same file that are not complete."""
     context, complete = builder.context, {*builder.complete}
     newer = context.tracking.files.newer_results(result, context.result_count)
-    shown = [later for later in newer if context.has_call[later] and later not in complete]
-    return [*shown[:MOST_VERSIONS], result]
+    restorable = [later for later in newer if context.has_call[later] and later not in complete]
+    return [*restorable[:MOST_VERSIONS], result]
 
 
 def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int], int]:
