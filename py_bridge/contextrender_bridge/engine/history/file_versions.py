@@ -118,22 +118,22 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
     in full replaces nothing in it.
     """
     removed: set[str] = set()
-    whole: frozenset[str] | None = None
+    current_lines: frozenset[str] | None = None
     for edit in edits:
         if edit.is_whole and is_file:
-            whole, removed = edit.added, set()
+            current_lines, removed = edit.added, set()
         removed |= edit.removed
         removed -= edit.added
-        if whole is not None:
-            whole = (whole - edit.removed) | edit.added
-    if not removed and whole is None:
+        if current_lines is not None:
+            current_lines = (current_lines - edit.removed) | edit.added
+    if not removed and current_lines is None:
         return []
     long_lines = [line for line in removed if len(line) >= SHORT]
 
     def is_replaced(plain: str, content: str) -> bool:
         if {plain, content} & removed or any(line in plain for line in long_lines):
             return True
-        return whole is not None and bool(content) and not {plain, content} & whole
+        return current_lines is not None and bool(content) and not {plain, content} & current_lines
 
     return _line_ranges(text, is_replaced)
 
@@ -195,8 +195,8 @@ def _edits(
 ) -> Iterator[FileEdit]:
     """Yield the edits of a call with these arguments."""
     contents = (*OLD, *NEW, *CONTENTS)
-    others = {name: value for name, value in fields.items() if name not in contents}
-    for text in _texts(others) if fields else [arguments]:
+    other_fields = {name: value for name, value in fields.items() if name not in contents}
+    for text in _texts(other_fields) if fields else [arguments]:
         if _PATCH.search(text):
             yield from _patch_edits(position, path, text)
     if not path or fields.get("command") in _READS:
