@@ -12,7 +12,7 @@ from adapters.conftest import Loopback, proxying
 from adapters.testing.commands import CommandResult, run
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import CACHE, environment, python_of
-from tests.support.small_model import NotInstalled, install, served
+from tests.support.small_model import NotInstalled, install, serve_model
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def model() -> Iterator[str]:
             install(folder)
         except NotInstalled as reason:
             pytest.skip(f"SmolLM2 cannot be installed: {reason}")
-    with served(folder, CONTEXT) as url:
+    with serve_model(folder, CONTEXT) as url:
         yield url
 
 

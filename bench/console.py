@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 
 from tests.console.conftest import Console, Service, running_browser
 from tests.console.transcripts import make_run
-from tests.server.servers import served
+from tests.server.servers import running_server
 from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
@@ -58,11 +58,11 @@ def main() -> None:
     results = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        with served(data) as server, server.client() as http:
+        with running_server(data) as server, server.client() as http:
             print_time = TimePrinter(record(Service(server, http), results))
         for measure_part in (measure_terminal, measure_misses, measure_browser):
             # Each part gets a new server, which has nothing of the session in memory.
-            with served(data) as server, server.client() as http:
+            with running_server(data) as server, server.client() as http:
                 service = Service(server, http)
                 for look in ("inspect_session", "timeline", "get_call", "misses"):
                     service(look, session=OTHER)

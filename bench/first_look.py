@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.console.conftest import Service
 from tests.console.transcripts import make_run
-from tests.server.servers import served
+from tests.server.servers import running_server
 
 SESSION = "bench"
 SETTINGS = {"policy": "contextrender_cache_aware", "budget": "auto", "agent_defaults": True}
@@ -39,14 +39,14 @@ def record(data: Path, calls: int) -> None:
     """Record a session with this many answered calls."""
     messages = make_run(calls * 13 // 10)
     answers = [index for index, each in enumerate(messages) if each["role"] == "assistant"]
-    with served(data) as server, server.client() as http:
+    with running_server(data) as server, server.client() as http:
         Service(server, http).render(SESSION, messages[: answers[calls - 1] + 1], **SETTINGS)
         server.stop(signal.SIGTERM)
 
 
 def time_first(data: Path, endpoint: str, turn: int) -> float:
     """Return the seconds that a new server takes to answer for this turn."""
-    with served(data) as server, server.client() as http:
+    with running_server(data) as server, server.client() as http:
         service = Service(server, http)
         service("list_sessions")
         start = time.perf_counter()

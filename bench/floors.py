@@ -39,7 +39,7 @@ class Floors:
         self.arithmetic, self.counting, self.disk = Times(), Times(), Times()
 
     def measure(self, new_messages: list[Json]) -> None:
-        """Once each; `fresh` are the messages a render has just recorded."""
+        """Measure each step once for the new messages of a render."""
         self.arithmetic.measure(self._select)
         self.counting.measure(lambda: sum(map(self._codec.message, new_messages)))
         self.disk.measure(self._write)

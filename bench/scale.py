@@ -26,7 +26,7 @@ from bench.agents import measure_in_turns
 from bench.figures import Goal, print_goals
 from bench.sample import Sample
 from bench.services import running_service, service_in_process
-from tests.support.postgres import Cluster, missing
+from tests.support.postgres import Cluster, find_missing_part
 
 RESULTS = 50
 USERS = 100
@@ -35,7 +35,7 @@ USERS = 100
 @contextmanager
 def available_stores() -> Iterator[dict[str, str]]:
     """Yield the addresses of the available stores, by name."""
-    if (reason := missing()) is not None:
+    if (reason := find_missing_part()) is not None:
         print(f"PostgreSQL is not measured: {reason}")
         yield {"sqlite": ""}
         return

@@ -54,7 +54,7 @@ def running_service(workers: int = 1, database: str = "", **environment: str) ->
         environment[servers.DATABASE] = database
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         data = Path(folder) / "data"
-        with servers.served(data, "--workers", str(workers), **environment) as server:
+        with servers.running_server(data, "--workers", str(workers), **environment) as server:
             yield Service(server.process.pid, server.url, load_credentials(data).token, data)
             server.stop(signal.SIGTERM)
 

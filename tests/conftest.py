@@ -1,4 +1,4 @@
-"""Puts the repository root on the path, so that tests import the sources beside them."""
+"""Put the repository root on the path, so that tests import the repository's sources."""
 
 import os
 import signal
@@ -22,59 +22,59 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright keeps an event loop running in the thread that started it."""
+    """Run browser tests last, because Playwright keeps an event loop running in its thread."""
     items.sort(key=lambda item: "console" in item.path.parts)
 
 
 @pytest.fixture(scope="session")
-def everyones(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
-    """A service in a process of its own, for every test that needs nothing special of it."""
-    from tests.server.servers import served
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
+    """Start a service in its own process, which tests without special needs share."""
+    from tests.server.servers import running_server
 
-    with served(tmp_path_factory.mktemp("service") / "data") as server:
+    with running_server(tmp_path_factory.mktemp("service") / "data") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of an empty database in a PostgreSQL of the tests' own."""
-    from tests.support.postgres import Cluster, missing
+    """Start a PostgreSQL for the tests; yield the address of an empty database."""
+    from tests.support.postgres import Cluster, find_missing_part
 
-    if (reason := missing()) is not None:
+    if (reason := find_missing_part()) is not None:
         pytest.skip(reason)
     with Cluster.running() as cluster:
         yield cluster.address
 
 
 @pytest.fixture(scope="session")
-def credentials(everyones: "Server") -> Credentials:
-    return load_credentials(everyones.data)
+def credentials(shared_server: "Server") -> Credentials:
+    return load_credentials(shared_server.data)
 
 
-# How long an example takes says how busy the machine is.
+# The duration of an example depends on how busy the machine is.
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
-# Started in a shell's background, we ignore SIGINT, and whatever we start would inherit that.
+# A process in a shell's background ignores SIGINT, and its child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A process reads its settings once; tests change the environment. A user's own file stays out.
+# A process reads its settings once, but tests change the environment. The user's file is ignored.
 os.environ["CONTEXTRENDER_CONFIG"] = os.devnull
-# In memory, where there is room: tests would wait for the disk half of the time.
+# Use memory if there is room, because tests would wait for the disk half of the time.
 MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and MEMORY.is_dir():
     room = os.statvfs(MEMORY)
     if room.f_bavail * room.f_frsize > 4 * 2**30 and not room.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
-# Several test processes at once: each's services would choose the same processor.
+# The services of parallel test processes would choose the same processor.
 os.environ["CONTEXTRENDER_PIN_CPU"] = "off"
 settings._read_once = settings.read_settings  # type: ignore[assignment]
-# Each client would read the machine's certificates anew, which takes longer than many a test.
+# Each client would read the machine's certificates again, which takes longer than many tests.
 httpx._transports.default.create_ssl_context = lru_cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 
 LONGEST_SECONDS = int(os.environ.get("LONGEST_TEST_SECONDS", "420"))
-"""A test that waits for longer waits for nothing: it fails, and the others go on."""
+"""Seconds after which a hanging test fails."""
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def bounded() -> Iterator[None]:
         raise TimeoutError(f"the test took longer than {LONGEST_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, end)
-    # Again and again: what is torn down may hang too.
+    # Repeat the alarm, because teardown may hang, too.
     signal.setitimer(signal.ITIMER_REAL, LONGEST_SECONDS, LONGEST_SECONDS / 10)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -16,7 +16,7 @@ from adapters.conftest import Loopback
 from adapters.testing.commands import run
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Call, Say, Script
-from tests.support.scripted_model import Asked, Reply
+from tests.support.scripted_model import ModelRequest, Reply
 
 LOOKED = ["host_0_X is fast.", "host_1_X is slow.", "host_2_X is fast."]
 STEPS: list[Call | Say] = [
@@ -88,7 +88,7 @@ def test_spans_of_instrumented_agent_are_read(
 def test_log_of_requests_is_read(loopback: Loopback, tmp_path: Path, model: str) -> None:
     script, log = Script(loopback.model, STEPS), tmp_path / "log.jsonl"
 
-    def logged(asked: Asked) -> Reply:
+    def logged(asked: ModelRequest) -> Reply:
         reply = script.answer(asked)
         with log.open("a") as lines:
             lines.write(json.dumps({"request": asked.json, "response": logged_reply(reply)}) + "\n")

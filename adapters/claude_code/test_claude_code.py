@@ -19,7 +19,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Limited, Say, Script, Step
-from tests.support.scripted_model import Asked, Reply
+from tests.support.scripted_model import ModelRequest, Reply
 
 SETTINGS = Path(__file__).parent / "settings.json"
 Ask = Callable[..., dict[str, str]]
@@ -171,7 +171,7 @@ class Reader(Script):
                 rows[line - 1] = f"port = {value}"
             (self.folder / f"host_{host}_X.txt").write_text("\n".join(rows))
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         """Reply with a call that reads the next file or the rest of this one, or with the final
         answer."""
         if self.is_agent(asked.json):

@@ -13,7 +13,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Limited, Say, Script, Step, has_tools
-from tests.support.scripted_model import Asked, Reply, response_events, stream
+from tests.support.scripted_model import ModelRequest, Reply, response_events, stream
 
 CONFIG = Path(__file__).parent / "config.toml"
 PROXY = "http://127.0.0.1:8700"
@@ -23,7 +23,7 @@ Ask = Callable[..., list[Json]]
 class Code(Script):
     """A script whose calls are code for the one tool that newer models have."""
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         """Return the next step as a call of a custom tool."""
         number = len(self.requests)
         reply = super().answer(asked)

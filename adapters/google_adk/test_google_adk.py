@@ -8,7 +8,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
-from tests.support.scripted_model import Asked, Reply, whole
+from tests.support.scripted_model import ModelRequest, Reply, json_reply
 
 
 def test_example_omits_and_restores_results(loopback: Loopback) -> None:
@@ -72,7 +72,7 @@ class Gemini:
     def __init__(self) -> None:
         self.asked: list[Json] = []
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         self.asked.append(asked.json)
         number = len(self.asked) - 1
         parts: list[Json] = [{"text": "So much for now."}]
@@ -85,4 +85,4 @@ class Gemini:
             ]
             parts[-2]["thoughtSignature"] = "c2lnbmVk"
         content = {"role": "model", "parts": parts}
-        return whole({"candidates": [{"content": content, "finishReason": "STOP"}]})
+        return json_reply({"candidates": [{"content": content, "finishReason": "STOP"}]})

@@ -17,7 +17,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from tests.support.scripted_model import Asked, Reply
+from tests.support.scripted_model import ModelRequest, Reply
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: P
     steps = [*hosts.steps()[:-1], *TASK]
     script = Script(loopback.model, [_as_text(_of_scenario(s)) for s in steps], lambda body: True)
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ModelRequest) -> Reply:
         if not script.requests:
             _fill_sandbox(tmp_path)
         return script.answer(asked)

@@ -23,7 +23,7 @@ from adapters.plugins.user import (
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from tests.support.scripted_model import whole
+from tests.support.scripted_model import json_reply
 
 OPTIONS = ["--output-format", "json", "--model", "claude-opus-5-5", "--allowedTools", "Read,Bash"]
 
@@ -126,7 +126,7 @@ def test_agent_compacts_itself_without_service(claude: User, failure: str) -> No
     claude.forbid_start()
     summary = Say("<summary>Summary: six were looked at.</summary>")
     script = script_of(claude, *looks(6), summary, Say("Done."))
-    with false_service(false_answers().get(failure, lambda asked: whole({}))) as credentials:
+    with false_service(false_answers().get(failure, lambda asked: json_reply({}))) as credentials:
         down = Credentials("http://127.0.0.1:9", "none")
         claude.use_service(down if failure == "down" else credentials)
         first = ask(claude, "Look at six hosts.")

@@ -31,7 +31,7 @@ from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json, Say, Script, Step
 from adapters.wrap.test_codex import Namespaced
-from tests.support.scripted_model import Asked, Reply, whole
+from tests.support.scripted_model import ModelRequest, Reply, json_reply
 
 CONFIG = """
 model_provider = "mine"
@@ -158,7 +158,7 @@ def test_stopped_service_is_started_and_kept_running(codex: User) -> None:
     class Watch(Script):
         """Record during a model call which programs hold a lease of the service."""
 
-        def answer(self, asked: Asked) -> Reply:
+        def answer(self, asked: ModelRequest) -> Reply:
             codex.wait_for_service()
             holders.append(codex.lease_holders())
             return super().answer(asked)
@@ -230,8 +230,8 @@ def test_agents_summary_is_kept_without_answer(codex: User, failure: str) -> Non
     codex.install()
     script = script_of(codex, *looks(6), Say("Done."))
 
-    def answer(asked: Asked) -> Reply:
-        healthy = whole({"status": "ok"})
+    def answer(asked: ModelRequest) -> Reply:
+        healthy = json_reply({"status": "ok"})
         return healthy if asked.path == "/healthz" else false_answers()[failure](asked)
 
     with false_service(answer) as credentials:

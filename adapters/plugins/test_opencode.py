@@ -30,7 +30,7 @@ from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Json, Say, Script, Step
 from adapters.wrap.test_opencode import Full, adapt_to_tools
 from tests.support.programs import free_port
-from tests.support.scripted_model import Asked, Reply
+from tests.support.scripted_model import ModelRequest, Reply
 from tests.support.waiting import until
 
 VERSIONS = ("newest", "oldest")
@@ -204,7 +204,7 @@ def test_agents_summary_is_kept_without_answer(opencode: User, failure: str) -> 
     script = script_of(opencode, *looks(3), Say("Done."), Say("Done."))
     paths: list[str] = []
 
-    def answer(request: Asked) -> Reply:
+    def answer(request: ModelRequest) -> Reply:
         paths.append(request.path)
         return false_answers()[failure](request)
 

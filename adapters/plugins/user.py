@@ -22,7 +22,7 @@ from adapters.testing.commands import CommandResult, run
 from adapters.testing.installs import environment
 from adapters.testing.scripted import Call, Say, Script, Step
 from tests.support.command import PROCESS
-from tests.support.scripted_model import Asked, Model, Reply, serving, whole
+from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
 from tests.support.waiting import until
 
 MARK = "[ContextRender compaction: branch 0, "
@@ -153,7 +153,7 @@ def count_text(body: Json, text: str) -> int:
 class Counting(Script):
     """A model that reports the size of each prompt in tokens, of four bytes each."""
 
-    def answer(self, request: Asked) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Return the next step, with the prompt's size."""
         reply = super().answer(request)
         size = str(len(request.body) // 4).encode()
@@ -165,7 +165,7 @@ _USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens)" ?: ?)9\b')
 
 
 @contextmanager
-def false_service(answer: Callable[[Asked], Reply]) -> Iterator[Credentials]:
+def false_service(answer: Callable[[ModelRequest], Reply]) -> Iterator[Credentials]:
     """Serve a program that answers in the service's place."""
     model = Model()
     model.answer = answer
@@ -173,16 +173,16 @@ def false_service(answer: Callable[[Asked], Reply]) -> Iterator[Credentials]:
         yield Credentials(url, "token")
 
 
-def false_answers() -> dict[str, Callable[[Asked], Reply]]:
+def false_answers() -> dict[str, Callable[[ModelRequest], Reply]]:
     """Return answers of a service that is slow, wrong or broken, by name."""
     text = {"text": "x", "tokens": 1, "results": 1, "complete": 1, "excerpts": 0}
-    half = whole(text)
+    half = json_reply(text)
     return {
-        "slow": lambda request: replace(whole(text), pause=30.0, late=True),
-        "no JSON": lambda request: replace(whole({}), chunks=[b"<html>"]),
-        "no text": lambda request: whole({**text, "text": " "}),
-        "no counts": lambda request: whole({"text": "x"}),
-        "an error": lambda request: whole(
+        "slow": lambda request: replace(json_reply(text), pause=30.0, late=True),
+        "no JSON": lambda request: replace(json_reply({}), chunks=[b"<html>"]),
+        "no text": lambda request: json_reply({**text, "text": " "}),
+        "no counts": lambda request: json_reply({"text": "x"}),
+        "an error": lambda request: json_reply(
             {"error": {"code": "busy", "message": "Try again."}}, 503
         ),
         "half an answer": lambda request: replace(half, chunks=[half.body[:-9]], breaks=True),

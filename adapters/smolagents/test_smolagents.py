@@ -11,7 +11,15 @@ from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
-from tests.support.scripted_model import Asked, Reply, call, chat, chat_events, stream, whole
+from tests.support.scripted_model import (
+    ModelRequest,
+    Reply,
+    call,
+    chat,
+    chat_events,
+    json_reply,
+    stream,
+)
 
 FINAL_TEXT = "That is all I know."
 
@@ -86,12 +94,12 @@ class Sides:
         self.asked: list[Json] = []
         self.steps = 0
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         body = asked.json
         self.asked.append(body)
         if has_no_tools(body):
             text = FINAL_TEXT
-            return stream(chat_events(text)) if body.get("stream") else whole(chat(text))
+            return stream(chat_events(text)) if body.get("stream") else json_reply(chat(text))
         self.steps += 1
         number = 2 * (self.steps - 1 - (self.steps > 4))
         hosts_of = [f"host_{number}_X", f"host_{number + 1}_X"]

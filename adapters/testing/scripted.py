@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.scripted_model import (
-    Asked,
     Model,
+    ModelRequest,
     Reply,
     answer_messages,
     answer_responses,
     call,
     chat,
     chat_events,
+    json_reply,
     stream,
-    whole,
 )
 
 Json = dict[str, Any]
@@ -62,10 +62,10 @@ class Script:
     def __post_init__(self) -> None:
         self.model.answer = self.answer
 
-    def answer(self, request: Asked) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Return the next step in the format of the request's API."""
         if request.method != "POST" or "count_tokens" in request.path:
-            return whole({"object": "list", "data": [{"id": "m"}], "input_tokens": 9})
+            return json_reply({"object": "list", "data": [{"id": "m"}], "input_tokens": 9})
         body = request.json
         step: Step = Say("A title")
         number = len(self.requests)
@@ -89,7 +89,7 @@ class Limited(Script):
     window: int = 0
     refused: int = 0
 
-    def answer(self, request: Asked) -> Reply:
+    def answer(self, request: ModelRequest) -> Reply:
         """Refuse a prompt that is too long, as a provider does, and answer others with a step."""
         size = len(request.body) // 4
         self.window = self.window or size + self.room
@@ -98,7 +98,7 @@ class Limited(Script):
         self.refused += 1
         text = f"prompt is too long: {size} tokens > {self.window} maximum"
         error = {"type": "invalid_request_error", "message": text}
-        return whole({"type": "error", "error": error}, 400)
+        return json_reply({"type": "error", "error": error}, 400)
 
 
 def restored(requests: Sequence[set[int]]) -> set[int]:
@@ -117,7 +117,7 @@ def _chat(step: Step, name: str, streams: bool, tokens: int) -> Reply:
     # Each reply has its own id, by which some runtimes distinguish messages.
     identity = {"id": f"chatcmpl-{name}"}
     if not streams:
-        return whole(chat(text, calls) | identity)
+        return json_reply(chat(text, calls) | identity)
     events = chat_events(text or "", calls, prompt=tokens)
     return stream([event | identity if isinstance(event, dict) else event for event in events])
 

@@ -12,15 +12,15 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.wrapped import Wrapped, check_recorded
+from adapters.wrap.wrapped import WrappedAgent, check_recorded
 
 
 @pytest.fixture
-def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
+def claude(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     """Create a user whose settings have an address and a key."""
     modules = node_modules_of("claude_code")
     run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
-    wrapped = Wrapped(loopback, tmp_path, modules / ".bin")
+    wrapped = WrappedAgent(loopback, tmp_path, modules / ".bin")
     settings = wrapped.home / ".claude" / "settings.json"
     settings.parent.mkdir()
     variables = {"ANTHROPIC_BASE_URL": loopback.model.url, "ANTHROPIC_API_KEY": "sk-own"}
@@ -28,7 +28,7 @@ def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
     return wrapped
 
 
-def test_continued_session_is_rendered(claude: Wrapped) -> None:
+def test_continued_session_is_rendered(claude: WrappedAgent) -> None:
     known = hosts.steps()
     steps = [adapt_to_tools(step, claude.work) for step in known]
     script = Script(claude.loopback.model, steps)
@@ -55,7 +55,7 @@ def test_continued_session_is_rendered(claude: Wrapped) -> None:
     assert len(names) < 15, names
 
 
-def test_recall_tool_works(claude: Wrapped) -> None:
+def test_recall_tool_works(claude: WrappedAgent) -> None:
     recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}), claude.work)
     script = Script(claude.loopback.model, [look, recall, Say("Done.")])
@@ -67,7 +67,7 @@ def test_recall_tool_works(claude: Wrapped) -> None:
     assert hosts.MARKS[0] in json.dumps(result)
 
 
-def test_settings_file_of_user_is_kept(claude: Wrapped) -> None:
+def test_settings_file_of_user_is_kept(claude: WrappedAgent) -> None:
     own = claude.folder / "mine.json"
     variables = {"ANTHROPIC_API_KEY": "sk-file", "ANTHROPIC_CUSTOM_HEADERS": "x-mine: yes"}
     own.write_text(json.dumps({"env": variables}))
@@ -79,7 +79,7 @@ def test_settings_file_of_user_is_kept(claude: Wrapped) -> None:
     claude.check_left_nothing()
 
 
-def test_exit_code_is_the_agents(claude: Wrapped) -> None:
+def test_exit_code_is_the_agents(claude: WrappedAgent) -> None:
     process = claude.run("claude", "-p", "x", "--resume", "no such session", fails=True)
     assert process.returncode == 1
     assert claude.report["calls"] == 0

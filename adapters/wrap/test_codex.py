@@ -11,8 +11,8 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.wrapped import Wrapped, check_recorded
-from tests.support.scripted_model import Asked, Reply
+from adapters.wrap.wrapped import WrappedAgent, check_recorded
+from tests.support.scripted_model import ModelRequest, Reply
 
 OWN = """
 model_provider = "mine"
@@ -30,7 +30,7 @@ EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-acc
 class Namespaced(Script):
     """A script that calls `recall` as newer models call an MCP tool after a tool search."""
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         """Return the reply with the tool's name and its server's namespace."""
         reply = super().answer(asked)
         named = b'"name" : "recall", "namespace" : "mcp__contextrender"'
@@ -39,11 +39,11 @@ class Namespaced(Script):
 
 
 @pytest.fixture
-def codex(loopback: Loopback, tmp_path: Path) -> Wrapped:
+def codex(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     (tmp_path / "codex").mkdir()
     variables = {"CODEX_HOME": str(tmp_path / "codex"), "MY_KEY": "sk-own"}
     variables["CODEX_API_KEY"] = "sk-built-in"
-    return Wrapped(loopback, tmp_path, node_modules_of("codex") / ".bin", variables)
+    return WrappedAgent(loopback, tmp_path, node_modules_of("codex") / ".bin", variables)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def codex(loopback: Loopback, tmp_path: Path) -> Wrapped:
     ],
 )
 def test_continued_session_is_rendered(
-    codex: Wrapped, config: str, key: str, model: str, kind: type[Script]
+    codex: WrappedAgent, config: str, key: str, model: str, kind: type[Script]
 ) -> None:
     file = codex.folder / "codex" / "config.toml"
     file.write_text(config.format(url=codex.loopback.model.url))
@@ -82,7 +82,7 @@ def test_continued_session_is_rendered(
     check_recorded(read_codex, codex.folder / "codex")
 
 
-def test_recall_tool_works(codex: Wrapped) -> None:
+def test_recall_tool_works(codex: WrappedAgent) -> None:
     (codex.folder / "codex" / "config.toml").write_text(OWN.format(url=codex.loopback.model.url))
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}))
     recall = Call("recall", {"query": "host_1_X"})

@@ -15,7 +15,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import CommandResult
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from adapters.wrap.wrapped import Wrapped, check_recorded
+from adapters.wrap.wrapped import WrappedAgent, check_recorded
 
 QUIET = """
 memory: {nudge_interval: 0}
@@ -45,9 +45,9 @@ CHAT = ("chat", "-Q", "--yolo")
 
 
 @pytest.fixture
-def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
+def hermes(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     """Create a user whose key is in Hermes' `.env`."""
-    wrapped = Wrapped(loopback, tmp_path, python_of("wrap/hermes").parent)
+    wrapped = WrappedAgent(loopback, tmp_path, python_of("wrap/hermes").parent)
     home = wrapped.home / ".hermes"
     home.mkdir()
     checked = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
@@ -56,7 +56,7 @@ def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
     return wrapped
 
 
-def configure(hermes: Wrapped, kind: str) -> Path:
+def configure(hermes: WrappedAgent, kind: str) -> Path:
     """Write one of the configurations."""
     file = hermes.home / ".hermes" / "config.yaml"
     file.write_text(CONFIGS[kind].replace("URL", hermes.loopback.model.url) + QUIET)
@@ -88,7 +88,7 @@ def name_of(done: CommandResult) -> str:
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
+def test_continued_session_is_rendered(hermes: WrappedAgent, kind: str) -> None:
     file = configure(hermes, kind)
     before = file.read_bytes()
     steps = hosts.steps()
@@ -125,7 +125,7 @@ def test_continued_session_is_rendered(hermes: Wrapped, kind: str) -> None:
     assert file.read_bytes() == before
 
 
-def test_recall_tool_works(hermes: Wrapped) -> None:
+def test_recall_tool_works(hermes: WrappedAgent) -> None:
     file = configure(hermes, "chat")
     # Hermes starts MCP servers only if the user's configuration names one.
     config_text = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"

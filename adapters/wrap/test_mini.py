@@ -9,19 +9,21 @@ from adapters.mini_swe_agent.test_mini_swe_agent import SHORT, as_call, variable
 from adapters.testing import hosts
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Say, Script
-from adapters.wrap.wrapped import Wrapped
+from adapters.wrap.wrapped import WrappedAgent
 
 TASK = ("-m", "openai/m", "-y", "--exit-immediately", "-o", "run.traj.json", "-t", "Look at them.")
 
 
 @pytest.fixture
-def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
+def mini(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     environment_variables = {**variables(tmp_path), "OPENAI_API_KEY": "sk-own"}
-    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, environment_variables)
+    return WrappedAgent(
+        loopback, tmp_path, python_of("mini_swe_agent").parent, environment_variables
+    )
 
 
 @pytest.mark.parametrize("way", ["variable", "configured", "command"])
-def test_task_is_rendered(mini: Wrapped, way: str) -> None:
+def test_task_is_rendered(mini: WrappedAgent, way: str) -> None:
     steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(mini.loopback.model, [as_call(step) for step in steps])
     url = f"{mini.loopback.model.url}/v1"

@@ -9,7 +9,7 @@ from adapters.conftest import Loopback
 from adapters.openclaw.test_openclaw import CHAT, QUESTIONS, OpenClaw, adapt_to_tools
 from adapters.testing import hosts
 from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.wrapped import Wrapped
+from adapters.wrap.wrapped import WrappedAgent
 
 pytestmark = pytest.mark.slow
 
@@ -26,23 +26,23 @@ def own(loopback: Loopback, tmp_path: Path) -> OpenClaw:
 
 
 @pytest.fixture
-def openclaw(own: OpenClaw, loopback: Loopback, tmp_path: Path) -> Wrapped:
+def openclaw(own: OpenClaw, loopback: Loopback, tmp_path: Path) -> WrappedAgent:
     variables = {
         "OPENCLAW_STATE_DIR": str(tmp_path / "state"),
         "OPENCLAW_CONFIG_PATH": str(own.config),
         "OPENAI_API_KEY": "sk-none",
     }
-    return Wrapped(loopback, tmp_path, own.openclaw.parent, variables)
+    return WrappedAgent(loopback, tmp_path, own.openclaw.parent, variables)
 
 
-def run_task(openclaw: Wrapped, own: OpenClaw, task: str, *options: str) -> str:
+def run_task(openclaw: WrappedAgent, own: OpenClaw, task: str, *options: str) -> str:
     """Run a task with `openclaw agent exec` and return the answer."""
     words = ["agent", "exec", task, "--cwd", str(own.work), "--json"]
     process = openclaw.run("openclaw", *words, "--config", str(own.config), options=options)
     return str(json.loads(process.stdout)["final"])
 
 
-def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
+def test_exec_task_is_rendered(openclaw: WrappedAgent, own: OpenClaw) -> None:
     """A file of a killed run is removed."""
     left = own.config.with_name(".contextrender-1-1.json")
     left.write_text("{}")
@@ -59,7 +59,7 @@ def test_exec_task_is_rendered(openclaw: Wrapped, own: OpenClaw) -> None:
     openclaw.check_left_nothing()
 
 
-def test_recall_tool_works(openclaw: Wrapped, own: OpenClaw) -> None:
+def test_recall_tool_works(openclaw: WrappedAgent, own: OpenClaw) -> None:
     (look,) = adapt_to_tools([Call("look", {"host": "host_0_X"})])
     # OpenClaw calls MCP tools through its own `tool_call`.
     fields = {"query": "host_1_X", "limit": 1}

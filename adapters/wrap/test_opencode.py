@@ -14,8 +14,8 @@ from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Limited, Say, Script, Step
-from adapters.wrap.wrapped import Json, Wrapped, check_recorded
-from tests.support.scripted_model import Asked, Reply
+from adapters.wrap.wrapped import Json, WrappedAgent, check_recorded
+from tests.support.scripted_model import ModelRequest, Reply
 
 TASK = "Find out which of the first six hosts are slow."
 
@@ -23,7 +23,7 @@ TASK = "Find out which of the first six hosts are slow."
 class Full(Script):
     """A model that reports a full window once, at its sixth step."""
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: ModelRequest) -> Reply:
         """Return the next step."""
         self.tokens = 39_900 if len(self.requests) == 5 else 9
         return super().answer(asked)
@@ -37,11 +37,13 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def opencode(loopback: Loopback, folder: Path) -> Wrapped:
+def opencode(loopback: Loopback, folder: Path) -> WrappedAgent:
     """Create a user with a project that has its own provider."""
     program = node_modules_of("wrap/opencode") / "opencode-linux-x64" / "bin"
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    wrapped = Wrapped(loopback, folder, program, {**variables, "MODEL_URL": loopback.model.url})
+    wrapped = WrappedAgent(
+        loopback, folder, program, {**variables, "MODEL_URL": loopback.model.url}
+    )
     variables = wrapped.variables
     for place in ("DATA", "CONFIG", "CACHE", "STATE"):
         variables[f"XDG_{place}_HOME"] = str(wrapped.home / place.lower())
@@ -61,7 +63,7 @@ def opencode(loopback: Loopback, folder: Path) -> Wrapped:
     return wrapped
 
 
-def test_continued_session_is_rendered(opencode: Wrapped) -> None:
+def test_continued_session_is_rendered(opencode: WrappedAgent) -> None:
     file = opencode.work / "opencode.json"
     before = file.read_bytes()
     steps = hosts.steps()
@@ -83,7 +85,7 @@ def test_continued_session_is_rendered(opencode: Wrapped) -> None:
     check_recorded(read_opencode, opencode.home / "data" / "opencode")
 
 
-def test_recall_tool_works(opencode: Wrapped) -> None:
+def test_recall_tool_works(opencode: WrappedAgent) -> None:
     look = adapt_to_tools(Call("look", {"host": "host_0_X"}), opencode.work)
     recall = Call("contextrender_recall", {"query": "host_1_X"})
     script = Script(opencode.loopback.model, [look, recall, Say("Done.")])
@@ -91,7 +93,7 @@ def test_recall_tool_works(opencode: Wrapped) -> None:
     assert hosts.MARKS[0] in json.dumps(script.requests[2]["messages"][-1])
 
 
-def test_agent_continues_past_its_window_without_service(opencode: Wrapped) -> None:
+def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent) -> None:
     """It reads 1.5 times its window."""
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
@@ -106,7 +108,7 @@ def test_agent_continues_past_its_window_without_service(opencode: Wrapped) -> N
     check_pairs(script)
 
 
-def test_automatic_compaction_has_all_results(opencode: Wrapped, service: Credentials) -> None:
+def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: Credentials) -> None:
     """When the model reports a full window, the compaction request has all results."""
     file = opencode.work / "opencode.json"
     config = json.loads(file.read_text().removeprefix("// mine\n"))
@@ -128,7 +130,7 @@ def test_automatic_compaction_has_all_results(opencode: Wrapped, service: Creden
     check_pairs(script)
 
 
-def ask(opencode: Wrapped, *words: str, wraps: bool = True) -> list[Json]:
+def ask(opencode: WrappedAgent, *words: str, wraps: bool = True) -> list[Json]:
     """Run `opencode run` and return its events."""
     runs = opencode.run if wraps else opencode.run_alone
     process = runs("opencode", "run", "--format", "json", *words)

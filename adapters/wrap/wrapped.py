@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Wrapped:
+class WrappedAgent:
     """A user's home and work folder, and an agent of theirs in `bin`."""
 
     loopback: Loopback

@@ -14,7 +14,7 @@ from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
-from tests.support.transcripts import agent_run, called, user
+from tests.support.transcripts import agent_run, render_calls, user
 
 SIZES = ("tokens_before", "tokens_after", "tokens_unbudgeted")
 
@@ -26,7 +26,7 @@ def facts(user: User) -> dict[int, Json]:
 
 def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
     run = agent_run(12)
-    replies = called(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
+    replies = render_calls(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
     calls_by_position = facts(alice)
     answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
     assert sorted(calls_by_position) == answers
@@ -58,7 +58,7 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
 def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> None:
     """Applied in order, they give the results of each prompt."""
     run = agent_run(30)
-    replies = called(alice.api, "run", run, budget=900, policy=policy)
+    replies = render_calls(alice.api, "run", run, budget=900, policy=policy)
     graph = alice.graph()
     graph.check()
     calls = sorted(graph.of("ModelCall"), key=lambda call: call.fields["turn"])
@@ -82,7 +82,7 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
 
 def test_repeated_answer_has_its_own_call_node(alice: User) -> None:
     run = agent_run(8)
-    called(alice.api, "run", run, budget=700)
+    render_calls(alice.api, "run", run, budget=700)
     at = [p for p, message in enumerate(run) if message["role"] == "assistant"][3]
     alice.api("render", session="run", messages=run[:at], budget=900)
     other = {**run[at], "content": "Another way to say it."}
@@ -125,7 +125,7 @@ def test_changed_policy_does_not_change_recorded_calls(
 ) -> None:
     """Another policy takes the place of a later version's."""
     run = agent_run(12)
-    replies = called(alice.api, "run", run, budget=700)
+    replies = render_calls(alice.api, "run", run, budget=700)
     before = alice.api("explain", session="run", turn=9)
     assert before["recorded"] and before["warnings"] == []
     monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["relevance"]})
@@ -150,7 +150,7 @@ def test_misses_equal_values_absent_from_prompts(
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
-    replies = called(alice.api, "run", run, policy="contextrender_cache_aware", budget=1_500)
+    replies = render_calls(alice.api, "run", run, policy="contextrender_cache_aware", budget=1_500)
     prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}
     missed = {
         (miss["turn"], miss["position"], value)
@@ -164,8 +164,8 @@ def test_misses_equal_values_absent_from_prompts(
 
 def test_views_of_full_history_call_show_full_history(alice: User) -> None:
     run = agent_run(12, lines=5)
-    called(alice.api, "whole", run, budget=700, delivery="holdout")
-    called(alice.api, "all", run, budget=90_000)
+    render_calls(alice.api, "whole", run, budget=700, delivery="holdout")
+    render_calls(alice.api, "all", run, budget=90_000)
     views = [alice.api("get_call", session=name, turn=9) for name in ("whole", "all")]
     one, other = (view["explain"] for view in views)
     for name in (*SIZES, "text_tokens", "complete", "substitutes", "dropped_turns", "warnings"):
@@ -201,9 +201,9 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
     """This holds on each branch."""
     run = make_run(60, 5)
     fields: Json = {"policy": "contextrender_cache_aware", "budget": 1_500}
-    called(alice.api, "run", run, **fields)
+    render_calls(alice.api, "run", run, **fields)
     other = [*run[:60], user("Something else: where is the first order?")]
-    called(alice.api, "run", [*other, *run[60:110]], **fields)
+    render_calls(alice.api, "run", [*other, *run[60:110]], **fields)
     told = set()
     for branch in (0, 1):
         misses: dict[int, list[Json]] = {}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.server.servers import Server, another
+from tests.server.servers import Server, another_server
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
 USAGE = {"uncached": 900, "cache_read": 50, "cache_write": 20, "output": 40}
@@ -49,7 +49,7 @@ DELIVERIES = ("rendered", "rendered", "rendered", "full", "holdout")
 
 @pytest.fixture(scope="module")
 def other(service: Service) -> Iterator[Server]:
-    with another(service.data) as server:
+    with another_server(service.data) as server:
         yield server
 
 

@@ -9,7 +9,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.server.servers import Server, another
+from tests.server.servers import Server, another_server
 from tests.support.plain_graph import check_graph
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
@@ -20,7 +20,7 @@ STEPS = 3
 
 @pytest.fixture(scope="module")
 def other(service: Service) -> Iterator[Server]:
-    with another(service.data) as server:
+    with another_server(service.data) as server:
         yield server
 
 

@@ -17,7 +17,7 @@ from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch
 
 from tests.api.conftest import Service, User
-from tests.server.servers import another
+from tests.server.servers import another_server
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(30, lines=3)
@@ -97,7 +97,7 @@ def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
     long = agent_run(500, lines=1)
     alice.api("sync", session="s", messages=long)
     with (
-        another(service.data) as server,
+        another_server(service.data) as server,
         server.api(alice.api.token) as api,
         ThreadPoolExecutor(1) as threads,
     ):
@@ -106,7 +106,7 @@ def test_deletion_is_finished_after_server_is_killed(service: Service) -> None:
             assert server.process.poll() is None
         server.stop(signal.SIGKILL)
         assert deleting.exception() is not None or deleting.result().status_code == 200
-    with another(service.data) as server, server.api(alice.api.token) as api:
+    with another_server(service.data) as server, server.api(alice.api.token) as api:
         assert api.post("delete_session", session="s").status_code in (200, 404)
     assert alice.graph().counts == {}
 

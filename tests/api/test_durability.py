@@ -12,7 +12,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Conversation
 from tests.api.conftest import Service, User
-from tests.server.servers import another
+from tests.server.servers import another_server
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(20, lines=5)
@@ -50,7 +50,7 @@ NewUser = Callable[[], User]
 @pytest.fixture(scope="module")
 def impatient(service: Service) -> Iterator[NewUser]:
     """Create users of a server that waits 0.1 s for the store instead of 5 s."""
-    with another(service.data, patient=False) as server, ExitStack() as stack:
+    with another_server(service.data, patient=False) as server, ExitStack() as stack:
 
         def new_user() -> User:
             account = service.new_user()

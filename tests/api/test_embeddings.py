@@ -11,7 +11,7 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.support.provider_double import ProviderDouble, embedding_reply, provided
+from tests.support.provider_double import ProviderDouble, embedding_reply, provider_of_process
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(10, lines=5)
@@ -27,7 +27,7 @@ def embedding() -> Iterator[ProviderDouble]:
         axes = [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]
         return 200, embedding_reply([axes[len(text) % 2] for text in body["input"]])
 
-    with provided(answer) as double:
+    with provider_of_process(answer) as double:
         yield double
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.support.strategies import transcripts
-from tests.support.transcripts import agent_run, assistant, called, user
+from tests.support.transcripts import agent_run, assistant, render_calls, user
 
 POLICIES = ("contextrender", "contextrender_cache_aware", "contextrender_excerpts", "full")
 USAGE = {"uncached": 9, "cache_read": 8, "cache_write": 7, "output": 5}
@@ -90,7 +90,7 @@ def test_imported_session_has_equal_views_without_computing_misses(
     run = [*agent_run(24), assistant("That is all.")]
     other = [*run[:30], user("Who else?"), *run[20:40], assistant("clerk_2@example.com.")]
     for line in (run, other):
-        called(alice.api, "s", line, budget=900, policy=policy, model="gpt-5.1")
+        render_calls(alice.api, "s", line, budget=900, policy=policy, model="gpt-5.1")
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an import computes nothing")

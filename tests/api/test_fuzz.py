@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.api.client import error_of
 from tests.api.conftest import Service, User, endpoints, example
-from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, fuzz, messages, raw, spoilt
+from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, damaged_copy, fuzz, messages, raw
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(3)
@@ -88,7 +88,7 @@ def test_every_endpoint_answers_or_refuses(
 @given(data=st.data())
 def test_invalid_export_is_refused(alice: User, data: st.DataObject) -> None:
     export = alice.api("export_session", session="s")
-    body = {"session": uuid4().hex, "data": data.draw(spoilt(export))}
+    body = {"session": uuid4().hex, "data": data.draw(damaged_copy(export))}
     check_reply(alice.api.post("import_session", body=json.dumps(body)))
 
 

@@ -7,7 +7,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import Service, example, session_walkers
 from tests.api.test_durability import store_locked
-from tests.server.servers import another
+from tests.server.servers import another_server
 from tests.support.provider_double import provider
 from tests.support.transcripts import UNUSUAL, assistant, call, result, user
 
@@ -28,7 +28,7 @@ def test_failures_print_no_contents(service: Service) -> None:
         quoting = stack.enter_context(provider(lambda body: (401, {"error": body})))
         environment = quoting.environment(model="openai/refusing", embed_model="openai/refusing")
         environment["OPENAI_API_KEY"] = CANARY
-        server = stack.enter_context(another(service.data, environment, patient=False))
+        server = stack.enter_context(another_server(service.data, environment, patient=False))
         with server.api(alice.api.token) as api:
             session = {"session": CANARY}
             reply = api("render", **session, messages=RUN, budget=2000)

@@ -15,8 +15,8 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.server.servers import another
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
+from tests.server.servers import another_server
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider_of_process
 from tests.support.transcripts import agent_run, assistant, call, result, user
 from tests.support.waiting import until
 
@@ -46,7 +46,7 @@ def model() -> Iterator[ProviderDouble]:
         reply = chat_reply(notes(number) if typed else f"State: note {number}.")
         return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
 
-    with provided(answer, model=MODEL) as double:
+    with provider_of_process(answer, model=MODEL) as double:
         yield double
 
 
@@ -86,7 +86,7 @@ def test_summary_is_written_once_and_reused(
     WORKING_SET.clear()
     assert alice.api("render", **fields) == reply
     with (
-        another(alice.data, model.environment(model=MODEL)) as server,
+        another_server(alice.data, model.environment(model=MODEL)) as server,
         server.api(alice.api.token) as other,
     ):
         assert other("render", **fields) == reply
@@ -181,7 +181,7 @@ OVERSIZED = [
 def compactor() -> Iterator[ProviderDouble]:
     """Start a model that writes result summaries for the service in this process."""
     reply = chat_reply({"notes": "Disk full.", "quotes": ["FATAL disk_full on node-88.internal"]})
-    with provided(lambda _: (200, reply), model=COMPACTOR) as double:
+    with provider_of_process(lambda _: (200, reply), model=COMPACTOR) as double:
         yield double
 
 

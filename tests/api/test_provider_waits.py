@@ -13,7 +13,7 @@ from contextrender_bridge.engine.models.litellm_embedder import LiteLLMEmbedder
 
 from tests.api.conftest import User
 from tests.api.test_models import OVERSIZED
-from tests.support.provider_double import chat_reply, embedding_reply, provided
+from tests.support.provider_double import chat_reply, embedding_reply, provider_of_process
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(10, lines=5)
@@ -50,7 +50,7 @@ class Gate:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Start a blocked provider for the service in this process; open it at the end."""
     made = Gate()
-    with provided(made.answer):
+    with provider_of_process(made.answer):
         patient = LiteLLMEmbedder(EMBEDDER, timeout=PATIENCE)
         monkeypatch.setitem(embeddings._embedders, EMBEDDER, patient)
         made.opened.set()

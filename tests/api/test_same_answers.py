@@ -8,7 +8,7 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 
 from tests.api.client import Api
 from tests.api.conftest import Service
-from tests.server.servers import another
+from tests.server.servers import another_server
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(14, lines=5)
@@ -82,7 +82,7 @@ def test_replies_are_equal_with_cache_cleared_before_every_call(service: Service
 def test_replies_are_equal_with_two_alternating_processes(service: Service, day: Day) -> None:
     here = service.new_user().api
     policy, replies = day
-    with another(service.data) as server, server.api(here.token) as there:
+    with another_server(service.data) as server, server.api(here.token) as there:
         assert run_day(policy, lambda call: (here, there)[call % 2]) == replies
         other = service.new_user()
         with server.api(other.api.token) as there:
@@ -94,7 +94,7 @@ def test_replies_are_equal_with_two_alternating_processes(service: Service, day:
 def test_session_recreated_by_another_process_replaces_cache(service: Service) -> None:
     here = service.new_user().api
     other = [user("Something else."), *RUN[2:]]
-    with another(service.data) as server, server.api(here.token) as there:
+    with another_server(service.data) as server, server.api(here.token) as there:
         reply = here("render", session="s", messages=RUN, budget=700)
         there("delete_session", session="s")
         here.refused("explain", 404, "not_found", session="s")

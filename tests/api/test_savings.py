@@ -10,7 +10,7 @@ from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
 from tests.api.conftest import Service, User
-from tests.support.transcripts import agent_run, assistant, call, called, result, user
+from tests.support.transcripts import agent_run, assistant, call, render_calls, result, user
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 
@@ -21,7 +21,7 @@ def sums(rows: list[dict[str, Any]], name: str) -> Any:
 
 def test_total_savings_counts_every_session(alice: User) -> None:
     """Regression: many small sessions once removed a large one from the sum."""
-    replies = called(alice.api, "large", agent_run(12), budget=700, model="gpt-5.1")
+    replies = render_calls(alice.api, "large", agent_run(12), budget=700, model="gpt-5.1")
     for number in range(8):
         messages = [user(f"Task {number}?"), assistant("Done.")]
         first = alice.api("render", session=f"small-{number}", messages=messages[:1], output="plan")
@@ -38,8 +38,8 @@ def test_total_savings_counts_every_session(alice: User) -> None:
 
 def test_rows_are_grouped_by_client_model_policy_and_delivery(alice: User) -> None:
     run = agent_run(6)
-    called(alice.api, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
-    called(alice.api, "two", run, budget=700, model="gpt-5.1", delivery="holdout")
+    render_calls(alice.api, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
+    render_calls(alice.api, "two", run, budget=700, model="gpt-5.1", delivery="holdout")
     alice.api("sync", session="three", messages=run)
     view = alice.api("total_savings")
     assert (view["sessions"], view["sessions_counted"]) == (3, 2)
@@ -54,7 +54,7 @@ def test_rows_are_grouped_by_client_model_policy_and_delivery(alice: User) -> No
 
 def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
     """If cached tokens are free, a prompt that changes at each call costs more."""
-    called(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
+    render_calls(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
     (row,) = alice.api("total_savings", prices=OWN)["rows"]
     fresh, cached = row["prompt"] - row["cached"], row["cached"]
     assert row["cost"] == pytest.approx((2 * fresh + cached + 10 * row["output"]) / 1e6)
@@ -67,7 +67,7 @@ def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
 
 def test_full_history_cost_is_capped_at_model_window(alice: User) -> None:
     run = agent_run(8, lines=400)
-    called(alice.api, "run", run, budget=700, model="gpt-4")
+    render_calls(alice.api, "run", run, budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
     assert row["full_capped"] <= 8_192 * row["calls"] < row["full"]
 
@@ -76,8 +76,8 @@ def test_metrics_have_stored_totals(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
-    called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
-    called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
+    render_calls(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
+    render_calls(alice.api, "made up", agent_run(3), model="secret-in-a-name")
     text = service.http.get("/metrics").text
     names = 'delivery="rendered",model="o3-mini",policy="contextrender"'
     assert f"contextrender_stored_calls{{{names}}} 6.0" in text
@@ -135,7 +135,7 @@ def test_table_sums_rows_and_shows_losses_in_red() -> None:
 
 
 def test_session_list_has_totals_of_each_session(alice: User) -> None:
-    called(alice.api, "one", agent_run(12), budget=700)
+    render_calls(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["totals"] for row in alice.api("list_sessions")["sessions"])
     names = ["calls", "full", "prompt", "results_used", "results_used_visible"]
@@ -155,8 +155,8 @@ def test_session_list_has_totals_of_each_session(alice: User) -> None:
 
 
 def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
-    called(alice.api, "small", agent_run(6), budget=700, model="gpt-4o")
-    called(alice.api, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
+    render_calls(alice.api, "small", agent_run(6), budget=700, model="gpt-4o")
+    render_calls(alice.api, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
     alice.api("sync", session="recorded", messages=agent_run(3))
 
     def names(**asked: Any) -> list[str]:
@@ -192,7 +192,7 @@ RUN = [
 @pytest.mark.parametrize("waiting", [False, True])
 def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     run = [*RUN, assistant("ORD-1003 it is."), *([user("And ORD-1004?")] * waiting)]
-    called(alice.api, "s", run, budget=700)
+    render_calls(alice.api, "s", run, budget=700)
     answers = sum(message["role"] == "assistant" for message in run)
     results = sum(message["role"] == "tool" for message in run)
     (listed,) = alice.api("list_sessions")["sessions"]

@@ -10,7 +10,7 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.support.transcripts import UNUSUAL, agent_run, assistant, called, result, user
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, render_calls, result, user
 
 RUN = agent_run(8, lines=5)
 REWRITTEN = [*RUN[:6], assistant("Another way."), user("Which?"), *RUN[6:10]]
@@ -175,7 +175,7 @@ USAGE = {"uncached": 100, "cache_read": 20, "cache_write": 30, "cache_write_1h":
 @pytest.fixture
 def billed(alice: User) -> Json:
     """Return the export of a session with usage on its first five calls."""
-    called(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
+    render_calls(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
     for at in answers[:5]:
         alice.api("record_usage", session="s", usage={"messages": at, **USAGE})
@@ -205,8 +205,10 @@ def test_export_and_import_keep_calls_and_totals(alice: User, bob: User, billed:
 
 
 def test_export_has_calls_of_each_branch(alice: User, bob: User) -> None:
-    called(alice.api, "s", LONGER, budget=700)
-    called(alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
+    render_calls(alice.api, "s", LONGER, budget=700)
+    render_calls(
+        alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700
+    )
     exported = alice.api("export_session", session="s")
     own = [
         [call for call in branch["calls"] if not call.get("again")]

@@ -1,7 +1,7 @@
 """A session compared under other settings: totals, timeline and misses agree."""
 
 from tests.api.client import Api
-from tests.support.transcripts import agent_run, called
+from tests.support.transcripts import agent_run, render_calls
 
 RUN = agent_run(30)
 
@@ -11,7 +11,7 @@ def miss_count(view: list[dict[str, object]]) -> int:
 
 
 def test_totals_timeline_and_misses_agree(api: Api) -> None:
-    called(api, "s", RUN, budget=700)
+    render_calls(api, "s", RUN, budget=700)
     compared = api.complete("compare_policies", session="s", budgets=[500, 700])
     current = compared["options"][compared["current_option"]]
     assert (current["policy"], current["budget"]) == ("contextrender", 700)
@@ -29,7 +29,7 @@ def test_totals_timeline_and_misses_agree(api: Api) -> None:
 
 
 def test_default_comparison_includes_recommended_settings(api: Api) -> None:
-    called(api, "s", RUN, budget=700)
+    render_calls(api, "s", RUN, budget=700)
     view = api.complete("compare_policies", session="s")
     names = {(option["policy"], option["budget"]) for option in view["options"]}
     assert {("contextrender", 700), ("contextrender_cache_aware", "auto"), ("full", 700)} <= names
@@ -37,7 +37,7 @@ def test_default_comparison_includes_recommended_settings(api: Api) -> None:
 
 
 def test_unknown_setting_is_refused(api: Api) -> None:
-    called(api, "s", RUN[:4])
+    render_calls(api, "s", RUN[:4])
     for walker in ("timeline", "misses"):
         api.refused(walker, 422, "invalid_request", session="s", policy="nothing")
         api.refused(walker, 422, "invalid_request", session="s", budget=1)

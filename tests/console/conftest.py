@@ -14,8 +14,8 @@ from contextrender_bridge.client.credentials import load_credentials
 
 from tests.api.client import Api
 from tests.console.transcripts import make_run
-from tests.server.servers import Server, served
-from tests.support.transcripts import called
+from tests.server.servers import Server, running_server
+from tests.support.transcripts import render_calls
 
 PASSWORD = "correct horse battery"
 ORDERS = "orders-2026-q1"
@@ -51,7 +51,7 @@ class Service(Api):
     def render(self, session: str, messages: list[Json], **settings: Any) -> None:
         """Record a session as an agent does: render before each model call."""
         self.runs[session] = messages
-        called(self, session, messages, **settings)
+        render_calls(self, session, messages, **settings)
 
     def misses(self, session: str) -> Iterator[Json]:
         """Yield the misses of a session, page by page."""
@@ -75,7 +75,7 @@ def service(
 ) -> Iterator[Service]:
     """Start a server with one rendered session; for slow tests record many others before it."""
     data = tmp_path_factory.mktemp("console") / "data"
-    with served(data) as server, server.client() as http:
+    with running_server(data) as server, server.client() as http:
         service = Service(server, http)
         if any(item.get_closest_marker("slow") for item in request.session.items):
             service.record(LARGE, make_run(1000, 7), budget=8000)

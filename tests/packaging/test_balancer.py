@@ -15,7 +15,7 @@ import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 
-from tests.server.servers import REPOSITORY, Server, served
+from tests.server.servers import REPOSITORY, Server, running_server
 from tests.support.postgres import new_database
 from tests.support.programs import free_port, serving_program
 
@@ -45,7 +45,9 @@ def balanced(postgres: str, tmp_path: Path) -> Iterator[Balanced]:
         servers = []
         for name in ("server-1", "server-2"):
             data = tmp_path / name / "data"
-            server = served(data, CONTEXTRENDER_DATABASE=database, CONTEXTRENDER_JWT_SECRET=SECRET)
+            server = running_server(
+                data, CONTEXTRENDER_DATABASE=database, CONTEXTRENDER_JWT_SECRET=SECRET
+            )
             servers.append(stack.enter_context(server))
         url = stack.enter_context(_balancer(tmp_path / "nginx", servers))
         token = load_credentials(servers[0].data).token

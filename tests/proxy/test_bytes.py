@@ -17,7 +17,7 @@ from tests.dialects.bodies import bodies
 from tests.dialects.test_dialects import plan_of
 from tests.proxy.conftest import Setup
 from tests.proxy.test_too_long import PATHS, body_of
-from tests.support.scripted_model import whole
+from tests.support.scripted_model import json_reply
 from tests.support.strategies import BUDGETS, modest
 
 ODD = ['"\\ud83d"', '"\\u00e9 é 漢"', "1e0", "1.50", '"\\/"', '{"a": 1, "a": 2}', "[ ]"]
@@ -83,7 +83,7 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
     tools: list[Json] = [{"name": "look", "description": "schön", "input_schema": {}}]
     raw = json.dumps({**body, "tools": tools}, ensure_ascii=False, separators=(" , ", " : "))
     raw = raw.replace("\ud83d", "\\ud83d")[:-1] + ', "top_p": 1e0, "top_p": 0.50 }'
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     url = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     headers = {"accept-encoding": "gzip, br;q=0.5", "x-contextrender-budget": "600"}
     response = setup.http.post(url, content=raw.encode(), headers=headers)

@@ -10,7 +10,7 @@ from contextrender_bridge.proxy.own_calls import is_compaction
 
 from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import Reply, chat, response, said, whole
+from tests.support.scripted_model import Reply, anthropic_message, chat, json_reply, response
 
 CLAUDE = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
@@ -26,13 +26,17 @@ def user(text: str) -> Json:
 
 # The compaction request that each agent appends to its history.
 ASKS: list[tuple[type[Agent], Json, Reply]] = [
-    (MessagesAgent, user(CLAUDE), whole(said([{"type": "text", "text": "Summary."}]))),
+    (
+        MessagesAgent,
+        user(CLAUDE),
+        json_reply(anthropic_message([{"type": "text", "text": "Summary."}])),
+    ),
     (
         ResponsesAgent,
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": CODEX}]},
-        whole(response([])),
+        json_reply(response([])),
     ),
-    (ResponsesAgent, {"type": "compaction_trigger"}, whole(response([]))),
+    (ResponsesAgent, {"type": "compaction_trigger"}, json_reply(response([]))),
 ]
 
 
@@ -154,7 +158,7 @@ def test_invalid_names_are_sanitized() -> None:
 
 
 def test_session_name_in_path_is_decoded(setup: Setup) -> None:
-    setup.model.script = [whole(chat("x"))]
+    setup.model.script = [json_reply(chat("x"))]
     response = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
     assert response.headers["x-contextrender-session"] == "my run/1"
     assert setup.model.asked[0].path == "/v1/chat/completions"

@@ -12,7 +12,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import whole
+from tests.support.scripted_model import json_reply
 
 SECRET = "owner A, account DEMO-1111"
 
@@ -31,7 +31,7 @@ def tool_step(name: str, text: str) -> list[Json]:
 
 def send(setup: Setup, messages: list[Json], **more: Any) -> str:
     """Send a request and return the name of its session."""
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     response = setup.post("/v1/chat/completions", {"model": "gpt-x", "messages": messages, **more})
     assert response.status_code == 200
     assert "x-contextrender-fail-open" not in response.headers
@@ -191,7 +191,7 @@ def test_history_stored_by_provider_is_not_recorded(setup: Setup) -> None:
         ("chat/completions", {"messages": [message_of("user", "x")], "cachedContent": "c/1"}),
         ("responses", {"input": [output], "previous_interaction_id": "i1"}),
     ]
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     for path, body in bodies:
         body = {"model": "m", "max_tokens": 9, **body}
         response = setup.post(f"/s/{name}/v1/{path}", body, x_contextrender_budget="300")
@@ -210,7 +210,7 @@ def test_history_with_references_is_sent_in_full(setup: Setup, reference: Json) 
     output = {"type": "function_call_output", "call_id": "c0", "output": "word " * 900}
     items = [message_of("user", "Go."), reference, output]
     session = uuid.uuid4().hex
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     body = {"model": "m", "input": items}
     response = setup.post(f"/s/{session}/v1/responses", body, x_contextrender_budget="300")
     assert setup.model.asked[-1].json == body
@@ -230,7 +230,7 @@ NAMELESS = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"argume
 )
 def test_unrenderable_history_is_reported_once(setup: Setup, odd: Json, reason: str) -> None:
     session = uuid.uuid4().hex
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     messages: list[Json] = [message_of("user", "Go."), odd, message_of("user", "on")]
     body = {"model": "m", "messages": messages}
     before = setup.proxy.histories.failures.counts().get(reason, 0)

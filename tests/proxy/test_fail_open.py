@@ -14,9 +14,9 @@ from tests.support.scripted_model import (
     answer_chat,
     chat,
     chat_events,
+    json_reply,
     serving,
     stream,
-    whole,
 )
 
 SECRET = "hunter2-in-the-history"
@@ -32,7 +32,7 @@ def wrong_service(reply: Reply) -> Model:
 
 
 def check_forwarded_unchanged(setup: Setup, reason: str, **headers: str) -> None:
-    setup.model.script = [whole(chat("hello"))]
+    setup.model.script = [json_reply(chat("hello"))]
     kind = {"content-type": "application/json", **headers}
     response = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
     assert response.json() == chat("hello")
@@ -65,7 +65,7 @@ def test_call_is_forwarded_when_service_is_late(start: Start) -> None:
 def test_proxy_pauses_calls_to_a_failing_service(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     for number in range(1, 5):
-        setup.model.script = [whole(chat("hello"))]
+        setup.model.script = [json_reply(chat("hello"))]
         response = setup.post("/v1/chat/completions", BODY)
         assert response.headers["x-contextrender-fail-open-count"] == f"{number} of {number}"
     assert response.headers["x-contextrender-fail-open"] == "paused"
@@ -125,7 +125,7 @@ def test_call_without_required_token_is_forwarded(start: Start) -> None:
 def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
     setup = start()
     agent = ChatAgent(setup, f"refused-{streams}", streams=streams).grown(6)
-    refused = whole({"error": {"message": "not in that place"}}, 400)
+    refused = json_reply({"error": {"message": "not in that place"}}, 400)
     answered = answer_chat(streams, "hello")
     setup.model.script = [refused, answered]
     response = agent.post()
@@ -141,7 +141,7 @@ def test_refused_prompt_is_resent_in_full(start: Start, streams: bool) -> None:
 def test_refusal_is_remembered(start: Start) -> None:
     setup = start()
     agent = ChatAgent(setup, "refused-once").grown(6)
-    refusal = whole({"error": {"message": "not in that place"}}, 400)
+    refusal = json_reply({"error": {"message": "not in that place"}}, 400)
 
     def ask(*replies: Reply) -> list[bool]:
         """Return for each request whether it had the full history."""
@@ -150,11 +150,11 @@ def test_refusal_is_remembered(start: Start) -> None:
         agent.post()
         return [request.json["messages"] == agent.items for request in setup.model.asked]
 
-    assert ask(refusal, whole(chat("hello"))) == [False, True]
-    assert ask(whole(chat("hello"))) == [True]
+    assert ask(refusal, json_reply(chat("hello"))) == [False, True]
+    assert ask(json_reply(chat("hello"))) == [True]
     # The full history is too long now: the rendered prompt is sent, and first from then on.
-    assert ask(refusal, whole(chat("hello"))) == [True, False]
-    assert ask(whole(chat("hello"))) == [False]
+    assert ask(refusal, json_reply(chat("hello"))) == [True, False]
+    assert ask(json_reply(chat("hello"))) == [False]
     # If both fail, nothing is remembered.
     assert ask(refusal, refusal) == [False, True]
-    assert ask(whole(chat("hello"))) == [False]
+    assert ask(json_reply(chat("hello"))) == [False]

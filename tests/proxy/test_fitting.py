@@ -13,7 +13,7 @@ from contextrender_bridge.dialects.observations import NOT_SHOWN
 
 from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import whole
+from tests.support.scripted_model import json_reply
 from tests.support.transcripts import assistant, user
 from tests.support.waiting import until
 
@@ -147,7 +147,7 @@ def test_history_stored_by_provider_is_unchanged(setup: Setup) -> None:
         "previous_response_id": "resp_0",
         "input": [{"type": "function_call_output", "call_id": "k", "output": "x " * 9000}],
     }
-    setup.model.script = [whole({"id": "resp_1"})]
+    setup.model.script = [json_reply({"id": "resp_1"})]
     response = setup.post("/v1/responses", body)
     assert setup.model.asked[0].json == body
     assert "x-contextrender-fail-open" not in response.headers

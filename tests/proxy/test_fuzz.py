@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.dialects.test_odd_values import BODIES
 from tests.proxy import test_mcp
 from tests.proxy.conftest import Setup
-from tests.support.fuzzing import JSON, fuzz, raw, spoilt
-from tests.support.scripted_model import whole
+from tests.support.fuzzing import JSON, damaged_copy, fuzz, raw
+from tests.support.scripted_model import json_reply
 
 DIALECTS: dict[str, Any] = {
     "/v1/chat/completions": {"model": "m", **BODIES["chat"]},
@@ -36,7 +36,7 @@ mcp_address = test_mcp.address
 @given(data=st.data())
 def test_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataObject) -> None:
     body = data.draw(raw(DIALECTS[path]))
-    setup.model.asked, setup.model.answer = [], lambda _: whole({"object": "fine"})
+    setup.model.asked, setup.model.answer = [], lambda _: json_reply({"object": "fine"})
     headers = {"authorization": "Bearer sk-1", "content-type": "application/json"}
     reply = setup.http.post(path, content=body, headers=headers)
     assert reply.status_code < 500, reply.text
@@ -71,7 +71,7 @@ def test_mcp_answers_or_refuses(credentials: Credentials, mcp_address: str) -> N
         "params": {"name": "recall", "arguments": {"session": "s", "results": [1]}},
     }
 
-    arguments = JSON | spoilt({"session": "s", "results": [1], "budget": 9})
+    arguments = JSON | damaged_copy({"session": "s", "results": [1], "budget": 9})
     calls = st.builds(
         lambda name, given: right | {"params": {"name": name, "arguments": given}},
         st.sampled_from(["recall", "explain", "sessions"]),

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.proxy.agents import ChatAgent, MessagesAgent
 from tests.proxy.conftest import Setup, Start
 from tests.server.servers import Server
-from tests.support.scripted_model import Asked, Reply, call, chat, whole
+from tests.support.scripted_model import ModelRequest, Reply, call, chat, json_reply
 from tests.support.waiting import until
 
 
@@ -53,13 +53,13 @@ def test_compress_returns_holdout_in_full(start: Start) -> None:
     assert response["tokens_saved"] > 0
 
 
-def billing(asked: Asked) -> Reply:
+def billing(asked: ModelRequest) -> Reply:
     """Return usage of one token per four bytes, half of them cached."""
     size, results = len(asked.body) // 4, asked.body.count(b'"tool_call_id"')
     reply = chat(None, [call(f"c{results}", "look", at=f"host_{results}_X")])
     counts = {"prompt_tokens": size, "completion_tokens": 7, "total_tokens": size + 7}
     cached = {"prompt_tokens_details": {"cached_tokens": size // 2}}
-    return whole(reply | {"usage": counts | cached})
+    return json_reply(reply | {"usage": counts | cached})
 
 
 def run(setup: Setup, token: str, session: str, turns: int) -> None:
@@ -85,11 +85,11 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
 
 
 @pytest.mark.slow
-def test_holdout_report_compares_usage(start: Start, everyones: Server) -> None:
+def test_holdout_report_compares_usage(start: Start, shared_server: Server) -> None:
     setup = start(holdout=0.1)
     setup.model.answer = billing
-    token = everyones.add_user(f"held-{uuid.uuid4().hex[:8]}")
-    with ContextRender(everyones.url, token) as user:
+    token = shared_server.add_user(f"held-{uuid.uuid4().hex[:8]}")
+    with ContextRender(shared_server.url, token) as user:
         assert user.call("holdout_report", {})["summary"].startswith(
             "Too little to compare: 0 rendered"
         )

@@ -13,8 +13,8 @@ from contextrender_bridge.store.sqlite import SqliteStore
 
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.server.servers import Server, served
-from tests.support.scripted_model import Model, chat, serving, whole
+from tests.server.servers import Server, running_server
+from tests.support.scripted_model import Model, chat, json_reply, serving
 
 KEY = "sk-canary7731canary7731canary"
 
@@ -26,7 +26,7 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     with serving(model, lifespan="off") as url:
         known |= {"UPSTREAM": url, "ANTHROPIC_UPSTREAM": url}
         environment = {f"CONTEXTRENDER_{name}": value for name, value in known.items()}
-        with served(data, **environment) as server:
+        with running_server(data, **environment) as server:
             yield server, model
 
 
@@ -74,7 +74,7 @@ def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Server, Model])
 
 
 def test_other_paths_are_forwarded(setup: Setup) -> None:
-    setup.model.script = [whole({"data": []}), whole(chat("x"))]
+    setup.model.script = [json_reply({"data": []}), json_reply(chat("x"))]
     assert setup.http.get("/v1/models").json() == {"data": []}
     assert setup.http.get("/healthz").json() == {"status": "ok"}
     assert setup.http.get("/nowhere").status_code == 404
@@ -98,7 +98,7 @@ def test_secret_reaches_model_and_never_the_store(
 def test_fail_open_calls_are_counted_by_reason(setup: Setup) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     for wrong in ({"x_contextrender_budget": "many"}, {"x_contextrender_policy": "nonsense"}):
-        setup.model.script = [whole(chat("hello"))]
+        setup.model.script = [json_reply(chat("hello"))]
         setup.post("/v1/chat/completions", body, **wrong)
     page = setup.http.get("/metrics").text
     matches = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)

@@ -8,7 +8,7 @@ from contextrender_bridge.proxy.own_calls import is_compaction, is_side_call
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import chat, whole
+from tests.support.scripted_model import chat, json_reply
 
 TOOLS = {"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}
 CALLS: list[Json] = [
@@ -143,7 +143,7 @@ def test_other_requests_are_not_compactions(body: Json) -> None:
 def test_compaction_of_older_opencode_is_sent_in_full(setup: Setup) -> None:
     agent = ChatAgent(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
-    setup.model.script = [whole(chat("So far."))]
+    setup.model.script = [json_reply(chat("So far."))]
     agent.items.append(ask("Provide a detailed prompt for continuing our conversation above."))
     agent.extra = {key: value for key, value in agent.extra.items() if key != "tools"}
     response = agent.post()
@@ -178,7 +178,7 @@ def test_titles_topics_and_quota_checks_are_side_calls(body: Json) -> None:
 def test_side_call_is_not_recorded(setup: Setup) -> None:
     session = uuid.uuid4().hex
     headers = {"x_session_id": session}
-    setup.model.script = [whole(chat("Fix the fault")), whole(chat("Seen."))]
+    setup.model.script = [json_reply(chat("Fix the fault")), json_reply(chat("Seen."))]
     response = setup.post("/v1/chat/completions", {"model": "m", **SIDE[3]}, **headers)
     assert response.status_code == 200
     assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]

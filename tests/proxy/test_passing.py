@@ -19,9 +19,9 @@ from tests.support.scripted_model import (
     call,
     chat,
     chat_events,
-    slowly,
+    json_reply,
+    slow_body,
     stream,
-    whole,
 )
 from tests.support.waiting import until
 
@@ -68,7 +68,7 @@ def test_errors_are_forwarded(setup: Setup) -> None:
     status = 429
     error = {"error": {"message": "no", "type": "x"}}
     limits = {"retry_after": "7", "x_ratelimit_remaining_requests": "0", "x_request_id": "r1"}
-    setup.model.script = [whole(error, status, **limits)]
+    setup.model.script = [json_reply(error, status, **limits)]
     response = setup.post("/v1/chat/completions", HELLO)
     assert (response.status_code, response.content) == (status, json.dumps(error).encode())
     assert response.headers["retry-after"] == "7"
@@ -89,7 +89,7 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
 
 def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
     cookies = [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2"), (b"connection", b"x-hop")]
-    reply = whole(chat("hello"))
+    reply = json_reply(chat("hello"))
     setup.model.script = [Reply(reply.chunks, 200, [*reply.headers, *cookies, (b"x-hop", b"1")])]
     hop = {"connection": "keep-alive, x-once", "x_once": "1"}
     own_headers = {"x_contextrender_budget": "500", "x_contextrender_session": "s"}
@@ -106,7 +106,7 @@ def test_hop_by_hop_and_own_headers_are_not_forwarded(setup: Setup) -> None:
 
 
 def test_other_paths_are_forwarded(setup: Setup) -> None:
-    setup.model.answer = lambda asked: whole({"path": asked.path, "method": asked.method})
+    setup.model.answer = lambda asked: json_reply({"path": asked.path, "method": asked.method})
     models = "/v1/models?limit=2"
     assert setup.http.get(models).json() == {"path": models, "method": "GET"}
     assert setup.http.delete("/s/a/v1/files/f%2F1").json()["path"] == "/v1/files/f%2F1"
@@ -120,18 +120,18 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
 
 
 def test_uploads_are_streamed(setup: Setup) -> None:
-    setup.model.answer = lambda asked: whole({"bytes": len(asked.body)})
+    setup.model.answer = lambda asked: json_reply({"bytes": len(asked.body)})
 
     async def upload() -> httpx.Response:
         async with httpx.AsyncClient(base_url=setup.url) as http:
-            return await http.post("/v1/files", content=slowly([b"a" * 1000] * 5, 0.01))
+            return await http.post("/v1/files", content=slow_body([b"a" * 1000] * 5, 0.01))
 
     assert asyncio.run(upload()).json() == {"bytes": 5000}
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"messages": 3}'])
 def test_invalid_model_call_is_forwarded(setup: Setup, raw: bytes) -> None:
-    setup.model.script = [whole({"error": {"message": "bad"}}, 400)]
+    setup.model.script = [json_reply({"error": {"message": "bad"}}, 400)]
     response = setup.http.post("/v1/chat/completions", content=raw)
     assert response.status_code == 400
     assert setup.model.asked[0].body == raw
@@ -150,7 +150,7 @@ def test_local_provider_is_reached_without_network_proxy(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     setup = start()
-    setup.model.script = [whole(chat("hello"))]
+    setup.model.script = [json_reply(chat("hello"))]
     response = httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO, trust_env=False)
     assert response.json() == chat("hello")
 
@@ -168,7 +168,7 @@ def test_agent_disconnect_cancels_model_call(setup: Setup) -> None:
     with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
         next(got.iter_raw())
     until(lambda: setup.model.cancelled == 1)
-    late = whole(chat("hello"))
+    late = json_reply(chat("hello"))
     setup.model.script = [Reply(late.chunks, 200, late.headers, pause=300.0)]
 
     async def leave() -> None:

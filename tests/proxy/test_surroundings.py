@@ -10,7 +10,7 @@ from contextrender_bridge.proxy.surroundings import faults
 from tests.cli.test_doctor import findings, machine
 from tests.proxy.conftest import Start
 from tests.support.command import printed
-from tests.support.scripted_model import chat, whole
+from tests.support.scripted_model import chat, json_reply
 
 __all__ = ["machine"]
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Find the fault."}]}
@@ -23,7 +23,7 @@ def test_missing_certificates_break_https_only(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", NOWHERE)
     setup = start()
-    setup.model.script = [whole(chat("x"))]
+    setup.model.script = [json_reply(chat("x"))]
     assert setup.post(CALL, BODY).status_code == 200
     response = start(upstream="https://127.0.0.1:9").post(CALL, BODY)
     assert response.status_code == 502

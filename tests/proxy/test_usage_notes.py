@@ -15,8 +15,8 @@ from contextrender_bridge.proxy.usage_reporting import client_of
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
-from tests.server.servers import served
-from tests.support.scripted_model import Model, chat, serving, whole
+from tests.server.servers import running_server
+from tests.support.scripted_model import Model, chat, json_reply, serving
 
 
 def recorded_calls(setup: Setup, session: str) -> list[Json]:
@@ -74,16 +74,16 @@ def test_usage_of_last_call_is_recorded_when_service_stops(tmp_path: Path) -> No
     session, data = uuid.uuid4().hex, tmp_path / "data"
     model = Model()
     with serving(model, lifespan="off") as url:
-        with served(data, CONTEXTRENDER_UPSTREAM=url) as server:
+        with running_server(data, CONTEXTRENDER_UPSTREAM=url) as server:
             known = load_credentials(data)
             usage = {"prompt_tokens": 777, "completion_tokens": 3}
-            model.script = [whole({**chat("Done."), "usage": usage})]
+            model.script = [json_reply({**chat("Done."), "usage": usage})]
             headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
             body: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
             response = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
             assert response.status_code == 200
             server.stop()
-        with served(data):
+        with running_server(data):
             known = load_credentials(data)
             with ContextRender(known.url, known.token) as client:
                 message = {"role": "assistant", "content": "Done."}

@@ -10,7 +10,7 @@ from contextrender_bridge.base.wire import Json
 from tests.proxy import agents
 from tests.proxy.agents import AGENTS, FILLER, Agent
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import Asked, Reply, whole
+from tests.support.scripted_model import ModelRequest, Reply, json_reply
 
 WINDOW = 8_000
 BYTES = 4
@@ -29,16 +29,16 @@ class Refusing:
         self.taken: list[Json] = []
         self.refused = 0
         self.says = says
-        self._answer = whole({"id": "1", "usage": {}})
+        self._answer = json_reply({"id": "1", "usage": {}})
         setup.model.answer = self
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ModelRequest) -> Reply:
         body, count = asked.json, len(asked.body) // BYTES
         if count > WINDOW:
             self.refused += 1
             error_text = self.says.format(most=WINDOW, count=count)
             error = {"type": "invalid_request_error", "message": error_text}
-            return whole({"error": error}, 400)
+            return json_reply({"error": error}, 400)
         self.taken.append(body)
         return self._answer
 
@@ -98,7 +98,7 @@ def test_compaction_is_truncated_to_window(start: Start, monkeypatch: pytest.Mon
 
 def test_other_refusal_is_forwarded(setup_without_service: Setup) -> None:
     agent = agent_with_turns(AGENTS[0], setup_without_service, 3)
-    setup_without_service.model.script = [whole({"error": {"message": "no such model"}}, 400)]
+    setup_without_service.model.script = [json_reply({"error": {"message": "no such model"}}, 400)]
     response = agent.post()
     assert (response.status_code, response.json()["error"]["message"]) == (400, "no such model")
     assert len(setup_without_service.model.asked) == 1

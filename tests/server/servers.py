@@ -104,13 +104,13 @@ class Server:
         return self.process.wait(timeout=300)
 
 
-def serve(data: Path, *options: str) -> list[str]:
+def serve_command(data: Path, *options: str) -> list[str]:
     return [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
 
 
-def served(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
+def running_server(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
     """Run `contextrender serve` for a data folder until the block ends."""
-    return running(serve(data, *options), data, **environment)
+    return running(serve_command(data, *options), data, **environment)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def running(
 IMPATIENT = "from contextrender_bridge.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
 
 
-def another(
+def another_server(
     data: Path, environment: Mapping[str, str] = {}, *, patient: bool = True
 ) -> AbstractContextManager[Server]:
     """Run another server process for a data folder and its database.

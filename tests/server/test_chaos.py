@@ -18,7 +18,7 @@ import pytest
 from tests.api.graph import Graph, reading
 from tests.api.test_concurrency import branch_histories
 from tests.api.test_durability import store_locked
-from tests.server.servers import Server, another
+from tests.server.servers import Server, another_server
 from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
 from tests.support.waiting import until
@@ -125,13 +125,13 @@ def test_server_killed_under_load_loses_nothing(tmp_path: Path, kills: int, call
 def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
     """Kill the server of one store in each round; check the store after every kill."""
     for _ in range(rounds):
-        with another(data) as server:
+        with another_server(data) as server:
             if load.answered:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))
                 server.stop(signal.SIGKILL)
-    with another(data) as server:
+    with another_server(data) as server:
         load.settle(server)
     assert not load.busy
 
@@ -139,7 +139,7 @@ def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
 @pytest.mark.slow
 def test_locked_database_refuses_writes_and_loses_nothing(data: Path) -> None:
     load = Load()
-    with another(data) as server, load.on(server):
+    with another_server(data) as server, load.on(server):
         load.wait(30)
         with store_locked(data):
             load.wait(1)
@@ -149,7 +149,7 @@ def test_locked_database_refuses_writes_and_loses_nothing(data: Path) -> None:
         with store_locked(data):
             server.stop(signal.SIGKILL)
     assert load.busy
-    with another(data) as server:
+    with another_server(data) as server:
         load.settle(server)
 
 
@@ -165,11 +165,11 @@ def test_clock_jumps_lose_nothing(data: Path, tmp_path: Path) -> None:
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    with another(data, environment) as server, load.on(server):
+    with another_server(data, environment) as server, load.on(server):
         for offset in ("-50", "+3600", "+0", "-50"):
             load.wait(10)
             clock.write_text(offset)
         load.wait(10)
         server.stop(signal.SIGKILL)
-    with another(data) as server:
+    with another_server(data) as server:
         load.settle(server)

@@ -16,7 +16,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.server import build_app
 
 from tests.support.command import contextrender
-from tests.support.local import local
+from tests.support.local import local_service
 from tests.support.scripted_model import serving
 from tests.support.transcripts import agent_run, assistant, user
 
@@ -54,7 +54,7 @@ DAMAGE: dict[str, Damage] = {"bits": flip_bits, "sectors": fill(SECTOR), "pages"
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with two users, and two sessions of two branches with all that calls leave."""
     data = tmp_path_factory.mktemp("intact") / "data"
-    with local(data) as api:
+    with local_service(data) as api:
         api.accounts.add("someone")
         for name in ("s", "other"):
             for stop in (5, 9, len(RUN)):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.client import Api
-from tests.server.servers import BIN, REPOSITORY, Server, served
+from tests.server.servers import BIN, REPOSITORY, Server, running_server
 from tests.support.transcripts import agent_run
 
 pytestmark = pytest.mark.release
@@ -25,7 +25,7 @@ RUN = agent_run(12)
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("jac") / "data"
-    with served(data) as server:
+    with running_server(data) as server:
         yield server
 
 

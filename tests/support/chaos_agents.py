@@ -1,7 +1,7 @@
-"""Agents that load a server with every kind of write, and know what it acknowledged.
+"""Agents that load a server with every kind of write and record what it acknowledged.
 
-An agent's sessions are its alone. What was under way when the server died happened whole or not at
-all: `States` holds both answers until `settle` is told which.
+Each agent has its own sessions. A request that was running when the server died happened completely
+or not at all: the agent keeps both states until `settle` decides.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from tests.api.client import Api
 from tests.support.transcripts import assistant, call, result, user
 
 Lines = list[list[Json]]
-"""A session's branches by number, each from its beginning."""
+"""The branches of a session by number, each with its full history."""
 
 States = dict[str, Lines]
 LONGEST = 18
@@ -24,7 +24,7 @@ LONGEST = 18
 
 @dataclass
 class Agent:
-    """One client; `acknowledged` is what it was told is stored, by session."""
+    """A client; `acknowledged` has the acknowledged branches by session."""
 
     name: str
     random: random.Random
@@ -44,7 +44,7 @@ class Agent:
             self.answered += 1
 
     def settle(self, stored: States) -> None:
-        """Take what is stored for what is so. It must be one of the two things possible."""
+        """Accept the stored state, which must be one of the two possible states."""
         possible = [self.acknowledged, *([] if self.under_way is None else [self.under_way])]
         assert stored in possible, (self.name, shape(stored), [shape(one) for one in possible])
         self.acknowledged, self.under_way, self.deleting = stored, None, ""
@@ -76,7 +76,8 @@ class Agent:
         self._send(api, session, [*lines[:at], line, *lines[at + 1 :]], at)
 
     def _turn(self, before: list[Json]) -> list[Json]:
-        """Asks for what an earlier result named, and gets values of its own."""
+        """Return a step whose call uses an earlier result's value and whose result has new
+        values."""
         number = next(self.numbers)
         contents = [message["content"] for message in before if message["role"] == "tool"]
         known = self.random.choice(contents).split()[0] if contents else "nothing"
@@ -107,14 +108,14 @@ class Agent:
         self.deleting = ""
 
     def _recall(self, api: Api, session: str) -> None:
-        """A result, by position, from the first branch: exactly as it was sent."""
+        """Recall a result of the first branch by position and check that it is unchanged."""
         line = self.acknowledged[session][0]
         (position, *_) = [at for at, message in enumerate(line) if message["role"] == "tool"]
         (result,) = api("recall", session=session, results=[position], branch=0)["results"]
         assert result["message"]["content"] == line[position]["content"]
 
     def _write(self, api: Api, walker: str, fields: Json, after: States) -> None:
-        """A refusal by the store changes nothing; the agent goes on with something else."""
+        """Send a write. If the store refuses it, keep the acknowledged state."""
         self.under_way = after
         reply = api.post(walker, **fields)
         if reply.status_code == 503 and reply.json()["error"]["code"] == "storage_unavailable":

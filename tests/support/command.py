@@ -1,4 +1,4 @@
-"""`contextrender` in this process: starting one takes seconds, and few tests are about that."""
+"""`contextrender` run in this process, because starting a process takes seconds."""
 
 import os
 import subprocess
@@ -16,13 +16,14 @@ PROCESS = [
     *(sys.executable, "-c"),
     "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
 ]
-"""The command as a process of its own."""
+"""The command line of `contextrender` as a separate process."""
 
 
 def contextrender(
     *words: str | Path, input: str = "", environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What it prints and its exit code; `environment` is all that it knows of one, if given."""
+    """Run a command and return its output and exit code. `environment` replaces all variables, if
+    given."""
     out, err = StringIO(), StringIO()
     known = dict(os.environ) if environment is None else environment
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -41,7 +42,7 @@ def contextrender(
 
 
 def printed(*words: str | Path, status: int = 0) -> str:
-    """What it prints; where it is to fail with that status, its errors."""
+    """Run a command and return its output, or its errors if `status` is not 0."""
     process = contextrender(*words)
     assert process.returncode == status, process.stderr
     return process.stderr if status else process.stdout

@@ -1,4 +1,4 @@
-"""Generated JSON, messages and bodies for tests that must hold for whatever comes."""
+"""Generated JSON, messages and bodies for tests that must hold for any input."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 HELD = "\x00held apart"
-"""Our own mark in stored shells: it goes among the texts, and everywhere a caller might put it."""
+"""The internal mark in stored shells, used here as input in all places."""
 
 fuzz = settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "4")),
@@ -38,7 +38,7 @@ CONTENTS = st.one_of(
 
 @st.composite
 def calls(draw: st.DrawFn) -> Json:
-    """A tool call with fields nobody knows."""
+    """Draw a tool call with unknown fields."""
     kind = draw(st.sampled_from(["function", "custom"]))
     key = {"function": "arguments", "custom": "input"}[kind]
     body = draw(EXTRAS) | {"name": draw(st.text(min_size=1, max_size=5)), key: draw(TEXTS)}
@@ -48,7 +48,7 @@ def calls(draw: st.DrawFn) -> Json:
 
 @st.composite
 def messages(draw: st.DrawFn) -> Json:
-    """A message with fields nobody knows."""
+    """Draw a message with unknown fields."""
     role = draw(st.sampled_from(["system", "user", "assistant", "tool"]))
     message = draw(EXTRAS) | {"role": role, "content": draw(CONTENTS)}
     if role == "assistant":
@@ -61,8 +61,8 @@ def messages(draw: st.DrawFn) -> Json:
 
 
 @st.composite
-def spoilt(draw: st.DrawFn, right: Any) -> Any:
-    """`right` with one value in it, at any depth, replaced, left out or added to."""
+def damaged_copy(draw: st.DrawFn, right: Any) -> Any:
+    """Draw `right` with one value at any depth replaced, removed or added."""
     if not isinstance(right, dict | list) or not right or draw(st.integers(0, 3)) == 0:
         return draw(JSON)
     keys = [*right] if isinstance(right, dict) else [*range(len(right))]
@@ -71,12 +71,12 @@ def spoilt(draw: st.DrawFn, right: Any) -> Any:
     if draw(st.integers(0, 4)) == 0:
         del made[key]
     else:
-        made[key] = draw(spoilt(right[key]))
+        made[key] = draw(damaged_copy(right[key]))
     return made | draw(EXTRAS) if isinstance(made, dict) and draw(st.booleans()) else made
 
 
 @st.composite
 def raw(draw: st.DrawFn, right: Any) -> bytes:
-    body = json.dumps(draw(spoilt(right))).encode()
+    body = json.dumps(draw(damaged_copy(right))).encode()
     cut = st.integers(0, len(body)).map(lambda length: body[:length])
     return draw(st.one_of(st.just(body), st.binary(), cut))

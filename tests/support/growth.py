@@ -1,16 +1,16 @@
-"""How the work on a hostile text grows with its length, whatever the machine and its load."""
+"""How processor time grows with the length of a text, on any machine and under any load."""
 
 import time
 from collections.abc import Callable
 
 SHORTEST_SECONDS = 0.02
-"""Less than that is told from noise by nobody."""
+"""Seconds; shorter times are noise."""
 
 
 def grows_in_proportion(work: Callable[[int], object], size: int) -> bool:
-    """Whether four times as much takes less than ten times as long, of the processor's time.
+    """Return whether four times the size takes less than ten times the processor time.
 
-    Work that grows with the square takes sixteen times as long.
+    Quadratic work takes sixteen times as long.
     """
 
     def seconds(length: int) -> float:

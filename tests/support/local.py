@@ -1,4 +1,4 @@
-"""A service's walkers in this process, without HTTP."""
+"""The endpoints of a service in this process, without HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from contextrender_bridge.server.runtime import Runtime
 
 
 @dataclass
-class Local:
+class LocalService:
     runtime: Runtime
     accounts: Accounts
     data: Path
@@ -31,9 +31,9 @@ class Local:
 
 
 @contextmanager
-def local(data: Path, token: str = "") -> Iterator[Local]:
-    """Those of the local user, or of the bearer of a token, until the block ends."""
+def local_service(data: Path, token: str = "") -> Iterator[LocalService]:
+    """Open the endpoints of the local user, or of a token's user, until the block ends."""
     data.mkdir(exist_ok=True)
     with closing(Runtime(app_dir(), data)) as runtime:
         accounts = Accounts(runtime, data)
-        yield Local(runtime, accounts, data, token or accounts.local_token())
+        yield LocalService(runtime, accounts, data, token or accounts.local_token())

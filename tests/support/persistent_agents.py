@@ -1,4 +1,4 @@
-"""Agents that record on through failures, and a look at what became of their words."""
+"""Agents that keep recording through failures, and a check that nothing acknowledged is lost."""
 
 import threading
 import time
@@ -16,11 +16,11 @@ from tests.support.waiting import until
 
 AGENTS = 4
 MORE = 5
-"""Messages of each agent that are acknowledged each time they are to go on."""
+"""The number of messages of each agent that must be acknowledged per `go_on`."""
 
 
 class Agent:
-    """Records its history message by message, again where that failed, until it is told to stop."""
+    """An agent that records its history message by message and retries after failures."""
 
     def __init__(self, server: Server, session: str) -> None:
         self.session = session
@@ -36,7 +36,7 @@ class Agent:
                 time.sleep(0.05)
 
     def go_on(self) -> None:
-        """One message more. Raises ContextRenderError."""
+        """Record one more message. Raise ContextRenderError."""
         number = len(self.acknowledged)
         role = "assistant" if number % 2 else "user"
         history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
@@ -50,10 +50,11 @@ class Agent:
 
 @contextmanager
 def agents_at_work(server: Server, forgiven: int = 503) -> Iterator[Callable[[], None]]:
-    """Some agents of a server, and what waits until each has had more messages acknowledged.
+    """Run agents on a server; yield a function that waits until each has more messages
+    acknowledged.
 
-    They go on after failures of that status, 0 where nobody answers. At the end nothing that was
-    acknowledged may be lost.
+    They retry after failures with the status `forgiven`, or 0 if there is no answer. At the end,
+    check that nothing acknowledged is lost.
     """
     ended = threading.Event()
     with ExitStack() as opened, ThreadPoolExecutor(AGENTS) as threads:

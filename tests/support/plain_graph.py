@@ -1,6 +1,6 @@
-"""A whole store against the transcripts that were acknowledged, by rules of its own.
+"""Check of a complete store against the acknowledged histories, by independent rules.
 
-`slow_rules` tells what is a value, a use, an answer and a turn; nothing of the engine's is asked.
+`slow_rules` defines values, uses, answers and turns; the engine is not used.
 """
 
 import json
@@ -18,7 +18,8 @@ Edges = set[tuple[Any, ...]]
 
 @cache
 def _recomputed(line: str) -> tuple[list[tuple[str, int, int, str]], Edges]:
-    """A transcript's events (kind, position, turn, text), and its edges between their numbers."""
+    """Return the events of a history (kind, position, turn, text), and the edges between their
+    numbers."""
     messages: list[Json] = json.loads(line)
     turns = slow_rules.turns(messages)
     events: list[tuple[str, int, int, str]] = []
@@ -39,7 +40,7 @@ def _recomputed(line: str) -> tuple[list[tuple[str, int, int, str]], Edges]:
 
 
 def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
-    """The graph is exactly these sessions: every event, edge and branch, and nothing else."""
+    """Check that the graph has exactly the events, edges and branches of these sessions."""
     graph.check()
     branches: dict[str, dict[int, Node]] = {}
     for session, branch, _ in graph.pairs("HasBranch"):
@@ -75,7 +76,7 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
 
 
 def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:
-    """A branch's events in order, back from its last: by edges alone."""
+    """Return a branch's events in order, found by edges from its last event."""
     begins: dict[str, str] = {}
     for edge in graph.edges:
         if edge.kind == "HasFirstEvent":

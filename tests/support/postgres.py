@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster of the tests' own, in a temporary folder, where the package is there."""
+"""A temporary PostgreSQL cluster for the tests, if PostgreSQL is installed."""
 
 import os
 import pwd
@@ -16,8 +16,8 @@ import psycopg
 ACCOUNT = "postgres"
 
 
-def missing() -> str | None:
-    """Why there cannot be one, if so."""
+def find_missing_part() -> str | None:
+    """Return why a cluster cannot be started; None if it can."""
     if programs() is None:
         return "PostgreSQL is not installed (Debian: apt-get install postgresql)"
     if os.geteuid() == 0:
@@ -30,7 +30,7 @@ def missing() -> str | None:
 
 @dataclass
 class Cluster:
-    """One of a test's own; `address` names its empty database."""
+    """A cluster of a test; `address` names its empty database."""
 
     folder: Path
     sync: str = "off"
@@ -50,7 +50,8 @@ class Cluster:
     @classmethod
     @contextmanager
     def empty(cls, sync: str = "off") -> Iterator["Cluster"]:
-        """The folder for one, until the block ends; what was started in it is stopped."""
+        """Create the folder of a cluster until the block ends; stop a cluster that was started in
+        it."""
         made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")), sync)
         if os.geteuid() == 0:
             shutil.chown(made.folder, ACCOUNT)
@@ -67,7 +68,7 @@ class Cluster:
         run_program("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
 
     def stop(self) -> None:
-        """As if its machine lost power."""
+        """Stop the cluster as a power loss would."""
         run_program("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
 
     @property
@@ -83,7 +84,7 @@ def new_database(address: str) -> str:
 
 
 def programs() -> Path | None:
-    """The folder of PostgreSQL's own, if it is installed."""
+    """Return the folder of PostgreSQL's programs, if it is installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if found:
         return found[-1].parent
@@ -92,7 +93,7 @@ def programs() -> Path | None:
 
 
 def run_program(program: str, *arguments: str) -> None:
-    """One of PostgreSQL's own, as the account that it accepts. Raises CalledProcessError."""
+    """Run a program of PostgreSQL as an account that it accepts. Raise CalledProcessError."""
     folder = programs()
     assert folder is not None
     subprocess.run(

@@ -1,4 +1,4 @@
-"""Servers as programs of their own, on a port of this machine."""
+"""Servers as separate programs, on a port of this machine."""
 
 import socket
 import subprocess
@@ -23,7 +23,8 @@ def free_port() -> int:
 def serving_program(
     command: Sequence[object], environment: Mapping[str, str], probe: str, folder: Path
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Runs it from the moment `probe` answers. What it prints is in `folder`'s printed.log."""
+    """Run a server; enter the block once `probe` answers. Its output is in printed.log in
+    `folder`."""
     log = folder / "printed.log"
     words = [str(word) for word in command]
     with (

@@ -1,4 +1,4 @@
-"""A labelled double: an OpenAI-compatible provider on loopback, by what it answers to a body."""
+"""A double of an OpenAI-compatible provider on loopback, which maps request bodies to replies."""
 
 import json
 import threading
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
+from tests.support.scripted_model import Model, ModelRequest, Reply, chat, json_reply, serving
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
 class ProviderDouble:
-    """Records every request body; `answer` maps a body to a status and a JSON reply."""
+    """A provider that records request bodies; `answer` maps a body to a status and a JSON reply."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -26,20 +26,21 @@ class ProviderDouble:
         return [json.dumps(body["messages"]) for body in self.requests]
 
     def environment(self, **models: str) -> dict[str, str]:
-        """What makes it a service's provider: of its `model`, its `embed_model`, or both."""
+        """Return the variables that make it a service's provider for `model`, `embed_model`, or
+        both."""
         known = {"OPENAI_API_BASE": self.url, "OPENAI_API_KEY": "scripted"}
         return known | {f"CONTEXTRENDER_{kind.upper()}": model for kind, model in models.items()}
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, asked: ModelRequest) -> Reply:
         body = asked.json
         self.requests.append(body)
         status, value = self.answer(body)
-        return whole(value, status)
+        return json_reply(value, status)
 
 
 @contextmanager
 def provider(answer: Answer) -> Iterator[ProviderDouble]:
-    """Serves `answer` at `double.url` until the block ends."""
+    """Serve `answer` at `double.url` until the block ends."""
     double, model = ProviderDouble(answer), Model()
     model.answer = double.reply
     with serving(model, lifespan="off") as url:
@@ -48,8 +49,8 @@ def provider(answer: Answer) -> Iterator[ProviderDouble]:
 
 
 @contextmanager
-def provided(answer: Answer, **models: str) -> Iterator[ProviderDouble]:
-    """The same as the provider of this process, whose environment names it and its models."""
+def provider_of_process(answer: Answer, **models: str) -> Iterator[ProviderDouble]:
+    """Serve `answer`, and name the provider and its models in this process's environment."""
     with provider(answer) as double, pytest.MonkeyPatch.context() as patch:
         for name, value in double.environment(**models).items():
             patch.setenv(name, value)
@@ -57,14 +58,14 @@ def provided(answer: Answer, **models: str) -> Iterator[ProviderDouble]:
 
 
 def chat_reply(content: object) -> dict[str, Any]:
-    """A chat completion whose message is `content`, as JSON text unless it is text."""
+    """Return a chat completion with `content` as its message, as JSON unless it is text."""
     text = content if isinstance(content, str) else json.dumps(content)
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     return chat(text) | {"usage": usage}
 
 
 def embedding_reply(vectors: list[list[float]]) -> dict[str, Any]:
-    """An embedding reply, items in reverse order as the API allows."""
+    """Return an embedding reply with items in reverse order, which the API allows."""
     items = [
         {"object": "embedding", "index": index, "embedding": vector}
         for index, vector in enumerate(vectors)
@@ -82,6 +83,6 @@ def failure(status: int) -> tuple[int, Any]:
 
 
 def stalled(released: threading.Event, reply: Any = None) -> tuple[int, Any]:
-    """Answers only once it is released, or far too late."""
+    """Return a reply after `released` is set, or after a minute."""
     released.wait(60)
     return 200, reply

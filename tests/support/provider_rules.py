@@ -1,6 +1,6 @@
-"""A labelled double: what strict providers ask of a request, written apart from the product.
+"""A double of strict providers: their rules for requests, written independently of the product.
 
-`faults` lists what they would refuse. Each rule is of a provider's own documentation.
+`faults` lists what they would refuse. Each rule comes from a provider's documentation.
 """
 
 from typing import Any
@@ -11,19 +11,19 @@ SIGNATURE = "thought_signature"
 
 
 def faults(dialect: str, body: Json) -> list[str]:
-    """What a strict provider of that dialect would refuse in a request."""
+    """Return what a strict provider would refuse in a request of this format."""
     return {"chat": _chat, "messages": _messages, "responses": _responses}[dialect](body)
 
 
 def signature(call: Json) -> Any:
-    """Where Gemini's chat completions have it, or a gateway's copy of it."""
+    """Return the signature of a call, in Gemini's field or in a gateway's copy of it."""
     google = (call.get("extra_content") or {}).get("google") or {}
     fields = call.get("provider_specific_fields") or call.get("provider_data") or {}
     return google.get(SIGNATURE) or fields.get(SIGNATURE) or call.get(SIGNATURE)
 
 
 def unsigned(dialect: str, body: Json) -> list[int]:
-    """The steps, by item, of which the first call is not signed, as Gemini asks of each."""
+    """Return the items of the steps whose first call is not signed, which Gemini requires."""
     if dialect == "chat":
         steps = {n: i["tool_calls"] for n, i in enumerate(body["messages"]) if i.get("tool_calls")}
     elif dialect == "messages":
@@ -42,7 +42,7 @@ def unsigned(dialect: str, body: Json) -> list[int]:
 
 
 def newest(dialect: str, body: Json) -> Any:
-    """The model's newest message; of Responses, its newest items in a row."""
+    """Return the model's newest message; for Responses, its newest consecutive items."""
     if dialect != "responses":
         return next((i for i in reversed(body["messages"]) if i["role"] == "assistant"), None)
     items: list[Any] = []

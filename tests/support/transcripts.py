@@ -1,4 +1,4 @@
-"""Transcripts to record, as agent runtimes write them."""
+"""Histories to record, in the formats of agent runtimes."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def step(call_id: str, name: str, arguments: Any, content: Any, said: Any = None
 
 
 def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
-    """An order desk: each turn looks one order up that an earlier result named."""
+    """Return a run in which each turn looks up an order that an earlier result named."""
     messages = [
         {"role": "system", "content": "You work at the order desk."},
         user("Find out why order ORD-1000 is late and who should be told."),
@@ -53,8 +53,11 @@ def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
     return messages
 
 
-def called(api: Callable[..., Any], session: str, run: list[Json], **fields: Any) -> list[Json]:
-    """Renders before every answer, as an agent does, and records the last; replies by turn."""
+def render_calls(
+    api: Callable[..., Any], session: str, run: list[Json], **fields: Any
+) -> list[Json]:
+    """Render before each answer, as an agent does, and record the last answer. Return the
+    replies."""
     replies: list[Json] = []
     new: Json = {"offset": 0, "prefix": ""}
     for position, message in enumerate(run):
@@ -104,4 +107,4 @@ UNUSUAL: list[Json] = [
     {"role": "system", "content": "A late note."},
     user(""),
 ]
-"""Everything OpenAI's format allows, every call answered."""
+"""Every feature of OpenAI's format; every call has a result."""

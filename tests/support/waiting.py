@@ -1,4 +1,4 @@
-"""Waiting for what must come, however slow the machine."""
+"""Waiting for events, however slow the machine is."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ def until[T](
     why: Callable[[], object] = lambda: "it did not come",
     seconds: float = 120,
 ) -> T:
-    """What `holds` gives, once that is true.
+    """Return the value of `holds` once it is true.
 
     Fails with `why` after so many seconds, or as soon as what is to bring it about is not `alive`.
     """

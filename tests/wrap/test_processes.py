@@ -18,11 +18,11 @@ import pytest
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, hold_lease, started_at
 
-from tests.server.servers import BIN, serve, served
+from tests.server.servers import BIN, running_server, serve_command
 from tests.support.command import contextrender
 from tests.support.programs import answers
 from tests.support.provider_double import chat_reply
-from tests.support.scripted_model import Asked, Model, Reply, serving, whole
+from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
 from tests.support.transcripts import assistant, call
 from tests.support.waiting import until
 
@@ -166,9 +166,9 @@ def test_lease_of_earlier_process_does_not_count(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_second_server_keeps_credentials_of_first(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with served(data) as first:
+    with running_server(data) as first:
         with (tmp_path / "second").open("wb") as out:
-            second = subprocess.Popen(serve(data), stdout=out)
+            second = subprocess.Popen(serve_command(data), stdout=out)
         try:
             until(lambda: "ready" in (tmp_path / "second").read_text())
             assert load_credentials(data).url == first.url
@@ -212,11 +212,11 @@ for turn in range(5):
 """
 
 
-def scripted_reply(asked: Asked) -> Reply:
+def scripted_reply(asked: ModelRequest) -> Reply:
     """Reply with four tool calls and a final answer; the usage includes 300 tokens of the
     provider."""
     if asked.method != "POST":  # wrap checks whether the provider is ContextRender
-        return whole({}, 404)
+        return json_reply({}, 404)
     body: dict[str, Any] = asked.json
     reply, turn = chat_reply(""), sum(message["role"] == "tool" for message in body["messages"])
     answer = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
@@ -224,14 +224,14 @@ def scripted_reply(asked: Asked) -> Reply:
     tokens = len(asked.body) // 4 + 300
     reply["model"] = body["model"]
     reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9}
-    return whole(reply)
+    return json_reply(reply)
 
 
 def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: Path) -> None:
     data = Path(environment["CONTEXTRENDER_DATA"])
     model = Model()
     model.answer = scripted_reply
-    with serving(model, lifespan="off") as url, served(data) as server:
+    with serving(model, lifespan="off") as url, running_server(data) as server:
         environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_RENDER_TIMEOUT": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]

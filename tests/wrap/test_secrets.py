@@ -13,7 +13,7 @@ import pytest
 from contextrender_bridge.wrap.agents import AGENTS as SUPPORTED
 
 from tests.server.servers import BIN
-from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
+from tests.support.scripted_model import Model, ModelRequest, Reply, chat, json_reply, serving
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -157,9 +157,9 @@ for project in (os.environ["OPENAI_PROJECT"], "guess", ""):
 class Provider(Model):
     """A double that answers model calls, and 404 when `wrap` asks whether it is ContextRender."""
 
-    def next(self, asked: Asked) -> Reply:
+    def next(self, asked: ModelRequest) -> Reply:
         """Return the reply to a request."""
-        return whole(chat("hi")) if asked.method == "POST" else whole({}, 404)
+        return json_reply(chat("hi")) if asked.method == "POST" else json_reply({}, 404)
 
 
 @pytest.mark.parametrize("own", ["", "proj_1"])

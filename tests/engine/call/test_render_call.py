@@ -17,7 +17,7 @@ from tests.support.strategies import (
     METHOD_POLICIES,
     AxisEmbedder,
     check_shown,
-    chosen,
+    decisions_of,
     modest,
     reader,
     render,
@@ -227,4 +227,4 @@ def test_ablation_equals_its_weights(policy: str, weights: tuple[float, float, f
     messages = oversized(LONG)
     ablated, _ = render(messages, 300, policy, Parameters(weight_recency=9, recency_decay=0.7))
     weighted, _ = render(messages, 300, parameters=Parameters(*weights, recency_decay=0.7))
-    assert chosen(ablated) == chosen(weighted)
+    assert decisions_of(ablated) == decisions_of(weighted)

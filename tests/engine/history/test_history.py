@@ -19,9 +19,9 @@ from tests.support import slow_rules
 from tests.support.strategies import (
     COUNTER,
     AxisEmbedder,
-    chosen,
+    decisions_of,
+    history_of,
     modest,
-    recorded,
     render,
     snapshot,
     stored_fields,
@@ -47,7 +47,7 @@ def test_messages_survive_split_and_restore(messages: list[Json]) -> None:
 @given(transcripts(longest=8))
 @modest
 def test_pairing_equals_reference(messages: list[Json]) -> None:
-    history = recorded(messages)
+    history = history_of(messages)
     answers, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
     for number, position in enumerate(history.results.message):
         assert history.result_at(position) == number
@@ -66,7 +66,7 @@ def test_pairing_equals_reference(messages: list[Json]) -> None:
 @given(transcripts(longest=8))
 @modest
 def test_token_sizes_equal_reference(messages: list[Json]) -> None:
-    history = recorded(messages)
+    history = history_of(messages)
     assert history.total_tokens == slow_rules.tokens(messages, COUNTER.text)
     for position, message in enumerate(messages):
         own = slow_rules.own_tokens(message, COUNTER.text)
@@ -83,7 +83,7 @@ def test_token_sizes_equal_reference(messages: list[Json]) -> None:
 @given(transcripts(longest=8), st.data())
 @modest
 def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObject) -> None:
-    whole, history = recorded(messages), History()
+    whole, history = history_of(messages), History()
     at = 0
     while at < len(messages):
         step = data.draw(st.integers(1, 4))
@@ -99,7 +99,7 @@ def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObjec
 @given(transcripts(longest=8), st.data())
 @modest
 def test_history_from_store_equals_live_history(messages: list[Json], data: st.DataObject) -> None:
-    live = recorded(messages)
+    live = history_of(messages)
     vectors = {}
     if data.draw(st.booleans(), label="rendered before"):
         vectors = render(messages, 90, history=live)[0].new_vectors
@@ -110,7 +110,7 @@ def test_history_from_store_equals_live_history(messages: list[Json], data: st.D
         rows = [row for row in fields if start <= row["position"] < stop]
         append_stored(restarted, rows, AxisEmbedder.name)
     assert snapshot(restarted) == snapshot(live)
-    assert chosen(render(messages, 150, history=restarted)[0]) == chosen(
+    assert decisions_of(render(messages, 150, history=restarted)[0]) == decisions_of(
         render(messages, 150, history=live)[0]
     )
 

@@ -9,13 +9,13 @@ from hypothesis import given
 
 from tests.support import slow_rules
 from tests.support.golden import golden
-from tests.support.strategies import COUNTER, modest, recorded, transcripts
+from tests.support.strategies import COUNTER, history_of, modest, transcripts
 
 GOLDEN = golden("reuse")
 
 
 def test_reuse_scores_of_worked_case() -> None:
-    history = recorded(GOLDEN["messages"])
+    history = history_of(GOLDEN["messages"])
     assert history.turn == GOLDEN["invocation"]
     ids = [m["tool_call_id"] for m in GOLDEN["messages"] if m["role"] == "tool"]
     assert dict(zip(ids, history.reuse.scores(), strict=True)) == GOLDEN["reuse_score"]
@@ -24,7 +24,7 @@ def test_reuse_scores_of_worked_case() -> None:
 @given(transcripts(longest=8))
 @modest
 def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
-    history = recorded(messages)
+    history = history_of(messages)
     positions = list(history.results.message)
     uses = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
     assert uses == slow_rules.uses(messages)
@@ -43,7 +43,7 @@ def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
 @given(transcripts(longest=8))
 @modest
 def test_reuse_scores_equal_reference_at_every_call(messages: list[Json]) -> None:
-    history = recorded([])
+    history = history_of([])
     for stop, message in enumerate(messages):
         if message["role"] == "assistant":
             check_scores(history.reuse, messages[:stop])

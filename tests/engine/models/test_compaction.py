@@ -9,7 +9,13 @@ from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.engine.models.providers import writer
 from contextrender_bridge.engine.text.tokens import counter_for
 
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided, stalled
+from tests.support.provider_double import (
+    ProviderDouble,
+    chat_reply,
+    failure,
+    provider_of_process,
+    stalled,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +30,7 @@ def compact_result(*given: Any, **limits: Any) -> str:
 
 @pytest.fixture
 def double() -> Iterator[ProviderDouble]:
-    with provided(lambda _: (200, compaction())) as served:
+    with provider_of_process(lambda _: (200, compaction())) as served:
         yield served
 
 

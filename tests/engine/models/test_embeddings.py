@@ -22,7 +22,7 @@ from tests.support.provider_double import (
     ProviderDouble,
     embedding_reply,
     failure,
-    provided,
+    provider_of_process,
     stalled,
 )
 
@@ -33,7 +33,7 @@ OFFLINE = load_embedder("wordllama")
 @pytest.fixture
 def double() -> Iterator[ProviderDouble]:
     """Start a provider that embeds a text as (length, 1)."""
-    with provided(lengths) as served:
+    with provider_of_process(lengths) as served:
         yield served
 
 

@@ -10,7 +10,7 @@ from contextrender_bridge.engine.models.providers import writer
 from contextrender_bridge.engine.models.summaries import SummaryFailed
 from contextrender_bridge.engine.text.tokens import counter_for
 
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider_of_process
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def summarise(*given: Any, **limits: Any) -> tuple[str, Usage]:
 
 @pytest.fixture
 def double() -> Iterator[ProviderDouble]:
-    with provided(lambda _: (200, notes(key_observations=["port = 80"]))) as served:
+    with provider_of_process(lambda _: (200, notes(key_observations=["port = 80"]))) as served:
         yield served
 
 

@@ -31,7 +31,7 @@ from tests.support.strategies import (
     filling,
     modest,
     render,
-    scripted,
+    scripted_summaries,
     transcripts,
 )
 from tests.support.transcripts import assistant, call, result, user
@@ -70,7 +70,7 @@ def test_every_call_fits_without_orphans(
         history.extend(messages[len(history) : stop], COUNTER)
         head = messages[:stop]
         rendered, prompt = render(
-            head, budget, policy, history=history, summaries=scripted(script, store)
+            head, budget, policy, history=history, summaries=scripted_summaries(script, store)
         )
         check_shown(head, rendered, prompt)
         assert rendered.tokens_after <= budget
@@ -84,7 +84,7 @@ def test_every_call_fits_without_orphans(
 def test_summary_is_one_marked_tool_result_with_call(policy: str) -> None:
     messages = long_run(20)
     script = Script(lambda *_: "ledger_0_0 is fine")
-    rendered, prompt = render(messages, 1000, policy, summaries=scripted(script))
+    rendered, prompt = render(messages, 1000, policy, summaries=scripted_summaries(script))
     summary = shown_summary(prompt)
     assert summary["role"] == "tool"
     assert summary["content"].endswith("ledger_0_0 is fine")
@@ -107,7 +107,9 @@ def test_summary_is_extended_only_when_budget_is_full(policy: str) -> None:
     calls: list[int] = []
     for stop in range(4, len(messages) + 1, 2):
         before = len(script.asked)
-        rendered, _ = render(messages[:stop], 1000, policy, summaries=scripted(script, store))
+        rendered, _ = render(
+            messages[:stop], 1000, policy, summaries=scripted_summaries(script, store)
+        )
         calls.append(len(script.asked) - before)
         assert rendered.usage.prompt == 100 * calls[-1]
     assert set(calls) == {0, 1}
@@ -122,7 +124,7 @@ def test_compact_summarizes_all_but_the_task() -> None:
     messages = [*long_run(20), user("And now?"), assistant("On it.", call("x", "read", "{}"))]
     messages += [result("x", "ledger_x_1 is short by 5")]
     script = Script()
-    _, prompt = render(messages, 600, "compact", summaries=scripted(script))
+    _, prompt = render(messages, 600, "compact", summaries=scripted_summaries(script))
     ((way, earlier, text),) = script.asked
     assert (way.guideline, earlier) == ("", "")
     assert text.startswith("[0] system:")
@@ -137,14 +139,16 @@ def test_compact_summarizes_all_but_the_task() -> None:
 def test_acon_uses_guideline_and_keeps_last_turn() -> None:
     messages = long_run(20)
     script = Script()
-    _, prompt = render(messages, 1000, "acon", summaries=scripted(script, guideline="Ids only."))
+    _, prompt = render(
+        messages, 1000, "acon", summaries=scripted_summaries(script, guideline="Ids only.")
+    )
     ((way, _, text),) = script.asked
     assert way.guideline == "Ids only."
     assert "ledger_19_0" not in text
     assert prompt[-2:] == messages[-2:]
     assert shown_summary(prompt)["tool_call_id"] == "c18"
     large = [*messages, assistant(None, call("big", "read", "{}")), result("big", "word " * 400)]
-    _, prompt = render(large, 1000, "acon", summaries=scripted(script))
+    _, prompt = render(large, 1000, "acon", summaries=scripted_summaries(script))
     assert shown_summary(prompt)["tool_call_id"] == "big"
 
 
@@ -153,11 +157,13 @@ def test_earlier_calls_render_equally_without_model(policy: str) -> None:
     messages = long_run(20)
     script, store = Script(), SummariesInMemory()
     live = {
-        stop: render(messages[:stop], 900, policy, summaries=scripted(script, store))[0].items
+        stop: render(messages[:stop], 900, policy, summaries=scripted_summaries(script, store))[
+            0
+        ].items
         for stop in range(4, len(messages) + 1, 2)
     }
     for stop, items in live.items():
-        recorded_only = scripted(None, store)
+        recorded_only = scripted_summaries(None, store)
         recorded_only.write = None
         again, _ = render(messages[:stop], 900, policy, summaries=recorded_only)
         assert again.items == items

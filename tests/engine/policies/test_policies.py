@@ -16,7 +16,7 @@ from tests.support.strategies import (
     BUDGETS,
     COUNTER,
     METHOD_POLICIES,
-    chosen,
+    decisions_of,
     modest,
     render,
     transcripts,
@@ -92,7 +92,7 @@ def test_rendering_is_independent_of_how_history_grew(
     grown, prompt = render(messages, budget, policy, parameters, history=history)
     again, shown_again = render(messages, budget, policy, parameters, history=history)
     fresh, shown_afresh = render(messages, budget, policy, parameters)
-    assert chosen(grown) == chosen(again) == chosen(fresh)
+    assert decisions_of(grown) == decisions_of(again) == decisions_of(fresh)
     assert prompt == shown_again == shown_afresh
     assert grown.tokens_after <= budget
 

@@ -14,7 +14,7 @@ from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.text.transcript import Json
 
 from tests.engine.policies.test_policies import agent_run, turns_of
-from tests.support.strategies import COUNTER, DEFAULTS, chosen, render
+from tests.support.strategies import COUNTER, DEFAULTS, decisions_of, render
 
 POLICY = "contextrender_cache_aware"
 WIDE = Parameters(rebuild_share=0.6)
@@ -60,7 +60,7 @@ def test_selection_depends_on_last_answered_selection_only() -> None:
             restarted.extend(messages[:size], COUNTER)
             restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), last)
             again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
-            assert (chosen(first), prompt) == (chosen(again), shown_again)
+            assert (decisions_of(first), prompt) == (decisions_of(again), shown_again)
         selections.append(first.selection)
 
 

@@ -17,7 +17,7 @@ from contextrender_bridge.store.backup import back_up, restore
 from contextrender_bridge.store.copying import TABLES
 from contextrender_bridge.store.sqlite import SqliteStore
 
-from tests.support.local import local
+from tests.support.local import local_service
 from tests.support.postgres import new_database
 
 
@@ -51,7 +51,7 @@ def test_backup_under_load_restores_into_empty_folder(
             first("sync", session=f"w{writer}", messages=grown)
             acknowledged[writer] += 1
 
-    with local(data) as first, ThreadPoolExecutor(3) as threads:
+    with local_service(data) as first, ThreadPoolExecutor(3) as threads:
         first("sync", session="done", messages=[message(n) for n in range(30)])
         before = first.branches("done")
         writing = [threads.submit(write, writer) for writer in range(3)]
@@ -70,7 +70,7 @@ def test_backup_under_load_restores_into_empty_folder(
         use(monkeypatch, new_database(request.getfixturevalue("postgres")))
     assert main(["restore", str(backup), "--data", str(to)]) == 0
     assert main(["restore", str(backup), "--data", str(to)]) == 1
-    with local(to, first.token) as second:  # the token is still valid
+    with local_service(to, first.token) as second:  # the token is still valid
         assert second.branches("done") == before
         for writer in range(3):
             messages = second.branches(f"w{writer}")[0]["messages"]
@@ -83,7 +83,7 @@ def test_backup_under_load_restores_into_empty_folder(
 def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use(monkeypatch, "")
     data = tmp_path / "data"
-    with local(data) as service:
+    with local_service(data) as service:
         service("sync", session="s", messages=[message(1)])
     assert main(["backup", str(tmp_path / "backup"), "--data", str(data)]) == 0
     return tmp_path / "backup"
@@ -105,7 +105,7 @@ def test_backup_moves_store_to_database_and_back(
         assert sorted(map(plain, after.read(rows))) == sorted(map(plain, before.read(rows)))
     before.close()
     after.close()
-    with local(home) as moved_back:
+    with local_service(home) as moved_back:
         assert moved_back.branches("s")[0]["messages"] == [message(1)]
 
 

@@ -18,12 +18,15 @@ from contextrender_bridge.store.postgres import PostgresStore
 from contextrender_bridge.store.writes import StoreUnavailable
 
 from tests.graph.store.test_postgres import unit
-from tests.server.servers import served
+from tests.server.servers import running_server
 from tests.support.persistent_agents import agents_at_work
-from tests.support.postgres import ACCOUNT, Cluster, missing, run_program
+from tests.support.postgres import ACCOUNT, Cluster, find_missing_part, run_program
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_missing_part() is not None, reason=find_missing_part() or ""),
+]
 
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin")
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
@@ -83,7 +86,7 @@ def replicated() -> Iterator[Pair]:
 
 def test_killed_primary_loses_nothing_acknowledged(replicated: Pair, tmp_path: Path) -> None:
     with (
-        served(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
+        running_server(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
         agents_at_work(server) as go_on,
     ):
         for _ in range(ROUNDS):
@@ -115,7 +118,7 @@ def test_service_works_behind_transaction_pooler(tmp_path: Path) -> None:
     with (
         Cluster.running() as cluster,
         pooled(cluster) as address,
-        served(tmp_path / "data", CONTEXTRENDER_DATABASE=address) as server,
+        running_server(tmp_path / "data", CONTEXTRENDER_DATABASE=address) as server,
         agents_at_work(server) as go_on,
     ):
         go_on()

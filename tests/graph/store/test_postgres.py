@@ -11,10 +11,13 @@ from contextrender_bridge.store.postgres import PostgresStore
 from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch
 
 from tests.graph.store.test_store import OWNER, row
-from tests.support.postgres import Cluster, missing
+from tests.support.postgres import Cluster, find_missing_part
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_missing_part() is not None, reason=find_missing_part() or ""),
+]
 
 
 @pytest.fixture

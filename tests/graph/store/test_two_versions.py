@@ -13,13 +13,13 @@ import pytest
 
 from tests.server.servers import REPOSITORY, Server, running
 from tests.support.persistent_agents import Agent
-from tests.support.postgres import missing
+from tests.support.postgres import find_missing_part
 
 LAYOUT = "py_bridge/contextrender_bridge/store/schema.py"
 TURNS = 10
 pytestmark = [
     pytest.mark.release,
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+    pytest.mark.skipif(find_missing_part() is not None, reason=find_missing_part() or ""),
 ]
 
 

@@ -18,8 +18,8 @@ from jwt import api_jwt
 from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import DATABASE, Server, served
-from tests.support.local import local
+from tests.server.servers import DATABASE, Server, running_server
+from tests.support.local import local_service
 from tests.support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
@@ -28,7 +28,7 @@ MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
 @pytest.fixture(scope="module")
 def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("users") / "data"
-    with served(data, **new_store()) as service:
+    with running_server(data, **new_store()) as service:
         yield service
 
 
@@ -95,7 +95,7 @@ def test_local_token_is_renewed_after_half_its_lifetime(
 ) -> None:
     """A newer token is kept."""
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
-    with local(tmp_path) as service:
+    with local_service(tmp_path) as service:
         accounts, fresh = service.accounts, service.token
         assert accounts.local_token(fresh) == fresh
         claims = jwt.decode(fresh, options={"verify_signature": False})
@@ -110,7 +110,7 @@ def test_local_token_is_renewed_after_half_its_lifetime(
 def test_local_token_is_renewed_when_clock_is_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with local(tmp_path) as service:
+    with local_service(tmp_path) as service:
         accounts, old = service.accounts, service.token
         now = time.time()
         with monkeypatch.context() as clock:

@@ -14,7 +14,7 @@ from contextrender_bridge.server.limits.counting import Counts, Quotas
 
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import served
+from tests.server.servers import running_server
 
 
 def test_calls_per_minute_are_limited_across_processes(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
     tmp_path: Path, new_store: NewStore
 ) -> None:
     data = tmp_path / "data"
-    limited = served(
+    limited = running_server(
         data,
         CONTEXTRENDER_USER_MAX_SESSIONS="2",
         CONTEXTRENDER_USER_MAX_MB="1",
@@ -89,7 +89,7 @@ def test_concurrent_creation_respects_session_limit(
 ) -> None:
     limit, calls = 10, 60
     options = ("--workers", str(workers))
-    limited = served(
+    limited = running_server(
         tmp_path / "data", *options, CONTEXTRENDER_USER_MAX_SESSIONS=str(limit), **new_store()
     )
     with limited as server, server.client() as client:

@@ -14,7 +14,7 @@ from contextrender_bridge.store.sqlite import SqliteStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.server.servers import Server, served
+from tests.server.servers import Server, running_server
 from tests.support.transcripts import step
 
 KEY = "sk-canary7731canary7731canary"
@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def redacting(place: Path) -> Iterator[Server]:
     data = place / "data"
     rules = f"keys, {place / 'Rules'}"
-    with served(data, "--log-level", "debug", CONTEXTRENDER_REDACT=rules) as server:
+    with running_server(data, "--log-level", "debug", CONTEXTRENDER_REDACT=rules) as server:
         yield server
 
 
@@ -245,7 +245,10 @@ def test_no_secret_remains_in_a_message(case: tuple[str, list[dict[str, Any]]]) 
 
 def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
     secrets: list[str] = []
-    with served(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server, server.api() as api:
+    with (
+        running_server(tmp_path, CONTEXTRENDER_REDACT=",".join(RULES)) as server,
+        server.api() as api,
+    ):
 
         @given(histories())
         @settings(max_examples=25, deadline=None, database=None)

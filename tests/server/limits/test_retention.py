@@ -15,29 +15,29 @@ from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.watching.metrics import Metrics
 
 from tests.support.command import printed
-from tests.support.local import Local, local
+from tests.support.local import LocalService, local_service
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Local]:
-    with local(tmp_path / "data") as made:
+def service(tmp_path: Path) -> Iterator[LocalService]:
+    with local_service(tmp_path / "data") as made:
         yield made
 
 
-def sync(service: Local, session: str, text: str = "Hello.") -> None:
+def sync(service: LocalService, session: str, text: str = "Hello.") -> None:
     service("sync", session=session, messages=[{"role": "user", "content": text}])
 
 
-def names(service: Local) -> set[str]:
+def names(service: LocalService) -> set[str]:
     return {session["session"] for session in service("list_sessions")["sessions"]}
 
 
-def retention_of(service: Local, **limits: Any) -> Retention:
+def retention_of(service: LocalService, **limits: Any) -> Retention:
     return Retention(service.runtime, service.accounts, replace(read_settings(), **limits))
 
 
 @pytest.fixture
-def later(service: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
+def later(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
     """Store three sessions and move the clock ten days ahead."""
     real = time.time
     for session in ("a", "b", "c"):
@@ -46,7 +46,7 @@ def later(service: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
     return service
 
 
-def test_sessions_are_deleted_by_age(later: Local) -> None:
+def test_sessions_are_deleted_by_age(later: LocalService) -> None:
     assert retention_of(later, retention_days=11).collect() == []
     deletions = retention_of(later, retention_days=9).collect()
     assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
@@ -55,7 +55,7 @@ def test_sessions_are_deleted_by_age(later: Local) -> None:
     assert names(later) == set()
 
 
-def test_longest_unused_sessions_are_deleted_above_count(later: Local) -> None:
+def test_longest_unused_sessions_are_deleted_above_count(later: LocalService) -> None:
     sync(later, "a", "a branch: it is used again")
     retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
@@ -76,7 +76,7 @@ def test_longest_unused_sessions_are_deleted_above_count(later: Local) -> None:
 
 
 def test_sessions_above_size_are_deleted_and_file_shrinks(
-    service: Local, monkeypatch: pytest.MonkeyPatch
+    service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     draw = random.Random(1)
@@ -94,7 +94,7 @@ def test_sessions_above_size_are_deleted_and_file_shrinks(
 
 
 def test_session_in_use_is_kept_with_warning(
-    service: Local, caplog: pytest.LogCaptureFixture
+    service: LocalService, caplog: pytest.LogCaptureFixture
 ) -> None:
     for session in ("a", "b"):
         sync(service, session)
@@ -103,7 +103,7 @@ def test_session_in_use_is_kept_with_warning(
     assert "in use" in caplog.text
 
 
-def test_gc_command_lists_deletions(service: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gc_command_lists_deletions(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     for session in ("a", "b", "c"):
         sync(service, session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)

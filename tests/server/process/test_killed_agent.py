@@ -9,7 +9,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.server.conftest import NewStore
-from tests.server.servers import another
+from tests.server.servers import another_server
 from tests.support.transcripts import agent_run
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def live_prompts(data: Path, environment: Json, calls_between_kills: int) -> lis
     omitted = 0
     new: Json = {"offset": 0, "prefix": ""}
     for positions in batched(answers, calls_between_kills):
-        with another(data, environment) as server:
+        with another_server(data, environment) as server:
             with server.api() as api:
                 for position in positions:
                     messages = run[new["offset"] : position]

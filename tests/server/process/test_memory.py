@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.server.servers import Server, served
+from tests.server.servers import Server, running_server
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,7 +28,7 @@ def workers(server: Server) -> list[int]:
 
 
 def test_first_start_unloads_compiler(tmp_path: Path) -> None:
-    with served(tmp_path / "data", XDG_CACHE_HOME=str(tmp_path / "cache")) as server:
+    with running_server(tmp_path / "data", XDG_CACHE_HOME=str(tmp_path / "cache")) as server:
         (worker,) = workers(server)
         assert list((tmp_path / "cache").rglob("*.jir")), "it has compiled"
         assert "llvmlite" not in Path(f"/proc/{worker}/maps").read_text()
@@ -39,7 +39,7 @@ def test_first_start_unloads_compiler(tmp_path: Path) -> None:
 
 def test_memory_of_large_body_is_released(tmp_path: Path) -> None:
     """One minute after a body of 53 MB, memory is at most 1.3 times what it was before."""
-    with served(tmp_path / "data") as server, server.client() as client:
+    with running_server(tmp_path / "data") as server, server.client() as client:
         (worker,) = workers(server)
         small = [{"role": "user", "content": "Read the file."}]
         fields = {"session": uuid.uuid4().hex, "messages": small, "budget": 5000}

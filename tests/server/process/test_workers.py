@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.server.http.test_replies import error
-from tests.server.servers import Server, served
+from tests.server.servers import Server, running_server
 from tests.server.watching.test_metrics import figures
 from tests.support.persistent_agents import agents_at_work
 from tests.support.waiting import until
@@ -23,7 +23,9 @@ Connect = Callable[..., httpx.Client]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("workers") / "data"
-    with served(data, "--workers", "2", CONTEXTRENDER_USER_MAX_CALLS_PER_MINUTE="6000") as server:
+    with running_server(
+        data, "--workers", "2", CONTEXTRENDER_USER_MAX_CALLS_PER_MINUTE="6000"
+    ) as server:
         yield server
         assert server.stop(signal.SIGTERM) == 0
         assert not workers_of(server)

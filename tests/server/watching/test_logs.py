@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.server.watching.logs import ContentFreeFormatter
 
-from tests.server.servers import Server, served
+from tests.server.servers import Server, running_server
 
 
 def line(name: str) -> str:
@@ -61,7 +61,7 @@ def talk(server: Server) -> None:
 def test_each_request_is_logged_without_contents(tmp_path: Path, form: str) -> None:
     data = tmp_path / "data"
     options = ["--log-format", form, "--log-level", "debug"]
-    with served(data, *options) as server:
+    with running_server(data, *options) as server:
         talk(server)
         server.stop()
         printed = server.err

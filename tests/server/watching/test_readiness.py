@@ -24,7 +24,7 @@ from contextrender_bridge.server.watching.readiness import Readiness
 from contextrender_bridge.store.sqlite import SqliteStore
 
 from tests.api.client import error_of as error
-from tests.server.servers import Server, ask, serve, served
+from tests.server.servers import Server, ask, running_server, serve_command
 from tests.support.command import contextrender
 from tests.support.programs import free_port, serving_program
 from tests.support.waiting import until
@@ -76,7 +76,7 @@ def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
 @pytest.mark.slow
 def test_full_disk_is_503_until_freed(disk: Path) -> None:
     data, ballast = disk / "data", disk / "ballast"
-    with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
+    with running_server(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         assert sync(server, "before").status_code == 200
         fill(ballast)
         error(sync(server, "during", "x" * 100_000), 503, "storage_unavailable")
@@ -102,7 +102,7 @@ def test_damaged_file_at_start_is_not_ready(tmp_path: Path, content: bytes) -> N
     url, log = f"http://127.0.0.1:{port}", tmp_path / "printed.log"
     environment = {**os.environ, "CONTEXTRENDER_MIN_FREE_DISK_MB": "1"}
     with serving_program(
-        serve(data, "--port", str(port)), environment, f"{url}/healthz/live", tmp_path
+        serve_command(data, "--port", str(port)), environment, f"{url}/healthz/live", tmp_path
     ):
         until(lambda: "trying on" in log.read_text())
         assert "Traceback" not in log.read_text()
@@ -127,7 +127,7 @@ def checkpoint(file: Path) -> bytes:
 def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: str) -> None:
     data = tmp_path / "in" / "data"
     SqliteStore(make_private(tmp_path / "other") / "store.db").close()
-    with served(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
+    with running_server(data, CONTEXTRENDER_MIN_FREE_DISK_MB="1") as server:
         file, aside = data / "store.db", data / "aside.db"
         begun = checkpoint(file)
         for number in range(20):

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.api.test_models import OVERSIZED
 from tests.server.servers import ServiceInProcess, ask, in_process
-from tests.support.provider_double import chat_reply, provided
-from tests.support.scripted_model import Model, chat, serving, whole
+from tests.support.provider_double import chat_reply, provider_of_process
+from tests.support.scripted_model import Model, chat, json_reply, serving
 
 CANARY = "CANARY_7731"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -110,7 +110,9 @@ def test_completion_span_is_inside_request_span(
 ) -> None:
     """The model is a double."""
     notes = {"notes": CANARY, "quotes": []}
-    compactor = provided(lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor")
+    compactor = provider_of_process(
+        lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor"
+    )
     with compactor as double, in_process(tmp_path / "data") as service:
         fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
         reply = post(service, "render", **fields)
@@ -134,7 +136,7 @@ def test_proxy_span_has_provider_host_and_no_contents(
 ) -> None:
     """The provider is a double; the service's HTTP is real."""
     model = Model()
-    model.script = [whole(chat(CANARY))]
+    model.script = [json_reply(chat(CANARY))]
     with serving(model, lifespan="off") as url:
         monkeypatch.setenv("CONTEXTRENDER_UPSTREAM", f"{url}/{CANARY}")
         app = build_app(tmp_path / "data")
