@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ticksOf } from "../src/parts/chart";
 
-test("ticks are round and few, and within the axis", () => {
+test("ticks are few, round and within the axis", () => {
   expect(ticksOf(0, 1)).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
   expect(ticksOf(0, 3.28)).toEqual([0, 1, 2, 3]);
   expect(ticksOf(-0.3, 0.1)).toEqual([-0.3, -0.2, -0.1, 0, 0.1]);

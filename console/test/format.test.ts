@@ -30,7 +30,7 @@ test.each([
   [1234.5, "$1,235"],
 ])("%d dollars are %s", (value, text) => expect(dollars(value)).toBe(text));
 
-describe("how long ago", () => {
+describe("time since an event", () => {
   const now = 1_000_000_000;
   test.each([
     [0, "just now"],
@@ -42,12 +42,12 @@ describe("how long ago", () => {
   ])("%d seconds", (past, text) => expect(ago(now - past, now)).toBe(text));
 });
 
-test("positions are told as ranges", () => {
+test("positions are formatted as ranges", () => {
   expect(ranges([3, 4, 5, 8, 10, 11])).toBe("3–5, 8, 10–11");
   expect(ranges([])).toBe("");
 });
 
-test("what is unknown is a dash, and one is not many", () => {
+test("unknown values are a dash, and singular differs from plural", () => {
   expect(decimals(null)).toBe("–");
   expect(decimals(0.5)).toBe("0.50");
   expect([plural(1, "turn"), plural(1200, "turn"), plural(2, "entry", "entries")]).toEqual(["1 turn", "1,200 turns", "2 entries"]);

@@ -15,15 +15,15 @@ const line = (position: number, shown = "complete", text = "a", calls: boolean[]
   calls: calls.map((shown) => ({ name: "read", tokens: 1, text: "{}", text_complete: true, result: null, in_prompt: shown })),
 });
 
-test("what stands in both in one form is the same", () => {
+test("messages with equal form in both prompts are equal", () => {
   expect(differenceOf([line(1), line(2, "excerpt")], [line(1), line(2, "excerpt")])).toEqual({ changed: [], same: 2, end: null });
 });
 
-test("what neither has is no difference", () => {
+test("messages missing in both prompts are no difference", () => {
   expect(differenceOf([line(1, "omitted")], [])).toEqual({ changed: [], same: 0, end: null });
 });
 
-test("a message that came, left or was cut differs", () => {
+test("added, dropped and truncated messages differ", () => {
   const { changed } = differenceOf([line(1), line(2), line(4)], [line(2, "excerpt"), line(3), line(4, "omitted")]);
   expect(changed.map(({ position, left, right }) => [position, left, right])).toEqual([
     [1, "complete", "out"],
@@ -33,7 +33,7 @@ test("a message that came, left or was cut differs", () => {
   ]);
 });
 
-test("a cache ends at the first message that does not repeat, and behind no added one", () => {
+test("the cached prefix ends at the first message that differs", () => {
   expect(differenceOf([line(1), line(2)], [line(1), line(2), line(3)]).end).toBe(null);
   expect(differenceOf([line(1), line(2), line(3)], [line(1), line(2, "excerpt"), line(3)]).end).toBe(2);
   expect(differenceOf([line(1), line(3)], [line(1), line(2), line(3)]).end).toBe(2);
@@ -48,7 +48,7 @@ test("two excerpts of one result may differ", () => {
   expect(differenceOf([line(1, "excerpt", "a")], [line(1, "excerpt", "b")]).changed).toHaveLength(1);
 });
 
-test("an answer without text is there by its calls", () => {
+test("an answer without text is recognised by its calls", () => {
   const { changed } = differenceOf([line(1, "omitted", "", [true])], [line(1, "omitted", "", [false])]);
   expect(changed.map(({ left, right }) => [left, right])).toEqual([["calls", "out"]]);
 });

@@ -11,7 +11,7 @@ test.each(["plain", '"text"', "{broken", "", "- a list\n- of lines", "[]"])("%j 
   expect(readingOf(text)?.text ?? text).toBe(text),
 );
 
-test("text blocks are their texts, one after another", () => {
+test("text blocks are joined", () => {
   const blocks = [
     { type: "text", text: "first\nline" },
     { type: "text", text: "second" },
@@ -21,21 +21,21 @@ test("text blocks are their texts, one after another", () => {
   expect(shown(JSON.stringify(blocks[1]))).toEqual(["text blocks", "second"]);
 });
 
-test("what a text block holds is laid out in its turn", () => {
+test("the contents of a text block are formatted", () => {
   expect(shown(JSON.stringify([{ type: "text", text: '{"a":1}' }]))).toEqual(["JSON", '{\n  "a": 1\n}']);
 });
 
-test("images of known kinds are shown, others are left in the JSON", () => {
+test("known image types are shown, others stay JSON", () => {
   const image = (mimeType: string) => JSON.stringify([{ type: "image", data: "AAAA", mimeType }]);
   expect(readingOf(image("image/png"))?.images).toEqual(["data:image/png;base64,AAAA"]);
   expect(readingOf(image("image/svg+xml"))?.name).toBe("JSON");
 });
 
-test("blocks of another kind leave all as JSON", () => {
+test("unknown block types stay JSON", () => {
   expect(shown('[{"type":"text","text":"a"},{"type":"video"}]')?.[0]).toBe("JSON");
 });
 
-test("objects of the same fields are a table, numbers as they were written", () => {
+test("objects with equal fields become a table with unchanged numbers", () => {
   const text = '[{"id":1234567,"name":"ada","on":true},{"id":7,"name":null,"on":false}]';
   expect(shown(text)).toEqual(["table", "id       name  on\n1234567  ada   true\n7        null  false"]);
   const long = readingOf('[{"id":12345678901234567890,"share":1.50},{"id":7,"share":2}]')?.text;
@@ -50,7 +50,7 @@ test.each([
   '[{"a":"x\\ny","b":2},{"a":1,"b":2}]',
 ])("%s is no table", (text) => expect(readingOf(text)?.name).toBe("JSON"));
 
-test("a diff's lines have their kinds", () => {
+test("diff lines have their types", () => {
   const text = "diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
   const reading = readingOf(text);
   expect(reading?.name).toBe("diff");
@@ -63,7 +63,7 @@ test("a diff's lines have their kinds", () => {
   ]);
 });
 
-test("colours of a terminal are classes, and no sequence is left", () => {
+test("terminal colours become classes and escape sequences are removed", () => {
   const text = `${ESC}[1;31mFAILED${ESC}[0m tests ${ESC}[92mok${ESC}[39m${ESC}[2K${ESC}]0;title\u0007 end ${ESC}[38;5;208mx`;
   expect(readingOf(text)?.paint(text)).toEqual([
     { text: "FAILED", kind: "ansi1 bold" },
@@ -74,22 +74,22 @@ test("colours of a terminal are classes, and no sequence is left", () => {
   ]);
 });
 
-test("numbers stay as they were written", () => {
+test("numbers are unchanged", () => {
   expect(prettyJson('{"id":12345678901234567890,"share":1.50}')).toBe('{\n  "id": 12345678901234567890,\n  "share": 1.50\n}');
 });
 
-test("what is empty stays on its line", () => {
+test("empty values stay on one line", () => {
   expect(prettyJson('[{}, [ ], {"a": []}]')).toBe('[\n  {},\n  [],\n  {\n    "a": []\n  }\n]');
 });
 
-test("no character of a text is taken for structure", () => {
+test("characters in a text are not parsed as structure", () => {
   const value = { "a,b": 'he said "{[:,]}" \\ and left', tail: "\\" };
   const text = prettyJson(JSON.stringify(value));
   expect(JSON.parse(text)).toEqual(value);
   expect(text.split("\n")).toHaveLength(4);
 });
 
-test("the lines of a text among a call's arguments are lines", () => {
+test("line breaks in a call's arguments are kept", () => {
   expect(readableArguments('{"path":"a.py","content":"def f():\\n  return 12345678901234567890","n":12345678901234567890}')).toBe(
     '{\n  "path": "a.py",\n  "content": \n    def f():\n      return 12345678901234567890,\n  "n": 12345678901234567890\n}',
   );

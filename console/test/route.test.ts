@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { address, readPlace, searchAddress, type View, VIEWS } from "../src/route";
 import { optionsOf, settingOf } from "../src/setting";
 
-test("an address leads where it was made for", () => {
+test("an address survives a round trip", () => {
   for (const view of Object.keys(VIEWS) as View[])
     for (const [item, branch] of [[null, null], [7, null], [0, 2], [null, 1]] as const) {
       const options = { tool: "a&b=c", used: "1" };
@@ -12,19 +12,19 @@ test("an address leads where it was made for", () => {
     }
 });
 
-test("what is no address is the list of sessions", () => {
+test("an invalid address opens the session list", () => {
   expect(readPlace("")).toMatchObject({ page: "sessions", session: "", item: null, branch: null });
   expect(readPlace("#/session/")).toMatchObject({ page: "sessions" });
   expect(readPlace("#/overall")).toMatchObject({ page: "overall", node: "" });
   expect(readPlace("#/store/session%3Aa%2Fb")).toMatchObject({ page: "store", node: "session:a/b", session: "session:a/b" });
 });
 
-test("what an address has wrong is left out", () => {
+test("invalid parts of an address are ignored", () => {
   expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null, options: {}, node: "" });
   expect(readPlace("#/session/%E0%A4%A/call/3")).toMatchObject({ session: "%E0%A4%A", view: "call", item: 3 });
 });
 
-test("the setting of an address is the one that was put into it", () => {
+test("settings survive a round trip through an address", () => {
   const own = { policy: "cache_aware", budget: "auto" };
   const setting = { policy: "prune", budget: 900 };
   expect(settingOf(readPlace(address("s", "call", 3, null, optionsOf(setting))).options, own)).toEqual(setting);
@@ -32,7 +32,7 @@ test("the setting of an address is the one that was put into it", () => {
   expect(settingOf({ tool: "t" }, own)).toBe(null);
 });
 
-test("what is searched for is in its address", () => {
+test("a search is in its address", () => {
   const asked = { text: "a&b = #1 é", session: "run/1", errors: "1" };
   expect(readPlace(searchAddress({ ...asked, tool: "" }))).toMatchObject({ page: "search", session: "", options: asked });
   expect(searchAddress({})).toBe("#/search");

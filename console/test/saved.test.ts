@@ -30,14 +30,14 @@ const row = (changed: Partial<SavedRow>): SavedRow => ({
   ...changed,
 });
 
-describe("sums of what was saved", () => {
-  it("adds rows up", () => {
+describe("sums of savings", () => {
+  it("adds rows", () => {
     const sums = total("all", [row({}), row({ prompt: 150, cost: null, full_cost: null })]);
     expect(sums).toMatchObject({ calls: 4, full_capped: 200, prompt: 190, unpriced: 2, cost: 1, full_cost: 3 });
     expect(saved(sums)).toBe(10);
   });
 
-  it("has days newest first", () => {
+  it("lists the newest day first", () => {
     const rows = [row({ day: "2026-11-20" }), row({ day: "2026-11-22" }), row({ day: "2026-11-21" })];
     expect(grouped(rows, "day").map((sums) => sums.name)).toEqual(["2026-11-22", "2026-11-21", "2026-11-20"]);
   });
@@ -47,11 +47,11 @@ describe("sums of what was saved", () => {
     expect(grouped(rows, "day and model").map((sums) => sums.name)).toEqual(["2026-11-22 m", "2026-11-21 unknown", "2026-11-21 m"]);
   });
 
-  it("tells no dollars where no call has a price", () => {
+  it("has no dollars if no call has a price", () => {
     expect(total("all", [row({ cost: null, full_cost: null })])).toMatchObject({ cost: null, full_cost: null, unpriced: 2 });
   });
 
-  it("has what saved most first, losses last", () => {
+  it("sorts by savings, losses last", () => {
     const rows = [row({ model: "loss", prompt: 500 }), row({ model: "some" }), row({ model: "most", prompt: 1 })];
     expect(grouped(rows, "model").map((sums) => sums.name)).toEqual(["most", "some", "loss"]);
   });

@@ -3,13 +3,13 @@ import { curlOf, fixtureOf } from "../src/views/call/sent";
 
 const MESSAGES = [{ role: "user", content: "it's \"quoted\" \\n é\n🙂" }];
 
-test("a shell reads the body of the command as it is", () => {
+test("the shell command sends the exact body", () => {
   const body = curlOf("m", MESSAGES).split(" -d ")[1];
   const read = body.slice(1, -1).split("'\\''").join("'");
   expect(JSON.parse(read)).toEqual({ model: "m", messages: MESSAGES });
 });
 
-test("the fixture holds the messages in one literal", () => {
+test("the fixture has the messages in one literal", () => {
   const literal = /json\.loads\((".*")\)/.exec(fixtureOf(MESSAGES))![1];
   expect(JSON.parse(JSON.parse(literal))).toEqual(MESSAGES);
 });

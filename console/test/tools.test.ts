@@ -8,20 +8,20 @@ const tool = (name: string, fields: Partial<ToolView>): ToolView => ({
 const read = tool("read", { tokens: 20_000, unused_tokens: 10_000, largest: 9000, dollars: 2 });
 const idle = tool("fly", { results: 0, tokens: 0, declared: 700, declared_dollars: 0.25 });
 
-test("a flood and an idle declaration are said with what they cost", () => {
+test("advice names large results and unused declarations with their costs", () => {
   expect(adviceOn([tool("grep", {}), read, idle])).toEqual([
     "read floods: 10K of its 20K tokens were never used, about $1.00; its largest result has 9K. Ask it for less.",
     "Never called: fly; their declarations are 700 tokens of every request, about $0.2500. Switch them off in the agent.",
   ]);
 });
 
-test("small results and prices that are not there give no advice", () => {
+test("small results and missing prices give no advice", () => {
   expect(adviceOn([tool("grep", { unused_tokens: 100, declared: 9 })])).toEqual(["No tool floods, and every declared one was called."]);
   expect(adviceOn([tool("grep", { unused_tokens: 100 })])).toEqual(["No tool floods."]);
   expect(adviceOn([{ ...read, dollars: null }])[0]).toContain("never used; its largest");
 });
 
-test("they are ordered by any column", () => {
+test("tools are sorted by any column", () => {
   const names = (key: keyof ToolView, down: boolean) => orderBy([read, idle], key, down).map(({ name }) => name);
   expect(names("tokens", true)).toEqual(["read", "fly"]);
   expect(names("name", false)).toEqual(["fly", "read"]);

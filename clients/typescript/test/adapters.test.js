@@ -1,4 +1,4 @@
-/** What the adapters make of messages that the runtimes' own tests do not have. */
+/** Adapters: messages that the runtimes' tests do not cover. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { ContextRender } from "@contextrender/client";
 
 /** @typedef {import("@contextrender/client").PlannedMessage} PlannedMessage */
 
-test("AI SDK: results of one message leave one by one; approvals and media stay", async () => {
+test("AI SDK: results of one message are omitted separately; approvals and media are kept", async () => {
   const call = (/** @type {string} */ id) => ({ type: "tool-call", toolCallId: id, toolName: "look", input: { id } });
   const output = (/** @type {object} */ value) => ({ type: "json", value });
   const result = (/** @type {string} */ id) => ({ type: "tool-result", toolCallId: id, toolName: "look", output: output({ id }) });
@@ -41,7 +41,7 @@ test("AI SDK: results of one message leave one by one; approvals and media stay"
   assert.deepEqual(left.prompt[3]?.content, [short, result("c")]);
 });
 
-test("AI SDK: a step starts from the whole history, steering included", async () => {
+test("AI SDK: a step starts from the full history, including steering", async () => {
   const { client, asked } = planned([], []);
   const prepareStep = contextRenderStep({ client, session: "s" });
   const message = (/** @type {string} */ content) => ({ role: "user", content });
@@ -59,7 +59,7 @@ test("AI SDK: a step starts from the whole history, steering included", async ()
   assert.equal(asked[0].messages.length, 5);
 });
 
-test("LangChain: a copy is of the message's class, without the calls that left", async () => {
+test("LangChain: a copy has the message's class, without omitted calls", async () => {
   class AIMessage {
     type = "ai";
     content = [{ type: "tool_use", id: "a" }, { type: "tool_use", id: "b" }];
@@ -85,7 +85,7 @@ test("LangChain: a copy is of the message's class, without the calls that left",
   assert.deepEqual(left.map((message) => message.type), ["human", "ai", "tool"]);
 });
 
-test("OpenAI Agents: reasoning leaves with all that it led to", async () => {
+test("OpenAI Agents: reasoning is omitted with its calls", async () => {
   const call = (/** @type {string} */ callId) => ({ type: "function_call", callId, name: "look", arguments: "{}" });
   const result = (/** @type {string} */ callId) => ({ type: "function_call_result", callId, name: "look", output: { type: "text", text: callId } });
   const reasoning = (/** @type {string} */ id) => ({ type: "reasoning", id, content: [] });
@@ -106,7 +106,7 @@ test("OpenAI Agents: reasoning leaves with all that it led to", async () => {
   assert.deepEqual(left.input, [input[0], reasoning("2"), call("c"), short]);
 });
 
-test("a shortened call has its arguments as each runtime keeps them", async () => {
+test("a truncated call has arguments in each runtime's format", async () => {
   const cut = [{ message: 0, calls: [0], text: null, arguments: ['{"at":"cut"}'] }];
   const results = [{ message: 1, calls: [], text: null, arguments: null }];
   const plan = [...cut, ...results];

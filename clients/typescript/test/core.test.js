@@ -1,4 +1,4 @@
-/** The core without I/O: what it asks for, and what it makes of the answers. */
+/** The core without I/O: its requests, and its results from replies. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,7 +17,7 @@ const HISTORY = [
   { role: "assistant", content: "There." },
 ];
 
-test("only what is new is sent, and all of it when the service disagrees", async () => {
+test("only new messages are sent, or the full history if the service has another prefix", async () => {
   const { client, asked, answers } = scripted();
   answers.push(rendered(), rendered(), refused(409, "history_diverged"), rendered(), rendered());
   await client.render("s", HISTORY.slice(0, 2));
@@ -29,7 +29,7 @@ test("only what is new is sent, and all of it when the service disagrees", async
   assert.deepEqual(places, sent);
 });
 
-test("what a plan leaves out is left out, and what stays are the caller's own objects", async () => {
+test("omitted messages are removed, and kept messages are the caller's objects", async () => {
   const { client, answers } = scripted();
   const plan = [shown(0), shown(3)];
   answers.push(rendered({ omitted: [2], plan }));
@@ -39,7 +39,7 @@ test("what a plan leaves out is left out, and what stays are the caller's own ob
   assert.ok(messages[0] === HISTORY[0] && messages[1] === HISTORY[3]);
 });
 
-test("a text stands in a result's place, and parts that are not text stay", async () => {
+test("a substitute replaces a result's text, and other parts are kept", async () => {
   const { client, answers } = scripted();
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA" } };
   const result = { ...HISTORY[2], content: [{ type: "text", text: "long" }, image] };
@@ -49,7 +49,7 @@ test("a text stands in a result's place, and parts that are not text stay", asyn
   assert.deepEqual(messages[2], { ...result, content: [{ type: "text", text: "short" }, image] });
 });
 
-test("an excerpt's line names what its reader can do", async () => {
+test("an excerpt's line names recall only if it is available", async () => {
   const { client, answers } = scripted();
   const text = "[Excerpt: 9 of 10 tokens left out at […]; recall result 2 for all of it]\nfound";
   const back = "[Parts of result 2, which left; recall result 2 for all of it:]\nfound";
@@ -64,7 +64,7 @@ test("an excerpt's line names what its reader can do", async () => {
   }
 });
 
-test("a call without a result stays, whatever the plan", async () => {
+test("a call without a result is kept under any plan", async () => {
   const { client, answers } = scripted();
   const open = { role: "assistant", content: null, tool_calls: [LOOK, { ...LOOK, id: "b" }] };
   answers.push(rendered({ omitted: [2], plan: [shown(0)] }));
@@ -72,7 +72,7 @@ test("a call without a result stays, whatever the plan", async () => {
   assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }]);
 });
 
-test("a call's shortened arguments take the place of its own", async () => {
+test("truncated arguments replace a call's arguments", async () => {
   const { client, asked, answers } = scripted();
   const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2), shown(3)];
   answers.push(rendered({ truncated_messages: [1], plan }));
@@ -83,7 +83,7 @@ test("a call's shortened arguments take the place of its own", async () => {
   assert.equal(asked[0].agent_defaults, true);
 });
 
-test("results of bypass_tools stay as they are, with their calls", async () => {
+test("results of bypass_tools are unchanged, with their calls", async () => {
   const { client, asked, answers } = scripted();
   const substitutes = [{ position: 2, kind: "excerpt" }];
   const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2, [], "exc"), shown(3)];
@@ -96,14 +96,14 @@ test("results of bypass_tools stay as they are, with their calls", async () => {
   assert.deepEqual([asked[0].pinned_tools, asked[0].pinned_calls, asked[0].bypass_tools], [["x"], ["y"], undefined]);
 });
 
-test("a summary in a bypassed result's place leaves the history whole", async () => {
+test("a summary for a bypassed result leaves the history unchanged", async () => {
   const { client, answers } = scripted();
   answers.push(rendered({ substitutes: [{ position: 2, kind: "summary" }], plan: [shown(2, [], "all")] }));
   const { messages, failure } = await client.fit("s", HISTORY, { bypass_tools: ["look"] });
   assert.deepEqual([messages, failure], [HISTORY, "bypass_tools"]);
 });
 
-test("a setting that cannot be is told at once", async () => {
+test("an invalid setting is refused at once", async () => {
   const { client, answers } = scripted();
   const error = { code: "invalid_request", message: "no such policy", setting: true };
   answers.push({ status: 400, body: { error } });
@@ -119,11 +119,11 @@ test("media are recorded by their digest", async () => {
   const [first, second] = asked;
   assert.deepEqual(first.messages[0].content[0].type, "image");
   assert.ok(!JSON.stringify(first).includes("base64"));
-  // The same history to the service: under the same name, with nothing new.
+  // The service sees an equal history: the same name and no new message.
   assert.deepEqual([second.session, second.messages], [first.session, []]);
 });
 
-test("nothing that fails reaches the caller of fit, and the log has no contents", async () => {
+test("fit never fails, and the log has no contents", async () => {
   /** @type {[string, Said[]][]} */
   const failures = [
     ["unexpected_reply", [{ status: 200, body: [] }]],
@@ -144,7 +144,7 @@ test("nothing that fails reaches the caller of fit, and the log has no contents"
   }
 });
 
-test("without failOpen it rejects with what went wrong", async () => {
+test("without failOpen, fit rejects with the error", async () => {
   const { client, answers } = scripted();
   answers.push(refused(400, "invalid_request"));
   await assert.rejects(client.fit("s", HISTORY, { failOpen: false }), InvalidRequest);
@@ -152,7 +152,7 @@ test("without failOpen it rejects with what went wrong", async () => {
   await assert.rejects(client.render("s", HISTORY), HistoryDiverged);
 });
 
-test("a call is made again when the service is busy, but not past the deadline", async () => {
+test("a call is retried if the service is busy, until the deadline", async () => {
   const { client, asked, waits, answers } = scripted();
   answers.push(refused(503, "busy"), refused(503, "busy"), rendered());
   await client.render("s", HISTORY);
@@ -162,14 +162,14 @@ test("a call is made again when the service is busy, but not past the deadline",
   assert.deepEqual([asked.length, failure], [4, "busy"]);
 });
 
-test("a session is not deleted twice", async () => {
+test("a deletion is not retried", async () => {
   const { client, asked, answers } = scripted();
   answers.push(refused(503, "busy"));
   await assert.rejects(client.deleteSession("s"));
   assert.equal(asked.length, 1);
 });
 
-test("credentials are looked up again when they are no longer good", async () => {
+test("credentials are read again when they are refused", async () => {
   const { client, tokens, found, answers } = scripted();
   found.push("old", "new");
   answers.push(rendered(), refused(401, "unauthorized"), rendered());

@@ -1,4 +1,4 @@
-/** The client over HTTP: a server that says what a test wants, and the real one where it is named. */
+/** The client over HTTP: with a scripted server, and with a real one if it is configured. */
 
 import assert from "node:assert/strict";
 import { mkdtemp, writeFile } from "node:fs/promises";
@@ -59,7 +59,7 @@ test("credentials are the local service's, and its token stays on this machine",
   await assert.rejects(elsewhere.render("s", HISTORY), NoCredentials);
 });
 
-test("what is for this machine is sent to no proxy", async () => {
+test("requests to this machine bypass proxies", async () => {
   process.env["HTTP_PROXY"] = "http://127.0.0.1:9";
   const client = new ContextRender({ url, token: "t" });
   if ("bun" in process.versions || "deno" in process.versions) {
@@ -70,7 +70,7 @@ test("what is for this machine is sent to no proxy", async () => {
   assert.equal(asked.length, 1);
 });
 
-test("a balancer is told the session, where the call is of one", async () => {
+test("a header has the session's name", async () => {
   const client = new ContextRender({ url, token: "t" });
   for (const session of ["my run/1", "é\ud800"]) await client.fit(session, HISTORY);
   await client.listSessions();
@@ -87,7 +87,7 @@ const FAILURES = [
   ["late", (response) => void response.write('{"reports": [')],
 ];
 for (const [number, [reason, broken]] of FAILURES.entries()) {
-  test(`failure ${number} lets the history through: ${reason}`, async () => {
+  test(`failure ${number} returns the full history: ${reason}`, async () => {
     /** @type {string[]} */
     const lines = [];
     const log = (/** @type {string} */ line) => void lines.push(line);
@@ -100,7 +100,7 @@ for (const [number, [reason, broken]] of FAILURES.entries()) {
   });
 }
 
-test("a real service leaves results out, gives them back and explains", { skip: !REAL }, async () => {
+test("a real service omits, recalls and explains results", { skip: !REAL }, async () => {
   const client = new ContextRender({ url: REAL, token: TOKEN });
   const session = `ts-${process.pid}-${Date.now()}`;
   const history = [{ role: "user", content: "Look at the files." }];
@@ -133,7 +133,7 @@ test("a real service leaves results out, gives them back and explains", { skip: 
   assert.equal(again.messages, history.length);
 });
 
-test("a real service keeps unnamed histories that begin alike apart", { skip: !REAL }, async () => {
+test("a real service separates unnamed histories with equal prefixes", { skip: !REAL }, async () => {
   const hello = `hello ${process.pid}-${Date.now()}`;
   /** @param {string} who */
   const historyOf = (who) => [
@@ -143,7 +143,7 @@ test("a real service keeps unnamed histories that begin alike apart", { skip: !R
   ];
   const histories = [historyOf("A"), historyOf("B"), [...historyOf("A"), { role: "user", content: "on" }]];
   const client = new ContextRender({ url: REAL, token: TOKEN });
-  // One client for all, then one for each: whichever process asks finds the same names.
+  // One client for all, then one for each: every client gets the same names.
   for (const one of [client, client, client, ...histories.map(() => new ContextRender({ url: REAL, token: TOKEN }))]) {
     const history = histories.shift() ?? historyOf("B");
     const { failure } = await one.fit(null, history, { deadline: 30_000 });

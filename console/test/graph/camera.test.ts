@@ -5,7 +5,7 @@ const WINDOW = { width: 1000, height: 500, left: 100, top: 20 };
 const EXTENT = { width: 2000, height: 30 };
 const FIT = fitted(EXTENT, WINDOW);
 
-test("zooming keeps what is under the pointer there, and ends where all is in the window", () => {
+test("zooming keeps the point under the pointer and ends at the full picture", () => {
   const place = { x: 700, y: 10 };
   const [x, y] = at(FIT, place);
   const [nx, ny] = at(zoomed(FIT, 3, x, FIT), place);
@@ -13,13 +13,13 @@ test("zooming keeps what is under the pointer there, and ends where all is in th
   expect(zoomed(FIT, 0.01, 5, FIT).across).toBe(FIT.across);
 });
 
-test("the picture cannot be moved out of the window", () => {
+test("the picture stays in the window", () => {
   expect(moved(FIT, 5000, 0, EXTENT, WINDOW).x).toBeCloseTo(FIT.x);
   const right = moved(zoomed(FIT, 20, 500, FIT), -1e9, 0, EXTENT, WINDOW);
   expect(right.x + EXTENT.width * right.across).toBeCloseTo(WINDOW.width - 14);
 });
 
-test("a place is brought to the middle, a span to fill the window", () => {
+test("a position is centred, a span fills the window", () => {
   expect(at(centred(FIT, { x: 3, y: 4 }, WINDOW), { x: 3, y: 4 })).toEqual([550, 260]);
   const span = spanning(FIT, 100, 116, WINDOW);
   expect(at(span, { x: 100, y: 0 })[0]).toBeCloseTo(114);

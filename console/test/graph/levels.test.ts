@@ -10,7 +10,7 @@ const all = large.nodes.length;
 const wanted = { grouping: GROUPINGS[0], tool: "", focus: "" };
 const members = (scene: Scene) => scene.groups.flatMap((group) => group.members);
 
-test("however wide a turn is drawn, every node is in one group and no two groups touch", () => {
+test("at every zoom each node is in one group and no groups overlap", () => {
   const scenes = scenesOf(large, wanted);
   for (const across of [0.4, 0.9, 3, 17, 60, 400]) {
     const scene = scenes.at(across);
@@ -25,7 +25,7 @@ test("however wide a turn is drawn, every node is in one group and no two groups
   }
 });
 
-test("zooming in opens groups, to single results in the end", () => {
+test("zooming in opens groups down to single results", () => {
   const scenes = scenesOf(large, wanted);
   const counts = [0.4, 0.9, 3, 17, 60].map((across) => scenes.at(across).groups.length);
   expect(counts).toEqual([...counts].sort((a, b) => a - b));
@@ -33,14 +33,14 @@ test("zooming in opens groups, to single results in the end", () => {
   expect(counts.at(-1)).toBe(all);
 });
 
-test("a group opens into groups of its own members", () => {
+test("a group opens into groups of its members", () => {
   const places = placed(large, false);
   const [coarse, fine] = [sceneOf(places, 8), sceneOf(places, 4)];
   const holder = new Map(coarse.groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
   for (const group of fine.groups) expect(new Set(group.members.map((node) => holder.get(node))).size).toBe(1);
 });
 
-test("links between groups are all there but those within one", () => {
+test("links between groups are complete, without links within a group", () => {
   const scene = scenesOf(large, wanted).at(0.4);
   const holder = new Map(scene.groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
   const within = large.links.filter((link) => holder.get(link.source) === holder.get(link.target)).length;
@@ -49,7 +49,7 @@ test("links between groups are all there but those within one", () => {
   expect(scene.bundles.length).toBeLessThan(large.links.length);
 });
 
-test("a lineage takes the room of its own turns alone", () => {
+test("a lineage has only the width of its turns", () => {
   const scene = scenesOf(large, { ...wanted, focus: "r700" }).at(60);
   expect(members(scene).map((node) => node.id)).toContain("r700");
   expect(scene.turns.length).toBe(new Set(members(scene).map((node) => node.turn)).size);
@@ -71,7 +71,7 @@ test.each(GROUPINGS)("what is fitted is within the window, grouped by %s", (grou
   }
 });
 
-test("groups by tool and file stand file beside file, and open to single results", () => {
+test("groups by tool and file are sorted by file and open to single results", () => {
   const files = Array.from({ length: 40 }, (_, index) => `src/${String.fromCharCode(97 + (index % 5))}/file_${index}.py`);
   const made: [number, number][] = Array.from({ length: 1200 }, (_, index) => [index + 1, index % 3]);
   const uses = made.slice(1).map((_, index): [number, number, string] => [index, 10 * index + 11, `V_${index}`]);

@@ -1,4 +1,4 @@
-// Graphs for tests: results by turn and tool, and who drew on whom.
+// Graphs for tests: results by turn and tool, and their uses.
 import type { GraphView } from "../../src/types";
 import { type Graph, graphOf } from "../../src/views/graph/model";
 
@@ -27,7 +27,7 @@ export function viewOf(made: [number, number][], uses: [number, number, string][
 
 export const madeGraph = (...of: Parameters<typeof viewOf>): Graph => graphOf(viewOf(...of), (name) => TOOLS.indexOf(name));
 
-/** 1,500 results in 1,200 turns by 12 tools, each drawing on one of the twenty before it, or on one of long ago. */
+/** 1,500 results in 1,200 turns by 12 tools, each using one of the twenty before it, or an old one. */
 export function largeGraph(): Graph {
   const made: [number, number][] = [];
   for (let i = 0; i < 1500; i++) made.push([1 + Math.floor(i * 0.8), (i * 7) % 12]);

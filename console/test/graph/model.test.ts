@@ -4,25 +4,25 @@ import { madeGraph, viewOf } from "./made";
 
 const graph = madeGraph([[1, 0], [2, 1], [3, 2], [3, 1]], [[0, 11, "A_1"], [0, 21, "A_1"], [1, 21, "B_1"], [2, 99, "C_1"]], [[99, 4]]);
 
-test("a call that drew on a result stands as the result it brought", () => {
+test("a call that uses a result is shown as its own result", () => {
   expect(graph.links.map(({ source, target }) => `${source.id} ${target.id}`)).toEqual(["r0 r1", "r0 r2", "r1 r2", "r2 o99"]);
   expect(graph.nodes.map((node) => node.id)).toEqual(["r0", "r1", "r2", "r3", "o99"]);
   expect(graph.nodes.map((node) => node.uses)).toEqual([2, 1, 1, 0, 0]);
 });
 
-test("a text, and a call without a result, stand for themselves", () => {
+test("a text, and a call without a result, are separate nodes", () => {
   expect(graph.nodes.at(-1)).toMatchObject({ result: -1, turn: 4, name: "", label: "text of turn 4" });
   const waiting = madeGraph([[1, 0]], [[0, 50, "A_1"]], [[50, 2]]);
   expect(waiting.nodes.map((node) => node.id)).toEqual(["r0", "o50"]);
 });
 
-test("a tool's results come with what drew on them", () => {
+test("a tool's results include their uses", () => {
   const ids = (tool: string) => filtered(graph, tool).nodes.map((node) => node.id);
   expect(ids("")).toEqual(["r0", "r1", "r2", "o99"]);
   expect(ids("open")).toEqual(["r1", "r2"]);
 });
 
-test("a lineage is what it drew on and what drew on it, and so on, but not what another drew on", () => {
+test("a lineage has the results that a result uses and the ones that use it, transitively", () => {
   // r0 -> r1 -> r2 -> r3, r0 -> r3, and r4 -> r3, which only r3 has to do with.
   const made: [number, number][] = [[1, 0], [2, 0], [3, 0], [5, 0], [4, 1]];
   const graph = madeGraph(made, [[0, 11, "A_1"], [1, 21, "B_1"], [2, 31, "C_1"], [0, 31, "A_1"], [4, 31, "E_1"]]);
@@ -40,7 +40,7 @@ test("the operations of one turn are one use", () => {
   expect(usesOf(graph.links).size).toBe(1);
 });
 
-test("uses of values that stand in many turns are left out, and no other use", () => {
+test("only uses of values that are in many turns are omitted", () => {
   const made = Array.from({ length: 9 }, (_, index): [number, number] => [index + 1, 0]);
   const uses = made.slice(1).map((_, index): [number, number, string] => [0, 10 * (index + 1) + 1, "status_open"]);
   const view = viewOf(made, [...uses, [1, 31, "ORD_7"], [1, 41, "ORD_7"]]);
