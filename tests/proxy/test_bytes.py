@@ -101,7 +101,7 @@ def test_rendered_request_keeps_bytes_outside_messages(setup: Setup, dialect: st
 def test_header_value_keeps_its_bytes(setup: Setup, value: str | bytes) -> None:
     """Values that are no UTF-8 excepted, which the library cannot write."""
     raw = value.encode() if isinstance(value, str) else value
-    setup.model.answer = lambda _: whole({"id": "1"})
+    setup.model.answer = lambda _: json_reply({"id": "1"})
     headers = [(b"X-Trace-Note", raw), (b"x-other", b"1"), (b"x-other", b"2")]
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     setup.http.post(f"/s/{uuid.uuid4().hex}{PATHS['chat']}", json=body, headers=headers)

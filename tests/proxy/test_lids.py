@@ -23,7 +23,7 @@ from contextrender_bridge.wrap.proxy_listener import ProxyListener
 from contextrender_bridge.wrap.run_totals import TotalsCollector
 
 from tests.proxy.conftest import Start
-from tests.support.scripted_model import Model, Reply, chat, serving, whole
+from tests.support.scripted_model import Model, Reply, chat, json_reply, serving
 
 CALLS = "/v1/chat/completions"
 LARGE = {"model": "m", "messages": [{"role": "user", "content": "x" * 2**20}]}
@@ -44,7 +44,7 @@ def test_body_over_the_limit_is_refused(start: Start) -> None:
 
 def test_other_requests_have_no_size_limit(start: Start) -> None:
     setup = start(max_body_mb=1)
-    setup.model.script = [whole({"id": "file-1"})]
+    setup.model.script = [json_reply({"id": "file-1"})]
     reply = setup.http.post("/v1/files", content=b"x" * 3 * 2**20)
     assert reply.json() == {"id": "file-1"}
     assert len(setup.model.asked[0].body) == 3 * 2**20
@@ -54,7 +54,7 @@ def test_bodies_in_memory_are_limited(start: Start) -> None:
     """One user's bodies may total two times the limit while the model (a double) has not
     answered."""
     setup = start(max_body_mb=1)
-    setup.model.script = [replace(whole(chat("ok")), pause=2.0) for _ in range(6)]
+    setup.model.script = [replace(json_reply(chat("ok")), pause=2.0) for _ in range(6)]
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 900_000}]}
     with ThreadPoolExecutor(6) as pool:
         replies = list(pool.map(lambda _: setup.post(CALLS, body), range(6)))
@@ -112,6 +112,6 @@ def test_decompressed_body_is_limited_for_wrapped_agent(coding: str) -> None:
         refused = httpx.post(place, content=packed, headers=headers)
         assert code(refused) == (413, "body_too_large")
         assert not model.asked
-        model.script = [whole(chat("ok"))]
+        model.script = [json_reply(chat("ok"))]
         small = pack(json.dumps({"model": "m", "messages": []}).encode())
         assert httpx.post(place, content=small, headers=headers).json() == chat("ok")

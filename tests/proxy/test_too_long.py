@@ -13,7 +13,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.refusals import Refusal
 
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import Asked, Reply, stream, whole
+from tests.support.scripted_model import ModelRequest, Reply, json_reply, stream
 
 MOST_BYTES = 5_000
 TEXT = "word " * 300
@@ -95,17 +95,17 @@ class Limited:
 
     def __init__(self, setup: Setup, refusal: Reply, answer: Reply | None = None) -> None:
         self.setup, self.refusal = setup, refusal
-        self.answer = answer or whole({"id": "1", "usage": {}})
+        self.answer = answer or json_reply({"id": "1", "usage": {}})
         self.sizes: list[int] = []
         setup.model.answer = self
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ModelRequest) -> Reply:
         self.sizes.append(len(asked.body))
         return self.refusal if len(asked.body) > MOST_BYTES else self.answer
 
 
 def reply_of(status: int, said: Any) -> Reply:
-    return Reply([said], status) if isinstance(said, bytes) else whole(said, status)
+    return Reply([said], status) if isinstance(said, bytes) else json_reply(said, status)
 
 
 @pytest.mark.parametrize(("steps", "budget"), [(4, "2000"), (8, "1600")])
@@ -206,7 +206,7 @@ def test_next_call_is_smaller_after_refusal_within_text(setup: Setup, dialect: s
 
 def test_failed_reply_with_status_200_is_retried(setup: Setup) -> None:
     failed = {"id": "r", "status": "failed", "error": {"code": "context_length_exceeded"}}
-    Limited(setup, whole(failed))
+    Limited(setup, json_reply(failed))
     path = f"/s/{uuid.uuid4().hex}{PATHS['responses']}"
     response = setup.post(path, body_of("responses"), x_contextrender_budget="2000")
     assert response.json() == {"id": "1", "usage": {}}
@@ -242,7 +242,7 @@ def test_request_text_in_an_error_is_not_a_refusal(setup: Setup) -> None:
 @pytest.mark.parametrize("dialect", PATHS)
 def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: str) -> None:
     """Of a shortened history, and of one that fits; the next calls bring more."""
-    setup.model.answer = lambda _: whole(error("prompt is too long"), 400)
+    setup.model.answer = lambda _: json_reply(error("prompt is too long"), 400)
     path = f"/s/{uuid.uuid4().hex}{PATHS[dialect]}"
     model = uuid.uuid4().hex
     for steps, most in ((8, 3), (8, 1), (9, 1), (12, 1)):
@@ -255,7 +255,7 @@ def test_call_is_tried_at_most_three_times(setup: Setup, dialect: str, budget: s
 
 
 def test_retried_compaction_is_smaller(setup: Setup) -> None:
-    model = Limited(setup, whole(error("Prompt exceeds max length", code="1261"), 400))
+    model = Limited(setup, json_reply(error("Prompt exceeds max length", code="1261"), 400))
     path = f"/s/{uuid.uuid4().hex}{PATHS['chat']}"
     for _ in range(2):
         response = setup.post(path, body_of("chat"), x_contextrender_compaction="on")
