@@ -43,7 +43,7 @@ def running(user: User, *words: str) -> Iterator[Lines]:
     with (
         (user.folder / "stderr").open("a") as errors,
         subprocess.Popen(
-            [user.bin / user.name, *words],
+            [user.program, *words],
             cwd=user.work,
             env=dict(user.environment),
             stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """A user who has a plugin installed in a real agent, whose model is scripted."""
 
-import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextrender_bridge import Credentials
-from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.leases import FOLDER, started_at
 from contextrender_bridge.local_service import answers
@@ -25,7 +24,7 @@ from tests.support.command import PROCESS
 from tests.support.scripted_model import Model, ModelRequest, Reply, json_reply, serving
 from tests.support.waiting import until
 
-MARK = "[ContextRender compaction: branch 0, "
+MARK = "[ContextRender compaction: branch "
 TEXT_END = "[End of the ContextRender compaction]"
 
 
@@ -35,7 +34,6 @@ class User:
 
     loopback: Loopback
     folder: Path
-    program: Path
     name: str
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -45,9 +43,6 @@ class User:
         self.data.mkdir(exist_ok=True)
         self.use_service(self.loopback.service)
         self.bin.mkdir(exist_ok=True)
-        link = self.bin / self.name
-        if not link.is_symlink():
-            link.symlink_to(self.program)
 
     @property
     def home(self) -> Path:
@@ -69,6 +64,11 @@ class User:
         """A folder with the agent's program under its own name."""
         return self.folder / "bin"
 
+    @property
+    def program(self) -> Path:
+        """The agent's program."""
+        return self.bin / self.name
+
     def use_service(self, credentials: Credentials) -> None:
         """Write the address and token of the service that the plugin finds."""
         credentials.save(self.data)
@@ -88,17 +88,11 @@ class User:
         """Install the plugin."""
         return self.contextrender("install", self.name, *options)
 
-    def run(self, *words: str, seconds: float = 120) -> CommandResult:
-        """Run the agent."""
-        return run([self.bin / self.name, *words], self.environment, self.work, seconds=seconds)
-
     def forbid_start(self) -> None:
-        """Have the installed plugin start nothing when the service does not answer."""
-        config = Path(self.variables.get("XDG_CONFIG_HOME", self.folder))
-        for path in (*self.folder.rglob("settings.js"), *config.rglob("contextrender/settings.js")):
-            head, equals, settings = path.read_text().partition(" = ")
-            changed = {**json.loads(settings), "start": ["/bin/false"]}
-            path.write_text(f"{head}{equals}{json.dumps(changed)}\n")
+        """Have no plugin start a service: the folder of its leases is a file."""
+        leases = self.data / FOLDER
+        shutil.rmtree(leases, ignore_errors=True)
+        leases.write_text("")
 
     @contextmanager
     def started_service(self) -> Iterator[None]:
@@ -107,15 +101,21 @@ class User:
             yield
         finally:
             # A plugin's command, which may still be about to start it, names the folder, too.
-            process = subprocess.run(
-                ["pgrep", "-f", f" {self.data.resolve()}"],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for pid in process.stdout.split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGTERM)
+            self._signal("", signal.SIGTERM)
+
+    def kill_service(self) -> None:
+        """Kill the service over the data folder."""
+        address = stored_credentials(self.data).url
+        self._signal("serve .*", signal.SIGKILL)
+        until(lambda: not answers(address))
+
+    def _signal(self, command: str, number: signal.Signals) -> None:
+        """Send a signal to the processes whose command names the data folder."""
+        search = ["pgrep", "-f", f"{command} {self.data.resolve()}"]
+        process = subprocess.run(search, capture_output=True, text=True, check=False)
+        for pid in process.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), number)
 
     def wait_for_service(self) -> None:
         """Wait until the service over the data folder answers."""
@@ -127,26 +127,10 @@ class User:
         running = [pid for pid, _, start in leases if started_at(int(pid)) == start]
         return {Path(f"/proc/{pid}/exe").resolve() for pid in running}
 
-    def files(self) -> dict[str, bytes]:
-        """Return every file of the user's home."""
-        return {
-            str(path.relative_to(self.home)): path.read_bytes()
-            for path in self.home.rglob("*")
-            if path.is_file() and ".cache" not in path.parts  # the agent's own logs
-        }
-
 
 def looks(count: int) -> list[Step]:
     """Return steps that look at the first hosts, and an answer."""
     return [*(Call("look", {"host": f"host_{n}_X"}) for n in range(count)), Say("All.")]
-
-
-def count_text(body: Json, text: str) -> int:
-    """Return how often a request has a text, in any of its strings."""
-    if isinstance(body, str):
-        return body.count(text)
-    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
-    return sum(count_text(value, text) for value in inner)
 
 
 @dataclass
@@ -161,7 +145,7 @@ class Counting(Script):
         return replace(reply, chunks=chunks)
 
 
-_USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens)" ?: ?)9\b')
+_USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens|total_tokens)" ?: ?)(?:9|13)\b')
 
 
 @contextmanager
@@ -176,11 +160,13 @@ def false_service(answer: Callable[[ModelRequest], Reply]) -> Iterator[Credentia
 def false_answers() -> dict[str, Callable[[ModelRequest], Reply]]:
     """Return answers of a service that is slow, wrong or broken, by name."""
     text = {"text": "x", "tokens": 1, "results": 1, "complete": 1, "excerpts": 0}
+    large = {**text, "text": "too large " * 100_000}
     half = json_reply(text)
     return {
         "slow": lambda request: replace(json_reply(text), pause=30.0, late=True),
-        "no JSON": lambda request: replace(json_reply({}), chunks=[b"<html>"]),
+        "no JSON": lambda request: Reply([b"<html>"]),
         "no text": lambda request: json_reply({**text, "text": " "}),
+        "too large a text": lambda request: json_reply(large),
         "no counts": lambda request: json_reply({"text": "x"}),
         "an error": lambda request: json_reply(
             {"error": {"code": "busy", "message": "Try again."}}, 503

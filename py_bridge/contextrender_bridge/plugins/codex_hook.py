@@ -22,6 +22,8 @@ from contextrender_bridge.plugins.start import start_in_background
 
 CLIENT: Final = "codex"
 ANSWER_SECONDS: Final = 5.0
+CHARACTERS_PER_TOKEN: Final = 8
+"""The most characters that a token of a whole text has."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -86,6 +88,8 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
     reply: dict[str, Any] = response.json()
     if not reply["text"].strip():
         raise ValueError("the service sent no text")
+    if max(reply["tokens"], len(reply["text"]) / CHARACTERS_PER_TOKEN) > tokens:
+        raise ValueError("the service sent a text that is too large")
     return reply
 
 

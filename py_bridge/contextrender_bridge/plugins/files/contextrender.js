@@ -1,12 +1,20 @@
 // The library that the plugins of all agents share. It has no dependency and uses no global of Node or of a browser.
 //
 // A host passes `host`: { settings, read(path), fetch(url, init), sleep(ms), now(), start() }. `fetch` resolves to
-// { status, text }. Every function either returns a checked value or throws `Failure`, whose message is a sentence for
-// the user. A host that catches it lets the agent continue as if there were no plugin.
+// { status, text }. `compact` and `recall` return a checked value or throw `Failure`, whose message is a sentence for the
+// user. `render` throws nothing. Without an answer the agent continues as if there were no plugin.
 
-export const TIME_LIMIT_MS = 5000
+const TIME_LIMIT_MS = 5000
+const PAUSE_MS = 60_000
+const MIN_TOKENS = 2000
+const CHARACTERS_PER_TOKEN = 8 // at most, over a whole text
 
-export class Failure extends Error {}
+class Failure extends Error {}
+
+class TooSlow extends Failure {}
+
+/** Return the sentence for the user about a failure. */
+export const reason = error => (error instanceof Failure ? error.message : `It failed: ${error}`)
 
 /** Return the text that replaces a history, and the line that says what it holds. */
 export async function compact(host, { session, messages, model, window, summary, onlyResults }) {
@@ -20,6 +28,9 @@ export async function compact(host, { session, messages, model, window, summary,
   const { text, results, complete, excerpts } = reply
   if (typeof text !== 'string' || !text.trim()) throw new Failure('The service sent no text.')
   if (![results, complete, excerpts, reply.tokens].every(Number.isInteger)) throw new Failure('The service sent no counts.')
+  // A text above the limit would fill the window, and the agent would compact again and again.
+  const limit = Math.max(MIN_TOKENS, Math.min(request.tokens, window ? window / 2 : request.tokens))
+  if (Math.max(reply.tokens, text.length / CHARACTERS_PER_TOKEN) > limit) throw new Failure('The service sent a text that is too large.')
   const milliseconds = Math.round((await host.now()) - started)
   const partly = excerpts ? ` and parts of ${excerpts}` : ''
   const call = summary || onlyResults ? 'after the agent’s summary' : 'no model call'
@@ -27,8 +38,29 @@ export async function compact(host, { session, messages, model, window, summary,
   return { text, line: `ContextRender kept ${counts}, ${milliseconds} ms, ${call}.` }
 }
 
-/** Return the messages of a model call with omitted results replaced, in the format and number they came in. */
-export async function render(host, { session, messages, model }) {
+/** State of mode `render`: until when no call asks the service, and whether the last call failed. */
+const rendering = { pauseEnd: 0, isFailing: false }
+
+/**
+ * Return the messages of a model call with omitted results replaced, in the format and number they came in, and a `status`
+ * line. Without an answer there are no messages; the first time, `notice` gives the user the reason. After an answer that took
+ * too long, no call asks the service for a minute.
+ */
+export async function render(host, call) {
+  if ((await host.now()) < rendering.pauseEnd) return { status: '' }
+  try {
+    const rendered = await renderCall(host, call)
+    rendering.isFailing = false
+    return rendered
+  } catch (error) {
+    if (error instanceof TooSlow) rendering.pauseEnd = (await host.now()) + PAUSE_MS
+    const notice = rendering.isFailing ? undefined : `ContextRender leaves model calls unchanged. ${reason(error)}`
+    rendering.isFailing = true
+    return { status: '', notice }
+  }
+}
+
+async function renderCall(host, { session, messages, model }) {
   const request = { messages, client: host.settings.agent }
   if (model) request.model = model
   const reply = await post(host, '/v1/compress', request, { 'x-contextrender-session': session })
@@ -38,7 +70,7 @@ export async function render(host, { session, messages, model }) {
   if (reply.fail_open) throw new Failure(`The service could not render this call (${reply.fail_open}).`)
   const { tokens_before: before, tokens_after: after } = reply
   const saves = Number.isInteger(before) && Number.isInteger(after) && after < before
-  return { messages: reply.messages, line: saves ? `ContextRender: ${grouped(after)} of ${grouped(before)} tokens` : '' }
+  return { messages: reply.messages, status: saves ? `ContextRender: ${grouped(after)} of ${grouped(before)} tokens` : '' }
 }
 
 /** Return the complete results that a query or their numbers name, as one text. */
@@ -94,7 +126,7 @@ async function post(host, path, body, headers = {}) {
     headers: { 'content-type': 'application/json', authorization: `Bearer ${token}`, 'x-contextrender-token': token, ...headers },
     body: JSON.stringify(body),
   }
-  const late = host.sleep(TIME_LIMIT_MS).then(() => { throw new Failure('The service did not answer within 5 s.') })
+  const late = host.sleep(TIME_LIMIT_MS).then(() => { throw new TooSlow('The service did not answer within 5 s.') })
   late.catch(() => undefined)
   let reply
   try {

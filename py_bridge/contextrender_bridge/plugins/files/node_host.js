@@ -2,7 +2,6 @@
 
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
-import { Failure } from './contextrender.js'
 
 export function nodeHost(settings) {
   return {
@@ -26,6 +25,3 @@ export function nodeHost(settings) {
     },
   }
 }
-
-/** Return the sentence for the user about a failure. */
-export const reason = error => (error instanceof Failure ? error.message : `It failed: ${error}`)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.plugins.changes import Change, Rewrite
+from contextrender_bridge.plugins.changes import Change, Remove, Rewrite
 from contextrender_bridge.plugins.hosts.base import Host, folder_of
 from contextrender_bridge.plugins.options import AFTER_SUMMARY, PluginOptions
 
@@ -52,7 +52,9 @@ class CodexHost(Host):
         path = _config()
         old = _text(path)
         new = without_block(old)
-        return [Rewrite(path, new, "remove our hook and MCP server")] if new != old else []
+        if new == old:
+            return []
+        return [Rewrite(path, new, "remove our hook and MCP server") if new else Remove(path)]
 
     def is_installed(self, data: Path) -> bool:
         """Return whether the plugin is installed for this user."""

@@ -4,8 +4,8 @@
 // ContextRender's text (mode `after-summary`: the text follows it). opencode's own record stays as it is, so that it
 // continues with its own summary when the service is down or the plugin is gone.
 
-import { RECALL, assistantMessage, compact, recall, render, toolMessage, userMessage } from './contextrender/contextrender.js'
-import { nodeHost, reason } from './contextrender/node_host.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender/contextrender.js'
+import { nodeHost } from './contextrender/node_host.js'
 import { settings } from './contextrender/settings.js'
 
 const host = nodeHost(settings)
@@ -63,8 +63,10 @@ export const ContextRender = async ({ client }) => {
     if (settings.mode !== 'render') return
     const { messages: chat, places } = toChat(messages)
     const last = messages.at(-1).info
-    const { messages: rendered } = await render(host, { session, messages: chat, model: last.modelID ?? last.model?.modelID })
-    rendered.forEach(({ role, content }, number) => {
+    const call = { session, messages: chat, model: last.modelID ?? last.model?.modelID }
+    const { messages: rendered, notice } = await render(host, call)
+    if (notice) await say(notice, 'warning')
+    rendered?.forEach(({ role, content }, number) => {
       if (role === 'tool' && content !== chat[number].content) places[number].state.output = String(content)
     })
   }

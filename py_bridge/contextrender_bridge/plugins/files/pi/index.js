@@ -1,7 +1,7 @@
 // ContextRender inside pi (0.73.1 or later).
 
-import { RECALL, assistantMessage, compact, recall, render, toolMessage, userMessage } from './contextrender.js'
-import { nodeHost, reason } from './node_host.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender.js'
+import { nodeHost } from './node_host.js'
 import { settings } from './settings.js'
 
 const host = nodeHost(settings)
@@ -37,8 +37,10 @@ export default function (pi) {
       try {
         const rows = toChat(event.messages)
         const request = { session: sessionOf(context), messages: rows.map(({ message }) => message), ...modelOf(context) }
-        const { messages, line } = await render(host, request)
-        if (context.hasUI) context.ui.setStatus('contextrender', line || undefined)
+        const { messages, status, notice } = await render(host, request)
+        if (context.hasUI) context.ui.setStatus('contextrender', status || undefined)
+        if (notice) show(context, notice)
+        if (!messages) return undefined
         const rendered = [...event.messages]
         rows.forEach(({ place, message }, number) => {
           const { content } = messages[number]

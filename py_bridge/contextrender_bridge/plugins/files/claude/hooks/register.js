@@ -1,6 +1,6 @@
 // ContextRender inside Claude Code (2.1.310 or later; mode `render` needs 2.1.329).
 
-import { Failure, RECALL, assistantMessage, compact, recall, render, toolMessage, userMessage } from './contextrender.js'
+import { RECALL, assistantMessage, compact, reason, recall, render, toolMessage, userMessage } from './contextrender.js'
 import { settings } from './settings.js'
 
 const COMPACTION = 'Your task is to create a detailed summary'
@@ -44,8 +44,11 @@ export function register(on) {
       const body = modelCall(event)
       if (!body) return next(event)
       try {
-        const { messages, line } = await render(hostOf($), { session: await sessionOf($), messages: body.messages, model: body.model })
-        $.ui.status(line || undefined)
+        const call = { session: await sessionOf($), messages: body.messages, model: body.model }
+        const { messages, status, notice } = await render(hostOf($), call)
+        $.ui.status(status || undefined)
+        if (notice) $.ui.log(notice)
+        if (!messages) return next(event)
         return next({ ...event, init: { ...event.init, body: JSON.stringify({ ...body, messages }) } })
       } catch (error) {
         $.ui.status(undefined)
@@ -100,5 +103,3 @@ function hostOf($) {
 function start($) {
   $.process.run(settings.start, { timeoutMs: 180_000 }).catch(() => undefined)
 }
-
-const reason = error => (error instanceof Failure ? error.message : `It failed: ${error}`)
