@@ -21,6 +21,7 @@ from contextrender_bridge.base.rates import split_rates
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
+CALLS_WITHOUT_USAGE = "calls without usage"
 MAX_NAMED_FILES = 8
 """The number of unreadable files that a report names."""
 
@@ -31,7 +32,7 @@ class UsageRecord:
 
     run: RecordedRun
     keys: tuple[str, ...]
-    usage: Usage
+    usage: Usage | None
     time: float = 0.0
     resumed: bool = False
 
@@ -76,13 +77,16 @@ class AuditInput:
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence that names the unreadable files; empty if there are none."""
+        """Sentences on the unreadable files and the calls without usage, if there are any."""
         named_files = self.unreadable[:MAX_NAMED_FILES]
         unnamed_count = len(self.unreadable) - len(named_files)
         file_list = "; ".join(
             [*named_files, *([f"and {unnamed_count:,} more"] if unnamed_count else [])]
         )
-        return [f"Could not be read to the end: {file_list}."] if named_files else []
+        sentences = [f"Could not be read to the end: {file_list}."] if named_files else []
+        if count := self.counts[CALLS_WITHOUT_USAGE]:
+            sentences.append(f"Calls without readable usage, whose cost is unknown: {count:,}.")
+        return sentences
 
     def rows(self, path: Path, query: str) -> Iterator[sqlite3.Row]:
         """Yield the rows of another program's SQLite store, opened read-only.
@@ -134,16 +138,16 @@ class AuditInput:
         *,
         resumed: bool = False,
     ) -> None:
-        """Record a call's usage, if there is any.
+        """Record a call's usage, None if it cannot be read.
 
         `time` is in Unix seconds, 0 if unknown. `resumed` means that the agent resumed the session
         just before the call. Records that share one of their `keys` are of the same call.
         """
+        call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
         if usage is not None:
             usage = replace(usage, model=add_rates(usage.model, usage.prompt))
-            call_keys = tuple(filter(None, (keys,) if isinstance(keys, str) else keys))
             self._runs_with_usage.add(id(run))
-            self._records.append(UsageRecord(run, call_keys, usage, time, resumed))
+        self._records.append(UsageRecord(run, call_keys, usage, time, resumed))
 
     def add_run(self, run: RecordedRun) -> None:
         """Add a run if it has an answer or recorded usage."""
@@ -162,6 +166,8 @@ class AuditInput:
             largest = largest_records.setdefault(call, record)
             if _total_tokens(record.usage) > _total_tokens(largest.usage):
                 largest_records[call] = record
+        without_usage = [record for record in largest_records.values() if record.usage is None]
+        self.counts[CALLS_WITHOUT_USAGE] = len(without_usage)
         # A call whose previous call was copied from another run is the first after a resume.
         runs_after_copy: set[int] = set()
         for record in self._records:
@@ -196,6 +202,8 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
 
 def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
     run, number = record.run, len(record.run.usage)
+    if record.usage is None:
+        return
     if is_resumed or record.resumed:
         run.resumed.add(number)
     if record.time:
@@ -214,5 +222,5 @@ def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
     return [run for run in runs if run.usage or longest[run.source, run.id] is run]
 
 
-def _total_tokens(usage: Usage) -> int:
-    return usage.prompt + usage.output
+def _total_tokens(usage: Usage | None) -> int:
+    return -1 if usage is None else usage.prompt + usage.output

@@ -104,7 +104,7 @@ class _Session:
             if entry.blocks:
                 message = {"role": entry.role, "content": entry.blocks}
                 self._run.add("messages", message, entry.time)
-        for entry in self._entries:
+        for entry in (entry for entry in self._entries if entry.role == "assistant"):
             self._audit_input.add_usage(
                 self._run, entry.answer, entry.usage, entry.time, resumed=entry.is_resumed
             )

@@ -16,7 +16,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
     RecordedRun,
     chat,
-    count_of,
+    counts_of,
     digest,
     items,
     mapping,
@@ -162,13 +162,13 @@ def _add_usage(
     if info.get("role") != "assistant" or not tokens:
         return
     cache = mapping(tokens.get("cache"))
-    usage = Usage(
-        str(info.get("modelID") or mapping(info.get("model")).get("id") or ""),
-        count_of(tokens.get("input")),
-        count_of(cache.get("read")),
-        count_of(cache.get("write")),
-        output=count_of(tokens.get("output")) + count_of(tokens.get("reasoning")),
-    )
+    model = str(info.get("modelID") or mapping(info.get("model")).get("id") or "")
+    names = ("input", "output", "reasoning")
+    counts = counts_of(*map(tokens.get, names), cache.get("read"), cache.get("write"))
+    usage = None
+    if counts is not None:
+        uncached, output, reasoning, cache_read, cache_write = counts
+        usage = Usage(model, uncached, cache_read, cache_write, output=output + reasoning)
     times = mapping(info.get("time"))
     texts = [(part.get("text"), part.get("callID")) for part in parts if _is_copied_in_forks(part)]
     content_digest = digest(usage, info.get("cost"), texts)

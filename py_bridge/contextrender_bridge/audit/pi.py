@@ -13,7 +13,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.run_reader import (
     RecordedRun,
     chat,
-    count_of,
+    counts_of,
     digest,
     items,
     mapping,
@@ -98,8 +98,10 @@ def _add(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
     if message.get("role") != "assistant" or not usage_fields:
         return
     names = ("input", "cacheRead", "cacheWrite", "output")
-    uncached, cache_read, cache_write, output = (count_of(usage_fields.get(name)) for name in names)
-    usage = Usage(str(message.get("model") or ""), uncached, cache_read, cache_write, output=output)
+    usage, counts = None, counts_of(*map(usage_fields.get, names))
+    if counts is not None:
+        model, (uncached, cache_read, cache_write, output) = message.get("model"), counts
+        usage = Usage(str(model or ""), uncached, cache_read, cache_write, output=output)
     time = second_of(event.get("timestamp")) or second_of(message.get("timestamp"))
     content_digest = digest(message.get("content"), usage_fields, message.get("model"))
     keys = [f"{run.source} {content_digest} {part}" for part in (event.get("id"), time) if part]

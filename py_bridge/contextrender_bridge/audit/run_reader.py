@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage_reading import count_of as token_count
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS
 
@@ -104,6 +105,12 @@ def count_of(value: object) -> int:
         return max(int(float(value)), 0) if isinstance(value, (int, float, str)) else 0
     except (ValueError, OverflowError):
         return 0
+
+
+def counts_of(*values: object) -> list[int] | None:
+    """Return counts of tokens, 0 for one that is absent; None if one cannot be read."""
+    counts = [0 if value is None else token_count(value) for value in values]
+    return None if None in counts else [count for count in counts if count is not None]
 
 
 def digest(*values: object) -> str:
