@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -39,7 +40,8 @@ MAX_NAMES = 100
 MAX_NAME_LENGTH = 200
 """The service's limits of a list of tools."""
 LONGEST_NUMBER = 9
-"""The number of digits that a budget may have."""
+"""The number of digits that a whole number may have."""
+_WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]+)(?:\.0*)?")
 MIN_SECRET_BYTES = 32
 
 
@@ -74,11 +76,19 @@ def as_base_address(text: str) -> str:
     return text if urlsplit(text).path else f"{text}/v1"
 
 
+def whole_number(text: str) -> int | None:
+    """Return the number in a text such as `6000`, `6_000`, `6,000` or `6000.0`; else None."""
+    match = _WHOLE_NUMBER.fullmatch(text.strip())
+    digits = re.sub("[_,]", "", match[1]) if match else ""
+    return int(digits) if 0 < len(digits) <= LONGEST_NUMBER else None
+
+
 def as_count(text: str) -> int:
     """Return a whole number above 0."""
-    if not (text.isascii() and text.isdigit() and int(text)):
+    number = whole_number(text)
+    if not number:
         raise InvalidSetting("must be a whole number above 0")
-    return int(text)
+    return number
 
 
 def as_budget(text: str) -> int | str:
@@ -93,11 +103,10 @@ def as_budget(text: str) -> int | str:
 
 def budget_of(text: str) -> int | str | None:
     """Return a budget in tokens or `auto`, as the service accepts it; else None."""
-    if text == AUTO:
+    if text.strip().lower() == AUTO:
         return AUTO
-    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
-        return None
-    return int(text) if int(text) >= SMALLEST_BUDGET else None
+    number = whole_number(text)
+    return number if number and number >= SMALLEST_BUDGET else None
 
 
 def as_seconds(text: str) -> float:

@@ -386,7 +386,7 @@ def _file_values(path: Path) -> dict[str, str]:
     if not path.exists() and not os.environ.get(CONFIG):
         return {}
     try:
-        parsed = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8"))
+        parsed = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8-sig"))
     except ImportError:
         raise CommandError(f"{path} needs Python 3.11 or newer.") from None
     except (OSError, ValueError) as error:
