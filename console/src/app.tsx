@@ -1,4 +1,4 @@
-// The frame around every view: who is signed in, where they are, light or dark.
+// The frame around every view: the user, the place, and the colour theme.
 import { useEffect } from "preact/hooks";
 import { isSignedIn, signOut, linkedSession } from "./api";
 import { setPreference, usePreferences } from "./preferences";
@@ -79,7 +79,7 @@ function Page({ place, only }: { place: Place; only: string | null }) {
   return <Sessions place={place} />;
 }
 
-/** Whether a place shows that session and nothing else. */
+/** Return whether a place is a view of that session. */
 const isOf = ({ page, session, options }: Place, only: string): boolean =>
   page === "session" ? session === only : page === "search" && options.session === only;
 

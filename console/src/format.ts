@@ -1,16 +1,16 @@
 // Numbers, times and texts as people read them.
 
-const whole = new Intl.NumberFormat("en");
+const wholeNumbers = new Intl.NumberFormat("en");
 const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
 
-export const number = (value: number): string => whole.format(Math.round(value));
+export const number = (value: number): string => wholeNumbers.format(Math.round(value));
 
-/** A budget as it is told: a size, or that it finds itself. */
-export function budgetOf(budget: number | string, told: (value: number) => string = short): string {
-  return typeof budget === "number" ? told(budget) : budget;
+/** Return a budget in words: its tokens, or that it is automatic. */
+export function budgetOf(budget: number | string, format: (value: number) => string = short): string {
+  return typeof budget === "number" ? format(budget) : budget;
 }
 
-/** 1234 as 1.2K. */
+/** Return a number in short form: 1234 as 1.2K. */
 export function short(value: number): string {
   const size = Math.abs(value);
   if (size < 1000) return String(Math.round(value));
@@ -28,7 +28,7 @@ export function percent(share: number): string {
 
 export function dollars(value: number): string {
   const size = Math.abs(value);
-  return (value < 0 ? "−$" : "$") + (size >= 100 ? whole.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
+  return (value < 0 ? "−$" : "$") + (size >= 100 ? wholeNumbers.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
 }
 
 export const decimals = (value: number | null, places = 2): string => (value === null ? "–" : value.toFixed(places));
@@ -44,12 +44,12 @@ export function ago(seconds: number, now = Date.now() / 1000): string {
   return date(seconds);
 }
 
-export const plural = (count: number, one: string, many = `${one}s`): string => `${number(count)} ${count === 1 ? one : many}`;
+export const plural = (count: number, singular: string, many = `${singular}s`): string => `${number(count)} ${count === 1 ? singular : many}`;
 
-/** A change: +1,234 or −56. */
+/** Return a change with its sign: +1,234 or −56. */
 export const signed = (value: number): string => (value < 0 ? "−" : "+") + number(Math.abs(value));
 
-/** Numbers as ranges: 3–5, 8. */
+/** Return numbers as ranges: 3–5, 8. */
 export function ranges(values: number[]): string {
   const parts: string[] = [];
   for (let i = 0; i < values.length; ) {

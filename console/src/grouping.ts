@@ -1,4 +1,4 @@
-/** Things by what they have in common, in the order that they came: Map.groupBy, which Node 20 lacks. */
+/** Return the items grouped by key, in their order. Node 20 does not have Map.groupBy. */
 export function groupBy<K, V>(things: V[], keyOf: (thing: V) => K): Map<K, V[]> {
   const groups = new Map<K, V[]>();
   for (const thing of things) {

@@ -1,4 +1,4 @@
-// What this browser stores for the page. A change redraws the page, in every tab.
+// The preferences that this browser stores. A change redraws the page in every tab.
 import { useEffect, useState } from "preact/hooks";
 
 export const preference = (name: string): string | null => localStorage.getItem(`contextrender.${name}`);

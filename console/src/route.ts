@@ -1,9 +1,9 @@
-// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE;
+// The current place, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE;
 // #/search?text=...
 import { useState } from "preact/hooks";
 import { useEvent } from "./preferences";
 
-/** The views of a session, as they are named. */
+/** The names of a session's views. */
 export const VIEWS = {
   misses: "Misses",
   tools: "Tools",
@@ -21,9 +21,9 @@ export interface Place {
   view: View;
   item: number | null;
   branch: number | null;
-  /** What a view is set to: filters, an order, what is asked of a call. */
+  /** The options of a view: filters, an order, the setting of a call. */
   options: Options;
-  /** Of the graph store: a node's id, or nothing for the root. */
+  /** In the graph store: a node's id; empty for the root. */
   node: string;
 }
 
@@ -36,7 +36,7 @@ export function readPlace(hash: string): Place {
   const [page, session = "", view = "", item = ""] = path.split("/");
   const { branch = null, ...options } = Object.fromEntries(new URLSearchParams(query)) as { branch?: string };
   return {
-    page: page === "session" && session ? "session" : (PAGES.find((known) => known === page) ?? "sessions"),
+    page: page === "session" && session ? "session" : (PAGES.find((pageName) => pageName === page) ?? "sessions"),
     session: decode(session),
     node: page === "store" ? decode(session) : "",
     view: Object.hasOwn(VIEWS, view) ? (view as View) : "misses",
@@ -58,13 +58,13 @@ export function address(
   return `#/session/${encodeURIComponent(session)}/${view}${end}`;
 }
 
-/** Where a search is; nothing is said of what is not asked. */
-export function searchAddress(asked: Options): string {
-  const query = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== "")).toString();
+/** Return the address of a search. Empty options are not in it. */
+export function searchAddress(search: Options): string {
+  const query = new URLSearchParams(Object.entries(search).filter(([, value]) => value !== "")).toString();
   return `#/search${query && `?${query}`}`;
 }
 
-/** One option of a view, kept in the address; nothing is said of what is usual. */
+/** Return an option of a view and its setter. The address has it unless it is the default. */
 export function useOption<T extends string = string>(place: Place, name: string, usual: T): [T, (value: T) => void] {
   const choose = (value: T) => {
     const { [name]: _, ...others } = place.options;
@@ -74,12 +74,12 @@ export function useOption<T extends string = string>(place: Place, name: string,
   return [(place.options[name] as T | undefined) ?? usual, choose];
 }
 
-/** Goes there; `replace` leaves no entry behind for the back button. */
-export function go(where: string, replace = false): void {
+/** Go to a place. With `replace`, the back button skips the current one. */
+export function go(target: string, replace = false): void {
   if (replace) {
-    history.replaceState(null, "", where);
+    history.replaceState(null, "", target);
     dispatchEvent(new HashChangeEvent("hashchange"));
-  } else location.hash = where;
+  } else location.hash = target;
 }
 
 export function usePlace(): Place {

@@ -29,7 +29,7 @@ export class SessionData {
   results: Result[] = [];
   turns: TurnView[] = [];
   tools: string[] = [];
-  /** By result number: the turns that used it, and those that missed it. */
+  /** By result number: the turns that used the result, and the turns that missed it. */
   usedAt: number[][] = [];
   missedAt: number[][] = [];
   last = 0;
@@ -38,7 +38,7 @@ export class SessionData {
   policy = "";
   policies: string[] = [];
   complete = false;
-  /** How many turns are loaded. */
+  /** The number of loaded turns. */
   loaded = 0;
   error: ApiError | null = null;
   private stop = new AbortController();
@@ -69,7 +69,7 @@ export class SessionData {
         this.announce();
         if (this.error.status === 401 || this.error.status === 404) return;
       }
-      await new Promise((done) => setTimeout(done, document.hidden ? 5 * POLL_MS : POLL_MS));
+      await new Promise((resolve) => setTimeout(resolve, document.hidden ? 5 * POLL_MS : POLL_MS));
     }
   }
 
@@ -97,8 +97,8 @@ export class SessionData {
 
   /** The turns, from 1, that used a result or missed it. */
   markedAt(result: number): number[] {
-    const [used, missed] = [this.usedAt[result] ?? [], this.missedAt[result] ?? []];
-    return missed.length ? [...new Set([...used, ...missed])].sort((a, b) => a - b) : used;
+    const [usedTurns, missedTurns] = [this.usedAt[result] ?? [], this.missedAt[result] ?? []];
+    return missedTurns.length ? [...new Set([...usedTurns, ...missedTurns])].sort((a, b) => a - b) : usedTurns;
   }
 
   /** The steps so far: answers that used an earlier result, those of them with a miss, and all uses and misses. */
@@ -207,8 +207,8 @@ export interface ViewProps {
 export const STOPPED_SECONDS = 900;
 
 /** Describe the state of a session, and whether an answer may still come. `at` is the time of its last change, in seconds since 1970. */
-export function describeState(waiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
-  if (!waiting) return { text: "Idle", live: false };
+export function describeState(isWaiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
+  if (!isWaiting) return { text: "Idle", live: false };
   if (at === null || now - at < STOPPED_SECONDS) return { text: "Model’s turn", live: at !== null };
   return { text: `No answer: stopped ${ago(at, now)}`, live: false };
 }

@@ -1,4 +1,4 @@
-// A policy and a budget that a session is looked at with, and what they would have changed.
+// A policy and a budget under which a session is recomputed, and the difference that they make.
 import { budgetOf, dollars, number, percent, plural } from "./format";
 import type { Options } from "./route";
 import type { PolicyView } from "./types";
@@ -10,14 +10,14 @@ export interface Setting {
 }
 
 /** Return the setting that an address names; null if it names none. */
-export function settingOf({ policy, budget }: Options, own: Setting): Setting | null {
+export function settingOf({ policy, budget }: Options, current: Setting): Setting | null {
   if (!policy && !budget) return null;
-  return { policy: policy || own.policy, budget: /^\d+$/.test(budget ?? "") ? Number(budget) : budget || own.budget };
+  return { policy: policy || current.policy, budget: /^\d+$/.test(budget ?? "") ? Number(budget) : budget || current.budget };
 }
 
 export const optionsOf = ({ policy, budget }: Setting): Options => ({ policy, budget: String(budget) });
 
-export const isSame = (one: Setting, other: Setting): boolean => one.policy === other.policy && String(one.budget) === String(other.budget);
+export const isSame = (first: Setting, other: Setting): boolean => first.policy === other.policy && String(first.budget) === String(other.budget);
 
 export const nameOf = ({ policy, budget }: Setting): string =>
   policy === "full" ? "full history" : `${policy} with ${budget === "auto" ? "the automatic budget" : `${budgetOf(budget, number)} tokens`}`;
@@ -54,9 +54,9 @@ export interface Verdict {
 }
 
 /** Compare the misses of a session with those under another setting, both completely loaded. */
-export function verdictOf(own: LoadedMisses, tried: LoadedMisses): Verdict {
-  const [before, after] = [missesOf(own), missesOf(tried)];
-  const only = (one: Map<string, Missed>, other: Map<string, Missed>) => [...one].filter(([key]) => !other.has(key)).map(([, miss]) => miss);
+export function verdictOf(current: LoadedMisses, alternative: LoadedMisses): Verdict {
+  const [before, after] = [missesOf(current), missesOf(alternative)];
+  const only = (first: Map<string, Missed>, other: Map<string, Missed>) => [...first].filter(([key]) => !other.has(key)).map(([, miss]) => miss);
   return { avoided: only(before, after), added: only(after, before) };
 }
 

@@ -1,2 +1,2 @@
-// The replies of the service, as the TypeScript client has them.
+// The types of the service's replies, from the TypeScript client.
 export type * from "../../clients/typescript/src/replies";

@@ -1,4 +1,4 @@
-// What the pictures on canvases share.
+// Functions that all pictures on canvases use.
 import { visibleText } from "../bidi";
 
 /** The steps between the turns that an axis names. */
@@ -7,7 +7,7 @@ export const TURN_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 20
 const COLOURS = ["panel", "text", "muted", "line", "complete", "replaced", "omitted", "used", "missed", "band"] as const;
 export type Look = Record<(typeof COLOURS)[number], string>;
 
-/** The style sheet's colours as they are now. */
+/** Return the current colours of the style sheet. */
 export function readLook(): Look {
   const probe = document.body.appendChild(document.createElement("i"));
   const read = (name: string) => {
@@ -19,8 +19,8 @@ export function readLook(): Look {
   return look;
 }
 
-/** The canvas in the screen's own pixels, all of one colour. */
-export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
+/** Size the canvas in the screen's pixels and fill it with one colour. */
+export function clearedCanvas(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   canvas.width = Math.round(width * ratio);
@@ -32,12 +32,12 @@ export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRend
   return ctx;
 }
 
-/** A name within some pixels, without its middle: the tools of one server begin alike. */
+/** Return a name that fits the pixels. Its middle is cut, because the tools of one server begin alike. */
 export function fittedName(ctx: CanvasRenderingContext2D, name: string, width: number): string {
   const words = visibleText(name);
   if (ctx.measureText(words).width <= width) return words;
-  let left = words.length;
-  const short = () => `${words.slice(0, Math.floor(left / 3))}…${words.slice(words.length - Math.ceil((2 * left) / 3))}`;
-  while (left > 2 && ctx.measureText(short()).width > width) left--;
+  let remaining = words.length;
+  const short = () => `${words.slice(0, Math.floor(remaining / 3))}…${words.slice(words.length - Math.ceil((2 * remaining) / 3))}`;
+  while (remaining > 2 && ctx.measureText(short()).width > width) remaining--;
   return short();
 }

@@ -6,7 +6,7 @@ import { Legend } from "./legend";
 export interface Series {
   name: string;
   colour: string;
-  /** One a turn. */
+  /** One value per turn. */
   values: (number | null)[];
 }
 
@@ -14,7 +14,7 @@ interface Props {
   label: string;
   series: Series[];
   format: (value: number) => string;
-  /** Where the axis ends, if not at the largest value. */
+  /** The end of the axis. The default is the largest value. */
   most?: number;
 }
 
@@ -29,7 +29,7 @@ export function Chart({ label, series, format, most }: Props) {
   const high = most ?? all.reduce((a, b) => Math.max(a, b), 1e-6);
   const x = (at: number) => LEFT + ((at - 1) / (last - 1 || 1)) * (WIDTH - LEFT - RIGHT);
   const y = (value: number) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
-  const told = (at: number) =>
+  const valuesAt = (at: number) =>
     series.map(({ name, values }) => `${name} ${values[at - 1] == null ? "–" : format(values[at - 1]!)}`).join(", ");
   const point = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
@@ -45,7 +45,7 @@ export function Chart({ label, series, format, most }: Props) {
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         role="img"
-        aria-label={`${label} over turns. At the end: ${told(last)}`}
+        aria-label={`${label} over turns. At the end: ${valuesAt(last)}`}
         onPointerMove={point}
         onPointerLeave={() => setTurn(null)}
       >
@@ -71,19 +71,19 @@ export function Chart({ label, series, format, most }: Props) {
         ))}
       </svg>
       <p class="readout" aria-hidden="true">
-        {turn !== null && `Turn ${number(turn)}: ${told(turn)}`}
+        {turn !== null && `Turn ${number(turn)}: ${valuesAt(turn)}`}
       </p>
     </figure>
   );
 }
 
-/** A few round values from one to another. */
+/** Return a few round values between two values. */
 export function ticksOf(low: number, high: number): number[] {
   const raw = (high - low || 1) / TICKS;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].find((round) => round * power >= raw * 0.999)! * power;
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
-  // So that 3 times 0.1 is told as 0.3.
+  // Rounded, because 3 times 0.1 is not exactly 0.3.
   return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }

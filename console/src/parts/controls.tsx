@@ -1,8 +1,8 @@
-// Fields to fill in, to search with, and to choose from.
+// Form fields, search fields and select fields.
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "./icon";
 
-/** What a form does once it is sent, with the text of each field by its name. */
+/** Return a handler that calls `submit` with the text of each field by its name. */
 export function submitted(take: (field: (name: string) => string) => void) {
   return (event: SubmitEvent): void => {
     event.preventDefault();
@@ -14,9 +14,9 @@ export function submitted(take: (field: (name: string) => string) => void) {
 interface SearchProps {
   hint: string;
   label: string;
-  /** The text that is searched for now. */
+  /** The current search text. */
   value?: string;
-  /** Called once nobody has typed for a moment. */
+  /** Called after a short pause in typing. */
   onSearch: (text: string) => void;
 }
 
@@ -41,7 +41,7 @@ interface ChoiceProps<T> {
   label: string;
   value: T;
   options: readonly T[];
-  /** What options are called, other than by themselves. */
+  /** The labels of options, where they differ from the values. */
   names?: Record<string, string>;
   onChoose: (value: T) => void;
 }
@@ -61,7 +61,7 @@ export function Choice<T extends string>({ label, value, options, names = {}, on
   );
 }
 
-/** One of a session's tools, or all of them. */
+/** A select field for one of a session's tools, or all of them. */
 export const ToolChoice = ({ tools, ...props }: { tools: string[] } & Pick<ChoiceProps<string>, "value" | "onChoose">) => (
   <Choice label="Tool" options={["", ...[...tools].sort()]} names={{ "": "all" }} {...props} />
 );

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { dollars } from "../format";
 
-/** A loss is red, and says so to those who do not see it. */
+/** An amount. A loss is red, with a word for screen readers. */
 export const Signed = ({ value, children }: { value: number; children: ComponentChildren }) =>
   value < 0 ? (
     <span class="bad">
@@ -12,7 +12,7 @@ export const Signed = ({ value, children }: { value: number; children: Component
     <>{children}</>
   );
 
-/** The cost beside that of the full history; null if no call has a price. */
+/** The cost, and the cost with full history. Null if no call has a price. */
 export const Cost = ({ cost, full }: { cost: number | null; full: number | null }) =>
   cost === null || full === null ? (
     <>no price</>

@@ -25,11 +25,11 @@ export function Curve({ options, own, chosen, to }: Props) {
   const lines = linesOf(options);
   const points = lines.flatMap(([, line]) => line);
   if (points.length === 0) return null;
-  const least = Math.min(0.9, ...points.map(({ share }) => share));
-  const most = Math.max(...points.map(({ cost }) => cost)) || 1;
-  const x = (share: number) => LEFT + ((share - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
-  const y = (cost: number) => TOP + (1 - cost / most) * (HEIGHT - TOP - BOTTOM);
-  // A label that would cover another is left to the title; the setting in use comes first.
+  const leastShare = Math.min(0.9, ...points.map(({ share }) => share));
+  const highestCost = Math.max(...points.map(({ cost }) => cost)) || 1;
+  const x = (share: number) => LEFT + ((share - leastShare) / (1 - leastShare)) * (WIDTH - LEFT - RIGHT);
+  const y = (cost: number) => TOP + (1 - cost / highestCost) * (HEIGHT - TOP - BOTTOM);
+  // A label that would cover another is not drawn: the title shows it. The setting in use is labelled first.
   const labelled: typeof points = [];
   for (const point of [...points].sort((a, b) => Number(isSame(b, own)) - Number(isSame(a, own)))) {
     const covers = labelled.some((other) => Math.abs(x(other.share) - x(point.share)) < LABEL && Math.abs(y(other.cost) - y(point.cost)) < LINE);
@@ -41,7 +41,7 @@ export function Curve({ options, own, chosen, to }: Props) {
         <text x={4} y={14}>
           cost of the session
         </text>
-        {ticksOf(0, most).map((cost) => (
+        {ticksOf(0, highestCost).map((cost) => (
           <g key={cost}>
             <path class="rule" d={`M${LEFT} ${y(cost)}H${WIDTH - RIGHT}`} />
             <text x={LEFT - 6} y={y(cost) + 4} text-anchor="end">
@@ -49,7 +49,7 @@ export function Curve({ options, own, chosen, to }: Props) {
             </text>
           </g>
         ))}
-        {ticksOf(least, 1).map((share) => (
+        {ticksOf(leastShare, 1).map((share) => (
           <text key={share} x={x(share)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">
             {percent(share)}
           </text>

@@ -2,14 +2,14 @@
 // Long because drawing, pointing and moving share the measures of one canvas.
 import { numbersIn, type SessionData } from "../session";
 import { short } from "../format";
-import { fittedName, fresh, type Look, TURN_STEPS } from "./canvas";
+import { fittedName, clearedCanvas, type Look, TURN_STEPS } from "./canvas";
 
 export interface Cell {
   turn: number;
   row: number;
 }
 
-/** What of it is in the window: turns and rows from the first, up to but not with the last. */
+/** The visible range of turns and rows. The last ones are excluded. */
 interface Part {
   first: number;
   last: number;
@@ -18,16 +18,16 @@ interface Part {
 }
 
 const AXIS = 22;
-/** How tall the band of budgets is, where there is one. */
+/** The height of the band of budgets, in pixels. */
 const BAND = 30;
 
-/** Draws the part of the grid that is scrolled into view. Turns and rows count from 0. */
+/** The drawing of the visible part of the grid. Turns and rows count from 0. */
 export class Grid {
   gutter = 190;
   cell = 1;
   height = 1;
   rows: number[] = [];
-  /** Turns, from 1, at which something left a prompt that else only grows; none: no band is drawn. */
+  /** The turns, from 1, of calls that dropped results. The band of budgets is drawn only if there are any. */
   rebuilds: number[] = [];
   private map: HTMLCanvasElement = document.createElement("canvas");
   private mapKey = "";
@@ -41,7 +41,7 @@ export class Grid {
     return AXIS + (this.rebuilds.length ? BAND : 0);
   }
 
-  /** The size of all of it, in CSS pixels. */
+  /** The size of the whole grid, in CSS pixels. */
   get extent(): { width: number; height: number } {
     return { width: this.gutter + this.data.last * this.cell, height: this.header + this.rows.length * this.height };
   }
@@ -57,7 +57,7 @@ export class Grid {
   draw(look: Look, left: number, top: number, cursor: Cell | null): void {
     const { canvas, cell, height, gutter } = this;
     const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
-    const ctx = fresh(canvas, look.panel);
+    const ctx = clearedCanvas(canvas, look.panel);
     this.paintMap(look);
     const end = Math.ceil((left + width - gutter) / cell);
     const part: Part = {
@@ -92,9 +92,9 @@ export class Grid {
     this.labels(ctx, look, left, top, { ...part, last: Math.min(this.data.last, end) }, cursor);
   }
 
-  /** All of it on a canvas of its own, and a frame around what is in the window of `box`. */
+  /** Draw the whole grid on another canvas, with a frame around the visible part. */
   drawWhole(canvas: HTMLCanvasElement, look: Look, box: HTMLElement): void {
-    const ctx = fresh(canvas, look.panel);
+    const ctx = clearedCanvas(canvas, look.panel);
     const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
     this.paintMap(look);
     const x = width / (this.extent.width - this.gutter);
@@ -105,7 +105,7 @@ export class Grid {
     ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - this.header) * y);
   }
 
-  /** One pixel a cell; scaled when drawn. Only what is new is painted. */
+  /** Paint an image with one pixel per cell, which is scaled when drawn. Only new cells are painted. */
   private paintMap(look: Look): void {
     const { data, rows } = this;
     const key = `${data.version} ${rows.length} ${rows[0]} ${rows[rows.length - 1]} ${look.complete} ${look.panel}`;
@@ -245,10 +245,10 @@ export class Grid {
   private budgets(ctx: CanvasRenderingContext2D, look: Look, left: number, width: number, first: number, last: number): void {
     const { turns } = this.data;
     const [top, bottom] = [AXIS + 4, AXIS + BAND - 5];
-    let most = 1;
-    for (const turn of turns) if (turn) most = Math.max(most, turn.budget);
+    let largest = 1;
+    for (const turn of turns) if (turn) largest = Math.max(largest, turn.budget);
     const x = (turn: number) => this.gutter + (turn + 0.5) * this.cell - left;
-    const y = (budget: number) => bottom - (budget / most) * (bottom - top);
+    const y = (budget: number) => bottom - (budget / largest) * (bottom - top);
     ctx.save();
     ctx.beginPath();
     ctx.rect(this.gutter, AXIS, width - this.gutter, BAND);
@@ -259,12 +259,12 @@ export class Grid {
     ctx.strokeStyle = look.complete;
     ctx.lineWidth = 1.5;
     ctx.beginPath();
-    let drawn = false;
+    let isDrawing = false;
     for (let turn = first; turn < last; turn++) {
       const call = turns[turn];
-      if (call && drawn) ctx.lineTo(x(turn), y(call.budget));
+      if (call && isDrawing) ctx.lineTo(x(turn), y(call.budget));
       else if (call) ctx.moveTo(x(turn), y(call.budget));
-      drawn = Boolean(call);
+      isDrawing = Boolean(call);
     }
     ctx.stroke();
     ctx.fillStyle = look.complete;
@@ -277,11 +277,11 @@ export class Grid {
     ctx.restore();
     ctx.fillStyle = look.muted;
     ctx.textAlign = "left";
-    ctx.fillText(`budget, up to ${short(most)}`, 6, AXIS + BAND / 2);
+    ctx.fillText(`budget, up to ${short(largest)}`, 6, AXIS + BAND / 2);
   }
 }
 
-/** A CSS colour as a pixel, in the order that ImageData has on little-endian machines. */
+/** Return a CSS colour as a pixel of ImageData on a little-endian machine. */
 function packed(css: string): number {
   const ctx = document.createElement("canvas").getContext("2d")!;
   ctx.fillStyle = css;

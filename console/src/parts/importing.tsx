@@ -4,7 +4,7 @@ import { request } from "../api";
 import type { OpenedFileView, SyncView } from "../types";
 
 interface Props {
-  /** Called with the sessions that are there now. */
+  /** Called with the names of the imported sessions. */
   onDone: (sessions: string[]) => void;
   onFailure: (error: unknown) => void;
 }
@@ -14,17 +14,17 @@ export function Importing({ onDone, onFailure }: Props) {
   const [over, setOver] = useState(false);
   const [busy, setBusy] = useState("");
   const take = async (files: FileList | null | undefined) => {
-    const made: string[] = [];
+    const imported: string[] = [];
     try {
       for (const file of files ?? []) {
         setBusy(file.name);
-        for (const data of await readSessions(file)) made.push((await request<SyncView>("import_session", { data })).session);
+        for (const data of await readSessions(file)) imported.push((await request<SyncView>("import_session", { data })).session);
       }
     } catch (error) {
       onFailure(error);
     }
     setBusy("");
-    if (made.length) onDone(made);
+    if (imported.length) onDone(imported);
   };
   useEffect(() => {
     const drag = (event: DragEvent) => {

@@ -1,9 +1,9 @@
-// What stands beside a picture: how large it is, and what its colours mean.
+// The controls and the legend beside a picture: its zoom, and the meaning of its colours.
 import { Icon } from "./icon";
 
 interface Props {
   fitted: boolean;
-  /** One step in, or out where `by` is -1. */
+  /** Zoom in by one step, or out if `by` is -1. */
   onZoom: (by: number) => void;
   onFit: () => void;
 }
@@ -26,7 +26,7 @@ export function Zoom({ fitted, onZoom, onFit }: Props) {
 
 export interface Sign {
   name: string;
-  /** A class, else a swatch of this colour. */
+  /** A class of the style sheet, or the colour of the swatch. */
   kind?: string;
   colour?: string;
 }

@@ -1,4 +1,4 @@
-// Where to go: a turn typed, and links to results.
+// A field for a turn's number, and links to results.
 import type { SessionData } from "../session";
 
 interface TurnProps {
@@ -8,13 +8,13 @@ interface TurnProps {
   onTurn: (turn: number) => void;
 }
 
-/** A turn from 1 to `last`; what is no number leaves it as it is. */
+/** A field for a turn from 1 to `last`. Text that is no number changes nothing. */
 export function TurnInput({ turn, last, label, onTurn }: TurnProps) {
-  const take = (said: string) => onTurn(Math.min(last, Math.max(1, Math.round(Number(said)) || turn)));
+  const take = (text: string) => onTurn(Math.min(last, Math.max(1, Math.round(Number(text)) || turn)));
   return <input type="number" min={1} max={last} value={turn} aria-label={label} onChange={(event) => take(event.currentTarget.value)} />;
 }
 
-/** A link to a result by its position, named as its tool is, as far as that is known. */
+/** A link to a result by its position. Its text is the tool's name, if that is loaded. */
 export function ResultLink({ data, position, name }: { data: SessionData; position: number; name?: string }) {
   return (
     <a href={data.to("result", position)}>

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 interface Props {
   text: string;
   values: string[];
-  /** A class besides. */
+  /** An additional class. */
   kind?: (value: string) => string;
   chosen?: string | null;
   onValue?: (value: string) => void;
@@ -15,9 +15,9 @@ export function Marked({ text, values, kind: more, chosen, onValue }: Props) {
   if (!pattern) return <>{text}</>;
   const parts: preact.JSX.Element[] = [];
   let end = 0;
-  for (const found of text.matchAll(pattern)) {
-    const value = found[0];
-    parts.push(<>{text.slice(end, found.index)}</>);
+  for (const match of text.matchAll(pattern)) {
+    const value = match[0];
+    parts.push(<>{text.slice(end, match.index)}</>);
     const kind = `value${value === chosen ? " chosen" : ""} ${more?.(value) ?? ""}`;
     parts.push(
       onValue ? (
@@ -28,7 +28,7 @@ export function Marked({ text, values, kind: more, chosen, onValue }: Props) {
         <mark class={kind}>{value}</mark>
       ),
     );
-    end = found.index + value.length;
+    end = match.index + value.length;
   }
   return (
     <>
@@ -38,7 +38,7 @@ export function Marked({ text, values, kind: more, chosen, onValue }: Props) {
   );
 }
 
-/** Whole values only: what stands beside one is no part of a longer value. */
+/** Return a pattern of whole values: no part of a longer value matches. */
 function patternOf(values: string[]): RegExp | null {
   if (values.length === 0) return null;
   const each = [...values].sort((a, b) => b.length - a.length).map((value) => value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));

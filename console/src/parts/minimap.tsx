@@ -1,4 +1,4 @@
-// All of a grid in one strip, with what is in the window marked: press or drag to go there.
+// A strip that shows the whole grid and marks its visible part. Press or drag to scroll.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Look } from "./canvas";
 import type { Grid } from "./grid";
@@ -6,7 +6,7 @@ import type { Grid } from "./grid";
 interface Props {
   grid: Grid;
   look: Look;
-  /** What scrolls. */
+  /** The element that scrolls. */
   box: HTMLElement;
   onMove: () => void;
 }

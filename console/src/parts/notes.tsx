@@ -1,4 +1,4 @@
-// What a view says when it has nothing to show.
+// Messages of a view that has nothing to show, and heads of panels.
 import type { ComponentChildren } from "preact";
 import { Icon } from "./icon";
 
@@ -40,7 +40,7 @@ export function Closable({ title, onClose }: { title: ComponentChildren; onClose
   );
 }
 
-/** One definition of each count, wherever it is shown. */
+/** The definition of each count, for its hint. */
 export const TURNS = "How often the model answered";
 export const RESULTS = "Tool results recorded, each with the call it answers";
 export const USES = "A use is a turn whose answer used an earlier result; each result counts once per turn";

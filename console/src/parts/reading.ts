@@ -1,4 +1,4 @@
-// A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
+// The layout of a result for reading: text blocks, JSON, tables, diffs and terminal colours.
 
 /** A piece of text and the class it is drawn with, "" for none. */
 export interface Segment {
@@ -7,7 +7,7 @@ export interface Segment {
 }
 
 export interface Reading {
-  /** What it is laid out as, for people. */
+  /** The name of the layout. */
   name: string;
   text: string;
   /** Addresses of the images among text blocks, within the text itself. */
@@ -17,7 +17,7 @@ export interface Reading {
 
 type Fields = Record<string, unknown>;
 
-/** What a reviver is told beside the value, in newer browsers: how a number was written. */
+/** The third argument of a reviver in newer browsers: the source text of a number. */
 type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
 
 const INDENT = "  ";
@@ -28,7 +28,7 @@ const ESCAPE = "\u001b";
 const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
 const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
 
-/** How a text is read other than as it stands; null where it is best so. */
+/** Return the layout of a text; null if it is best shown unchanged. */
 export function readingOf(text: string): Reading | null {
   const json = parse(text);
   const blocks = textBlocks(json);
@@ -46,11 +46,11 @@ export function readingOf(text: string): Reading | null {
 
 export const plain = (text: string): Segment[] => [{ text, kind: "" }];
 
-/** The text laid out if it is JSON of an object or array, else as it is. Numbers stay as written. */
+/** Return the text with its JSON laid out if it is an object or array, otherwise unchanged. Numbers do not change. */
 export const prettyJson = (text: string): string => (parse(text) === undefined ? text : laidOut(text));
 
-/** The arguments of a call for people: laid out, and texts of several lines as lines. Arguments that were cut
- * are no JSON: only their escapes are read. */
+/** Return the arguments of a call laid out, with line breaks in texts. Of arguments that were cut, which are no
+ * JSON, only the escapes are replaced. */
 export function readableArguments(text: string): string {
   if (parse(text) !== undefined) return laidOut(text, true);
   return text.replace(/\\([\\nrt"])/g, (_, letter: string) => ESCAPES[letter]);
@@ -58,7 +58,7 @@ export function readableArguments(text: string): string {
 
 const ESCAPES: Record<string, string> = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" };
 
-/** The content of a result in MCP's form, if it is nothing else. */
+/** Return the content of a result in MCP's format; null for another format. */
 function textBlocks(parsed: unknown): { text: string; images: string[] } | null {
   const content = isFields(parsed) && Array.isArray(parsed.content) ? parsed.content : parsed;
   const blocks: unknown[] = Array.isArray(content) ? content : [content];
@@ -74,7 +74,7 @@ function textBlocks(parsed: unknown): { text: string; images: string[] } | null 
   return blocks.length ? { text: texts.join("\n"), images } : null;
 }
 
-/** Objects of the same few fields as lines of columns. */
+/** Return a table of objects that have the same few fields. */
 function tableOf(rows: unknown): string | null {
   if (!Array.isArray(rows) || rows.length < 2 || !rows.every(isFields)) return null;
   const names = Object.keys(rows[0]);
@@ -102,11 +102,11 @@ function painted(text: string): Segment[] {
   const segments: Segment[] = [];
   let [colour, bold, end] = ["", "", 0];
   const add = (upTo: number) => upTo > end && segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
-  for (const found of text.matchAll(SEQUENCE)) {
-    add(found.index);
-    end = found.index + found[0].length;
-    if (found[2] !== "m") continue;
-    for (const code of (found[1] || "0").split(/[;:]/).map(Number)) {
+  for (const match of text.matchAll(SEQUENCE)) {
+    add(match.index);
+    end = match.index + match[0].length;
+    if (match[2] !== "m") continue;
+    for (const code of (match[1] || "0").split(/[;:]/).map(Number)) {
       if (code === 38 || code === 48) break;
       if (code === 1) bold = "bold";
       if (code === 0 || code === 22) bold = "";
@@ -118,8 +118,8 @@ function painted(text: string): Segment[] {
   return segments;
 }
 
-/** Numbers as they were written; what cannot be told so is no cell of a table. */
-const written: Reviver = (_, value, context) =>
+/** Return a number as it was written. Return an object, which is no cell, if that is not known. */
+const keepSource: Reviver = (_, value, context) =>
   typeof value === "number" ? (context?.source ?? (Number.isSafeInteger(value) ? String(value) : {})) : value;
 
 /** A text that is JSON, laid out without changing a character of any value; with `lines`, a text of several
@@ -150,11 +150,11 @@ function laidOut(text: string, lines = false): string {
   return out.join("");
 }
 
-/** JSON of an object or array, else undefined. Only what may be a table has its numbers as text: that takes longer. */
+/** Return the parsed object or array, otherwise undefined. Only possible tables keep numbers as text, which is slower. */
 function parse(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text, /^\s*\[\s*\{/.test(text) ? written : undefined);
+    return JSON.parse(text, /^\s*\[\s*\{/.test(text) ? keepSource : undefined);
   } catch {
     return undefined;
   }

@@ -9,7 +9,7 @@ const RETRY_MS = 5000;
 export function useReport<T>(walker: string, fields: object | null, delay = 0) {
   const load = async (report: (value: T) => void, signal: AbortSignal) => {
     if (fields === null) return;
-    if (delay) await new Promise((done) => setTimeout(done, delay));
+    if (delay) await new Promise((resolve) => setTimeout(resolve, delay));
     report(await request<T>(walker, fields, signal));
   };
   const { busy, ...state } = useTask<T | null>(null, load, [walker, JSON.stringify(fields)]);
@@ -20,8 +20,8 @@ export function useReport<T>(walker: string, fields: object | null, delay = 0) {
  * on `again`, and by itself after a failure of the connection or the server. */
 export function useTask<T>(start: T, task: (report: (value: T) => void, signal: AbortSignal) => Promise<unknown>, inputs: unknown[]) {
   const [round, setRound] = useState(0);
-  const again = useCallback(() => setRound((count) => count + 1), []);
-  const [state, setState] = useState<{ value: T; error: unknown; done: object | null }>({ value: start, error: null, done: null });
+  const reload = useCallback(() => setRound((count) => count + 1), []);
+  const [state, setState] = useState<{ value: T; error: unknown; finishedRun: object | null }>({ value: start, error: null, finishedRun: null });
   // Compared by identity, so that the task is busy as soon as an input changes.
   const run = useMemo(() => ({}), [...inputs, round]);
   useEffect(() => {
@@ -30,17 +30,17 @@ export function useTask<T>(start: T, task: (report: (value: T) => void, signal: 
     task((value) => set({ value, error: null }), stop.signal)
       .then(() => set({ error: null }))
       .catch((error) => set({ error }))
-      .finally(() => set({ done: run }));
+      .finally(() => set({ finishedRun: run }));
     return () => stop.abort();
   }, [run]);
-  const busy = state.done !== run;
+  const busy = state.finishedRun !== run;
   const canPass = state.error instanceof ApiError && (state.error.status === 0 || state.error.status >= 500);
   useEffect(() => {
     if (!canPass || busy) return;
-    const timer = setTimeout(again, RETRY_MS);
+    const timer = setTimeout(reload, RETRY_MS);
     return () => clearTimeout(timer);
   }, [canPass, busy]);
-  return { value: state.value, error: state.error, busy, again };
+  return { value: state.value, error: state.error, busy, again: reload };
 }
 
 /** A report that is requested until it is complete, and again whenever `stamp` changes. */

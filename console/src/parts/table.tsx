@@ -1,8 +1,8 @@
-// A table in a box that scrolls and is in the order of keys.
+// A table in a scrolling box that the keyboard reaches.
 import { type ComponentChildren, Fragment } from "preact";
 import { Icon } from "./icon";
 
-/** A column: its head, and what it tells of a row. */
+/** A column: its head, and the cell of a row. */
 export interface Column<R> {
   name: ComponentChildren;
   cell: (row: R) => ComponentChildren;
@@ -11,7 +11,7 @@ export interface Column<R> {
   kind?: string;
   kindOf?: (row: R) => string;
   title?: (row: R) => string | undefined;
-  /** What its head orders the rows by, and whether from the least on at first. */
+  /** The name by which its head sorts the rows, and whether ascending at first. */
   by?: string;
   rising?: boolean;
 }
@@ -19,7 +19,7 @@ export interface Column<R> {
 export const text = <R,>(name: ComponentChildren, cell: Column<R>["cell"], more: Partial<Column<R>> = {}): Column<R> => ({ name, cell, ...more });
 export const num = <R,>(name: ComponentChildren, cell: Column<R>["cell"], more: Partial<Column<R>> = {}): Column<R> => ({ name, cell, kind: "num", ...more });
 
-/** What can be done with a row: its head is only heard. */
+/** The actions of a row. Only screen readers get the column's head. */
 export const actions = <R,>(cell: Column<R>["cell"]): Column<R> => ({ name: <span class="hidden">Actions</span>, cell, kind: "actions" });
 
 export interface Sorted {
@@ -36,27 +36,27 @@ interface Props<R> {
   kind?: string;
   /** The class of a row. */
   kindOf?: (row: R) => string;
-  /** Whether the first cell of a row names it. */
+  /** True if the first cell of a row is its head. */
   named?: boolean;
   foot?: R;
-  /** What stands below a row. */
+  /** The content below a row. */
   below?: (row: R) => ComponentChildren;
   sort?: Sorted;
   onSort?: (next: Sorted) => void;
 }
 
-/** A head that orders the rows turns them around when it is pressed once more. */
+/** A head that sorts the rows. A second press reverses the order. */
 export function Table<R>({ label, columns, rows, keyOf, kind, kindOf, named = true, foot, below, sort, onSort }: Props<R>) {
   const line = (row: R) => (
     <tr class={kindOf?.(row)}>
       {columns.map((column, place) => {
-        const said = { class: column.kindOf?.(row) ?? column.kind, title: column.title?.(row) };
+        const attributes = { class: column.kindOf?.(row) ?? column.kind, title: column.title?.(row) };
         return named && place === 0 ? (
-          <th key={place} scope="row" {...said}>
+          <th key={place} scope="row" {...attributes}>
             {column.cell(row)}
           </th>
         ) : (
-          <td key={place} {...said}>
+          <td key={place} {...attributes}>
             {column.cell(row)}
           </td>
         );

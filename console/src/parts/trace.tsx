@@ -1,4 +1,4 @@
-// A value's way: where it was first seen, which results hold it, who used it.
+// The trace of a value: where it was first seen, which results have it, which turns used it.
 import { plural } from "../format";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
@@ -7,13 +7,13 @@ import { Closable, Failure, Loading } from "./notes";
 import { ResultLinks } from "./links";
 
 export function Trace({ data, value, onClose }: { data: SessionData; value: string; onClose: () => void }) {
-  const found = useReport<ValueTraceView>("trace_value", { ...data.branch, value });
-  const view = found.value?.value === value ? found.value : null;
+  const trace = useReport<ValueTraceView>("trace_value", { ...data.branch, value });
+  const view = trace.value?.value === value ? trace.value : null;
   return (
     <section class="card trace" aria-label={`Value ${value}`}>
       <Closable title={<code>{value}</code>} onClose={onClose} />
-      {found.error !== null && <Failure error={found.error} />}
-      {!view && found.busy && <Loading what="Tracing…" />}
+      {trace.error !== null && <Failure error={trace.error} />}
+      {!view && trace.busy && <Loading what="Tracing…" />}
       {view && (
         <>
           <p>

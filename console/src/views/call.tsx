@@ -1,4 +1,4 @@
-// One model call: the budget, what the model got, and why. Under the setting of the address it is recomputed.
+// One model call: its budget, its prompt, and the reasons. With a setting in the address it is recomputed.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short, signed } from "../format";
 import { useEvent } from "../preferences";
@@ -18,23 +18,23 @@ import { type Difference, FIRST, type Page, Scores } from "./call/scores";
 export function Call({ place, data }: ViewProps) {
   const last = data.last;
   const turn = place.item ?? last;
-  const known = turn >= 1 && turn <= last;
+  const isCall = turn >= 1 && turn <= last;
   const beside = turnOf(place.options.with);
   const changed = data.setting !== null;
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, descending: page.descending, rows: page.rows, window: page.window };
-  const own = useReport<CallView>("get_call", known ? fields : null);
-  const other = useReport<CallView>("get_call", changed && known ? { ...fields, ...data.setting } : null);
-  const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
-  const view = shown ?? own.value;
-  const error = changed ? other.error : own.error;
-  // Keys may come faster than the view is drawn anew.
+  const recordedCall = useReport<CallView>("get_call", isCall ? fields : null);
+  const other = useReport<CallView>("get_call", changed && isCall ? { ...fields, ...data.setting } : null);
+  const shownCall = changed ? (other.value?.explain.turn === turn ? other.value : null) : recordedCall.value;
+  const view = shownCall ?? recordedCall.value;
+  const error = changed ? other.error : recordedCall.error;
+  // Keys may be pressed faster than the view is drawn.
   const here = useRef(place);
   here.current = place;
   const move = (by: number) => goTo((here.current.item ?? last) + by);
-  const goTo = (wanted: number) => {
-    const item = Math.min(last, Math.max(1, wanted));
+  const goTo = (turnNumber: number) => {
+    const item = Math.min(last, Math.max(1, turnNumber));
     here.current = { ...here.current, item };
     go(data.to("call", item, withOptions(beside)), true);
   };
@@ -44,8 +44,8 @@ export function Call({ place, data }: ViewProps) {
     if (event.key === "ArrowLeft") move(-1);
     if (event.key === "ArrowRight") move(1);
   });
-  const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown, data) : null), [changed, shown, own.value]);
-  if (!known) {
+  const difference = useMemo(() => (changed && shownCall && recordedCall.value ? compare(recordedCall.value, shownCall, data) : null), [changed, shownCall, recordedCall.value]);
+  if (!isCall) {
     return (
       <Empty title={`There is no turn ${number(turn)}`}>
         <p>
@@ -81,18 +81,18 @@ export function Call({ place, data }: ViewProps) {
         />
         {view && <Summary view={view} waiting={data.isAnswering && turn === last} />}
       </div>
-      {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (
-        <Answer key={turn} data={data} turn={turn} position={own.value.history_messages} />
+      {recordedCall.value?.explain.turn === turn && !(data.waiting && turn === last) && (
+        <Answer key={turn} data={data} turn={turn} position={recordedCall.value.history_messages} />
       )}
-      {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
+      {error !== null && <Failure error={error} again={changed ? other.again : recordedCall.again} />}
       {difference && (
         <p class="verdict" role="status">
           {differenceIn(difference)} <a href={data.to("timeline")}>Which setting?</a>
         </p>
       )}
-      {!own.value && own.busy && <Loading what="Recomputing the call…" />}
+      {!recordedCall.value && recordedCall.busy && <Loading what="Recomputing the call…" />}
       {view && (
-        <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
+        <div class={recordedCall.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
           <Compare data={data} turn={turn} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
@@ -111,16 +111,16 @@ function differenceIn({ added, removed, after }: Difference): string {
 
 const withOptions = (compared: number | null): Options => (compared === null ? {} : { with: String(compared) });
 
-const turnOf = (said: string | undefined): number | null => (/^\d+$/.test(said ?? "") ? Number(said) : null);
+const turnOf = (text: string | undefined): number | null => (/^\d+$/.test(text ?? "") ? Number(text) : null);
 
-function compare(own: CallView, other: CallView, data: SessionData): Difference {
+function compare(recordedCall: CallView, other: CallView, data: SessionData): Difference {
   const visible = ({ explain }: CallView) => new Set([...numbersIn(explain.complete), ...numbersIn(explain.substitutes)]);
-  const [before, now] = [visible(own), visible(other)];
+  const [before, now] = [visible(recordedCall), visible(other)];
   const position = (number: number) => data.results[number]?.position ?? -1;
   return {
     added: [...now].filter((number) => !before.has(number)).map(position),
     removed: [...before].filter((number) => !now.has(number)).map(position),
-    after: other.explain.tokens_after - own.explain.tokens_after,
+    after: other.explain.tokens_after - recordedCall.explain.tokens_after,
   };
 }
 
@@ -141,7 +141,7 @@ const DELIVERIES: Record<string, string> = {
   holdout: "Held out for comparison: the full history was sent. The scores show what would have been omitted.",
 };
 
-/** The results of the turn before that a call did not have whole. */
+/** Return the results of the turn before that a call did not show complete. */
 function newestHidden(data: SessionData, turn: number): number[] {
   const newest = data.results.filter((result) => result.turn === turn - 1).map((result) => result.number);
   return newest.filter((number) => [OMITTED, EXCERPT].includes(data.state(turn - 1, number)));

@@ -4,7 +4,7 @@ import { useReport } from "../parts/request";
 import type { SessionData } from "../session";
 import type { DiagnosisView } from "../types";
 
-/** `isRecorded`: no call went through ContextRender, so the agent's compactions are all there is to judge. */
+/** `isRecorded`: no call went through ContextRender, so only the agent's compactions can be judged. */
 export function Diagnosis({ data, isRecorded }: { data: SessionData; isRecorded: boolean }) {
   const { value } = useReport<DiagnosisView>("diagnose", data.complete ? { session: data.branch.session } : null);
   if (!value || (!isRecorded && value.compactions === 0)) return null;

@@ -1,4 +1,4 @@
-// Results, what drew on them, and the values between.
+// The reuse graph: results, the results that used them, and the used values.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plural } from "../format";
@@ -16,14 +16,14 @@ import { type Graph as ReuseGraph, graphOf, usesOf, withoutCommon } from "./grap
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
-  const asked = useReport<GraphView>("reuse_graph", data.branch);
-  const view = asked.value;
+  const graphReport = useReport<GraphView>("reuse_graph", data.branch);
+  const view = graphReport.value;
   const [common, setCommon] = useOption<string>(place, "common", "");
   const [all, rare] = useMemo(() => [view, view && withoutCommon(view)].map((some) => some && graphOf(some, (name) => data.toolId(name))), [view]);
   useEffect(() => {
-    if (view && data.last > view.turn_count) asked.again();
+    if (view && data.last > view.turn_count) graphReport.again();
   }, [data.last]);
-  if (asked.error !== null && !view) return <Failure error={asked.error} again={asked.again} />;
+  if (graphReport.error !== null && !view) return <Failure error={graphReport.error} again={graphReport.again} />;
   if (!all || !rare) return <Loading what="Loading the graph…" />;
   const hidden = usesOf(all.links).size - usesOf(rare.links).size;
   return (
@@ -41,31 +41,31 @@ export function Graph({ place, data }: ViewProps) {
 function Drawn({ place, data, graph, children }: ViewProps & { graph: ReuseGraph; children: ComponentChildren }) {
   const [scene, setScene] = useState<Scene | null>(null);
   const { options } = place;
-  const wanted = wantedOf(options);
-  const subject = JSON.stringify(wanted);
-  const scenes = useMemo(() => scenesOf(graph, wanted), [graph, subject]);
+  const selection = wantedOf(options);
+  const subject = JSON.stringify(selection);
+  const scenes = useMemo(() => scenesOf(graph, selection), [graph, subject]);
   const set = (changes: Options) => {
     const all = Object.entries({ ...options, ...changes }).filter(([, value]) => value !== "");
     go(address(place.session, place.view, place.item, place.branch, Object.fromEntries(all)), true);
   };
-  const [chosen, value] = [options.node ?? null, options.value ?? null];
+  const [chosenId, value] = [options.node ?? null, options.value ?? null];
   const choose = (id: string | null) => set({ node: id ?? "" });
   const focus = (id: string) => set({ focus: id, node: id });
-  const node = graph.nodes.find((one) => one.id === chosen);
-  const group = scene && chosen && !node ? holder(scene, chosen) : undefined;
-  const focused = graph.nodes.find((one) => one.id === wanted.focus)?.label ?? wanted.focus;
+  const node = graph.nodes.find((candidate) => candidate.id === chosenId);
+  const group = scene && chosenId && !node ? holder(scene, chosenId) : undefined;
+  const focused = graph.nodes.find((candidate) => candidate.id === selection.focus)?.label ?? selection.focus;
   const ways = { data, graph, onChoose: choose, onFocus: focus, onValue: (next: string) => set({ value: next }), onClose: () => choose(null) };
   return (
     <div class="graph">
       <div class="split">
         {scenes.graph.nodes.length === 0 ? (
-          <Nothing wanted={wanted} />
+          <Nothing selection={selection} />
         ) : (
-          <Picture scenes={scenes} subject={subject} chosen={chosen} value={value} onChoose={choose} onFocus={focus} onScene={setScene} />
+          <Picture scenes={scenes} subject={subject} chosen={chosenId} value={value} onChoose={choose} onFocus={focus} onScene={setScene} />
         )}
         <aside>
           {value !== null && <Trace data={data} value={value} onClose={() => set({ value: "" })} />}
-          {node && <About node={node} focused={node.id === wanted.focus} {...ways} />}
+          {node && <About node={node} focused={node.id === selection.focus} {...ways} />}
           {group && <AboutGroup group={group} {...ways} />}
           {!node && !group && value === null && <MostUsed {...ways} graph={scenes.graph} />}
         </aside>
@@ -80,21 +80,21 @@ function Drawn({ place, data, graph, children }: ViewProps & { graph: ReuseGraph
           <Icon name="search" />
           <input type="search" name="value" placeholder="Trace a value" aria-label="Trace a value" />
         </form>
-        <Choice label="Groups by" value={wanted.grouping} options={GROUPINGS} onChoose={(group) => set({ group })} />
+        <Choice label="Groups by" value={selection.grouping} options={GROUPINGS} onChoose={(group) => set({ group })} />
         {focused ? (
           <>
             <span>Lineage of {focused}</span>
             <button onClick={() => set({ focus: "" })}>Whole graph</button>
           </>
         ) : (
-          <ToolChoice tools={data.tools} value={wanted.tool} onChoose={(tool) => set({ tool })} />
+          <ToolChoice tools={data.tools} value={selection.tool} onChoose={(tool) => set({ tool })} />
         )}
       </div>
     </div>
   );
 }
 
-function Nothing({ wanted: { focus, tool } }: { wanted: Wanted }) {
+function Nothing({ selection: { focus, tool } }: { selection: Wanted }) {
   if (focus) return <Empty title="There is no such result in this session" />;
   return (
     <Empty title={tool ? "No result of this tool was used" : "No result was used yet"}>
@@ -104,12 +104,12 @@ function Nothing({ wanted: { focus, tool } }: { wanted: Wanted }) {
 }
 
 function wantedOf({ group = "", tool = "", focus = "" }: Options): Wanted {
-  const grouping = GROUPINGS.find((one) => one === group) ?? GROUPINGS[0];
+  const grouping = GROUPINGS.find((candidate) => candidate === group) ?? GROUPINGS[0];
   return { grouping, tool, focus };
 }
 
 function summaryOf({ nodes, links }: ReuseGraph, scene: Scene | null): string {
   const results = nodes.filter((node) => node.result >= 0).length;
-  const counted = `${plural(results, "result")}, ${plural(nodes.length - results, "text")}, ${plural(usesOf(links).size, "use")}`;
-  return scene && scene.groups.length < nodes.length ? `${counted}, drawn as ${plural(scene.groups.length, "node")}` : counted;
+  const counts = `${plural(results, "result")}, ${plural(nodes.length - results, "text")}, ${plural(usesOf(links).size, "use")}`;
+  return scene && scene.groups.length < nodes.length ? `${counts}, drawn as ${plural(scene.groups.length, "node")}` : counts;
 }

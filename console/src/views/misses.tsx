@@ -45,9 +45,9 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
   const [limit, setLimit] = useState(FIRST_ROWS);
   const filters = useMemo(() => new Map(misses.map((miss) => [miss, filtersOf(miss, data)])), [misses, data.version]);
   const under = (name: Filter) => misses.filter((miss) => filters.get(miss)!.includes(name));
-  const counted = under("all");
+  const countedMisses = under("all");
   if (error !== null) return <Failure error={error} again={again} />;
-  if (counted.length === 0 && filter !== "names only") {
+  if (countedMisses.length === 0 && filter !== "names only") {
     if (next !== null) return <Loading what="Looking for misses…" />;
     if (isCorrupted) return <Empty title="No miss in what is left of the session">Calls after the missing part cannot be judged.</Empty>;
     return (
@@ -82,7 +82,7 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
       <p class="verdict">
         {headlineOf(data.counts)}{" "}
         {next !== null && `${number(data.last - next + 1)} turns are not judged yet.`}
-        {data.setting === null && counted.length > 0 && (
+        {data.setting === null && countedMisses.length > 0 && (
           <>
             {" "}
             <a href={data.to("timeline")}>Which setting would have avoided it?</a>

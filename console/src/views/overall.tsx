@@ -1,4 +1,4 @@
-// What rendering saved over all sessions, as it was counted when the calls were made.
+// The savings of all sessions, counted when the calls were made.
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { groupBy } from "../grouping";
@@ -16,10 +16,10 @@ type Group = keyof typeof GROUPS;
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const found = useReport<TotalSavingsView>("total_savings", { prices: ownPrices() });
-  if (found.error !== null) return <Failure error={found.error} again={found.again} />;
-  if (found.value === null) return <Loading what="Adding up…" />;
-  const { sessions, sessions_counted: counted, rows } = found.value;
+  const savings = useReport<TotalSavingsView>("total_savings", { prices: ownPrices() });
+  if (savings.error !== null) return <Failure error={savings.error} again={savings.again} />;
+  if (savings.value === null) return <Loading what="Adding up…" />;
+  const { sessions, sessions_counted: counted, rows } = savings.value;
   if (rows.length === 0) {
     return (
       <Empty title="No call has been counted yet">
@@ -96,14 +96,14 @@ const shareOf = (sums: Total): string => percent(sums.full_capped ? saved(sums) 
 
 const SUMMED = ["calls", "full", "full_capped", "prompt", "steps", "steps_with_misses", "calls_with_usage", "usage_cost", "full_usage_cost"] as const;
 
-/** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
+/** Sums of rows. `unpriced` is the number of calls without a price, which the dollars do not include. */
 interface Total extends Record<(typeof SUMMED)[number], number> {
   name: string;
   unpriced: number;
-  /** Null where no call has a price. */
+  /** Null if no call has a price. */
   cost: number | null;
   full_cost: number | null;
-  /** Models whose price is another's, and whose. */
+  /** The models that are priced as another, with that model. */
   pricedAs: [string, string][];
 }
 
@@ -121,7 +121,7 @@ export function total(name: string, rows: SavedRow[]): Total {
   };
 }
 
-/** One total for each value, days newest first, others by what they saved. */
+/** Return a total for each value of a column: days newest first, others by savings. */
 export function grouped(rows: SavedRow[], by: Group): Total[] {
   const nameOf = (row: SavedRow) => (by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by]);
   const totals = [...groupBy(rows, nameOf)].map(([name, some]) => total(name, some));

@@ -18,12 +18,12 @@ const LAID_OUT_AT_MOST = 1 << 21;
 const BLOCK = 24_000;
 
 export function Results({ place, data }: ViewProps) {
-  const chosen = place.item ?? data.results[data.results.length - 1]?.position ?? null;
-  if (chosen === null) return <Empty title="No tool has been called yet" />;
+  const chosenPosition = place.item ?? data.results[data.results.length - 1]?.position ?? null;
+  if (chosenPosition === null) return <Empty title="No tool has been called yet" />;
   return (
     <div class="results">
-      <Finder data={data} chosen={chosen} />
-      <Content key={chosen} data={data} position={chosen} />
+      <Finder data={data} chosen={chosenPosition} />
+      <Content key={chosenPosition} data={data} position={chosenPosition} />
     </div>
   );
 }
@@ -31,21 +31,21 @@ export function Results({ place, data }: ViewProps) {
 function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
   const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(200);
-  const found = useReport<RecallView>(
+  const report = useReport<RecallView>(
     "recall",
     query ? { ...data.branch, query, limit: 30 } : null,
   );
   const rows: Result[] = query
-    ? (found.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
+    ? (report.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
     : [...data.results].reverse();
   const list = useRef<HTMLOListElement>(null);
   useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen]);
   return (
     <nav class="finder" aria-label="Results">
       <SearchBox value={query} hint="Search contents" label="Search results by content" onSearch={setQuery} />
-      {query && found.busy && <Loading what="Searching…" />}
-      {query && found.error !== null && <Failure error={found.error} />}
-      {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}
+      {query && report.busy && <Loading what="Searching…" />}
+      {query && report.error !== null && <Failure error={report.error} />}
+      {query && !report.busy && rows.length === 0 && <p class="hint">No result matches.</p>}
       <ol ref={list} class="panel plain">
         {rows.slice(0, limit).map((row) => (
           <li key={row.number}>
@@ -76,25 +76,25 @@ function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
 }
 
 function Content({ data, position }: { data: SessionData; position: number }) {
-  const [known, setKnown] = useState<ContentView[]>([]);
+  const [loadedParts, setKnown] = useState<ContentView[]>([]);
   const read = async (tell: (parts: ContentView[]) => void, signal: AbortSignal) => {
-    const fields = { ...data.branch, position, start: lengthOf(known), characters: PART };
-    tell([...known, await request<ContentView>("read_message", fields, signal)]);
+    const fields = { ...data.branch, position, start: lengthOf(loadedParts), characters: PART };
+    tell([...loadedParts, await request<ContentView>("read_message", fields, signal)]);
   };
-  const { value: parts, error } = useTask<ContentView[]>([], read, [known]);
+  const { value: parts, error } = useTask<ContentView[]>([], read, [loadedParts]);
   const more = () => setKnown([...parts]);
   const [laidOut, setLaidOut] = useState(true);
   const [value, setValue] = useState<string | null>(null);
   const head = parts[0];
   const characters = lengthOf(parts);
-  const whole = head !== undefined && characters >= head.length;
+  const isComplete = head !== undefined && characters >= head.length;
   const text = useMemo(() => parts.map((part) => part.text).join(""), [parts]);
-  const reading = useMemo(() => (whole && text.length <= LAID_OUT_AT_MOST ? readingOf(text) : null), [whole, text]);
-  const chosen = laidOut ? reading : null;
+  const reading = useMemo(() => (isComplete && text.length <= LAID_OUT_AT_MOST ? readingOf(text) : null), [isComplete, text]);
+  const layout = laidOut ? reading : null;
   if (!head) return error !== null ? <Failure error={error} again={more} /> : <Loading what="Reading…" />;
   const args = readableArguments(head.arguments);
-  const values = head.used_values.map((used) => used.value);
-  const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
+  const values = head.used_values.map((use) => use.value);
+  const marked = { values, chosen: value, onValue: (usedValue: string) => setValue(usedValue === value ? null : usedValue) };
   return (
     <article class="panel content">
       <header>
@@ -137,14 +137,14 @@ function Content({ data, position }: { data: SessionData; position: number }) {
             <input type="checkbox" checked={laidOut} onChange={(event) => setLaidOut(event.currentTarget.checked)} /> lay out {reading.name}
           </label>
         )}
-        {whole && <Copy text={text} />}
+        {isComplete && <Copy text={text} />}
       </div>
-      <Blocks text={chosen?.text ?? text} paint={chosen?.paint ?? plain} marked={marked} />
-      {chosen?.images.map((image) => (
+      <Blocks text={layout?.text ?? text} paint={layout?.paint ?? plain} marked={marked} />
+      {layout?.images.map((image) => (
         <img key={image} src={image} alt={`In the result of ${head.name}`} />
       ))}
       {error !== null && <Failure error={error} />}
-      {!whole && (
+      {!isComplete && (
         <button class="wide" onClick={more}>
           Load more: {number(head.length - characters)} of {number(head.length)} characters left
         </button>
@@ -153,12 +153,12 @@ function Content({ data, position }: { data: SessionData; position: number }) {
   );
 }
 
-/** Characters as the server counts them. */
+/** Return the number of characters as the server counts them. */
 const lengthOf = (parts: ContentView[]): number => parts.reduce((sum, part) => sum + [...part.text].length, 0);
 
 type MarkedProps = Omit<Parameters<typeof Marked>[0], "text">;
 
-/** A long text a block at a time, the next one as the reader comes near. */
+/** A long text that is loaded block by block as the reader scrolls. */
 function Blocks({ text, paint, marked }: { text: string; paint: Reading["paint"]; marked: MarkedProps }) {
   const blocks = useMemo(() => cut(text), [text]);
   const [count, setCount] = useState(2);
@@ -194,7 +194,7 @@ function cut(text: string): string[] {
       const line = text.lastIndexOf("\n", end);
       if (line > start) end = line + 1;
     }
-    // A line break at the end of a block would stand beside the break between blocks.
+    // A line break at the end of a block would add to the break between blocks.
     blocks.push(text.slice(start, end).replace(/\n$/, ""));
     start = end;
   }
@@ -206,14 +206,14 @@ function Shown({ data, position }: { data: SessionData; position: number }) {
   if (!result) return null;
   const turns: number[] = [];
   for (let turn = 0; turn < data.turns.length; turn++) if (data.state(turn, result.number) > OMITTED) turns.push(turn + 1);
-  const used = data.usedAt[result.number] ?? [];
+  const uses = data.usedAt[result.number] ?? [];
   return (
     <p>
       {turns.length ? <>Shown at {turns.length === 1 ? "turn" : "turns"} {ranges(turns)}.</> : "Not shown to any call yet."}{" "}
-      {used.length > 0 && (
+      {uses.length > 0 && (
         <>
-          Used at {used.length === 1 ? "turn" : "turns"}{" "}
-          {used.map((turn, index) => (
+          Used at {uses.length === 1 ? "turn" : "turns"}{" "}
+          {uses.map((turn, index) => (
             <>
               {index > 0 && ", "}
               <a href={data.to("call", turn)}>{turn}</a>

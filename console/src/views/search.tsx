@@ -1,4 +1,4 @@
-// What sessions hold: a text in results, calls and messages, of one session or of all.
+// A search for a text in results, calls and messages, of one session or of all.
 import { useState } from "preact/hooks";
 import { request } from "../api";
 import { number, plural } from "../format";
@@ -10,7 +10,7 @@ import { address, go, type Options, searchAddress } from "../route";
 import type { MatchView, SearchView } from "../types";
 
 const PAGE = 25;
-/** How many characters come with what was found, on each side. */
+/** The number of characters shown on each side of a match. */
 const AROUND = 90;
 
 interface Looked {
@@ -22,17 +22,17 @@ interface Looked {
 
 const NOTHING: Looked = { found: [], events: 0, sessions: 0, next: "" };
 
-/** `asked` is in the address; this begins anew where it changes. */
-export function Search({ asked }: { asked: Options }) {
-  const { text = "", session = "", tool = "", errors = "" } = asked;
-  const given = text !== "" || tool !== "" || errors !== "";
+/** The matches of a search. `asked` is in the address; a change starts another search. */
+export function Search({ asked: options }: { asked: Options }) {
+  const { text = "", session = "", tool = "", errors = "" } = options;
+  const hasQuery = text !== "" || tool !== "" || errors !== "";
   const [from, setFrom] = useState(NOTHING);
-  /** Looks on until a page is full; each answer is a moment's work of the server's. */
+  /** Continue the search until a page is full. The server works a limited time for each reply. */
   const look = async (tell: (looked: Looked) => void, signal: AbortSignal) => {
-    const wanted = from.found.length + PAGE;
+    const target = from.found.length + PAGE;
     const fields = { query: text, tool, errors: errors !== "", ...(session ? { session } : {}) };
-    for (let now = from; given && now.next !== null && now.found.length < wanted; tell(now)) {
-      const page = await request<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
+    for (let now = from; hasQuery && now.next !== null && now.found.length < target; tell(now)) {
+      const page = await request<SearchView>("search", { ...fields, limit: target - now.found.length, cursor: now.next }, signal);
       now = {
         found: [...now.found, ...page.matches],
         events: now.events + page.events,
@@ -46,7 +46,7 @@ export function Search({ asked }: { asked: Options }) {
   const search = submitted((field) =>
     go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") })),
   );
-  const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
+  const progress = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
   return (
     <section class="page">
       <div class="toolbar">
@@ -54,7 +54,7 @@ export function Search({ asked }: { asked: Options }) {
         <form class="row" onSubmit={search}>
           <label class="search">
             <Icon name="search" />
-            <input type="search" name="text" placeholder="Text to find" aria-label="Text to find" defaultValue={text} autofocus={!given} maxLength={1000} />
+            <input type="search" name="text" placeholder="Text to find" aria-label="Text to find" defaultValue={text} autofocus={!hasQuery} maxLength={1000} />
           </label>
           <input name="session" placeholder="All sessions" aria-label="Session" defaultValue={session} maxLength={200} />
           <input name="tool" placeholder="Any tool" aria-label="Tool" defaultValue={tool} maxLength={200} />
@@ -64,7 +64,7 @@ export function Search({ asked }: { asked: Options }) {
           <button class="primary">Search</button>
         </form>
       </div>
-      {!given && (
+      {!hasQuery && (
         <Empty title="Search what sessions hold">
           <p>
             Contents and values of results, names of tools and their arguments, messages: as they are written, in
@@ -73,7 +73,7 @@ export function Search({ asked }: { asked: Options }) {
         </Empty>
       )}
       {error !== null && <Failure error={error} again={() => setFrom({ ...looked })} />}
-      {given && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
+      {hasQuery && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
       <ol class="panel plain found">
         {looked.found.map((one, place) => (
           <li key={place}>
@@ -81,9 +81,9 @@ export function Search({ asked }: { asked: Options }) {
           </li>
         ))}
       </ol>
-      {given && (
+      {hasQuery && (
         <p class="hint" role="status">
-          {busy ? `Searching… ${number(looked.events)} searched so far.` : `${told}. `}
+          {busy ? `Searching… ${number(looked.events)} searched so far.` : `${progress}. `}
           {!busy && looked.next !== null && <button onClick={() => setFrom(looked)}>Search further</button>}
         </p>
       )}
@@ -91,25 +91,25 @@ export function Search({ asked }: { asked: Options }) {
   );
 }
 
-function Found({ one }: { one: MatchView }) {
-  const where =
-    one.kind === "result"
-      ? address(one.session, "result", one.position, one.branch)
-      : address(one.session, "call", Math.max(one.turn, 1), one.branch);
+function Found({ one: match }: { one: MatchView }) {
+  const href =
+    match.kind === "result"
+      ? address(match.session, "result", match.position, match.branch)
+      : address(match.session, "call", Math.max(match.turn, 1), match.branch);
   return (
     <>
-      <a href={where}>
-        {one.session} · turn {number(one.turn)} · #{one.position} {one.name || one.kind}
+      <a href={href}>
+        {match.session} · turn {number(match.turn)} · #{match.position} {match.name || match.kind}
       </a>{" "}
-      <span class="tag">{one.kind}</span>
-      {one.failed && <span class="tag failed">error</span>}
-      {one.count > 1 && <small> {number(one.count)} places</small>}
+      <span class="tag">{match.kind}</span>
+      {match.failed && <span class="tag failed">error</span>}
+      {match.count > 1 && <small> {number(match.count)} places</small>}
       <p class="mono">
-        {one.text_before.length >= AROUND && "…"}
-        {one.text_before}
-        <mark>{one.match}</mark>
-        {one.text_after}
-        {one.text_after.length >= (one.match ? AROUND : 2 * AROUND) && "…"}
+        {match.text_before.length >= AROUND && "…"}
+        {match.text_before}
+        <mark>{match.match}</mark>
+        {match.text_after}
+        {match.text_after.length >= (match.match ? AROUND : 2 * AROUND) && "…"}
       </p>
     </>
   );

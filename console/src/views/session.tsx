@@ -25,25 +25,25 @@ const NONE: ToolView[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
-  const own = useSession(place, null)!;
-  const named = own.policy ? settingOf(place.options, own) : null;
-  const setting = named && !isSame(named, own) && SETTING_VIEWS.includes(place.view) ? named : null;
-  const tried = useSession(place, setting, setting !== null);
-  const data = tried ?? own;
-  const about = useReport<InspectView>("inspect_session", own.loaded || own.complete || own.error ? own.branch : null);
+  const recordedSession = useSession(place, null)!;
+  const addressSetting = recordedSession.policy ? settingOf(place.options, recordedSession) : null;
+  const setting = addressSetting && !isSame(addressSetting, recordedSession) && SETTING_VIEWS.includes(place.view) ? addressSetting : null;
+  const recomputedSession = useSession(place, setting, setting !== null);
+  const data = recomputedSession ?? recordedSession;
+  const about = useReport<InspectView>("inspect_session", recordedSession.loaded || recordedSession.complete || recordedSession.error ? recordedSession.branch : null);
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
   const tabs = useRef<HTMLElement>(null);
-  // On a phone the tabs are wider than the page.
+  // On a phone the tabs are wider than the page, so the current one is scrolled into view.
   useEffect(() => {
     const current = tabs.current?.querySelector<HTMLElement>("[aria-current]");
     if (tabs.current && current) tabs.current.scrollLeft = current.offsetLeft - tabs.current.offsetLeft - 40;
-  }, [place.view, own.loaded > 0]);
-  if (own.error?.status === 404) {
+  }, [place.view, recordedSession.loaded > 0]);
+  if (recordedSession.error?.status === 404) {
     return (
       <Empty title={branch === null ? "There is no such session" : "There is no such branch"}>
-        <p>{own.error.message}</p>
+        <p>{recordedSession.error.message}</p>
         <p>
           <a href="#/">All sessions</a>
         </p>
@@ -54,10 +54,10 @@ export function Session({ place }: { place: Place }) {
     if (await deleteSession(session, setProblem)) go("#/");
   };
   const at = about.value?.session.updated_at ?? null;
-  const state = describeState(own.isAnswering, at);
+  const state = describeState(recordedSession.isAnswering, at);
   const corrupted = about.value?.session.damage ?? "";
-  const counted = about.value?.session.totals;
-  const line = about.value?.branches.find((found) => found.number === (branch ?? about.value!.head));
+  const totals = about.value?.session.totals;
+  const line = about.value?.branches.find((candidate) => candidate.number === (branch ?? about.value!.head));
   return (
     <section class="session">
       <div class="toolbar">
@@ -65,7 +65,7 @@ export function Session({ place }: { place: Place }) {
           {linkedSession() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
-        {own.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
+        {recordedSession.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
         <span class="row deeds">
           <a class="button" href={searchAddress({ session })}>
@@ -89,20 +89,20 @@ export function Session({ place }: { place: Place }) {
       </div>
       {sharing && <Share session={session} />}
       {problem !== null && <Failure error={problem} />}
-      {own.error && <Failure error={own.error} />}
+      {recordedSession.error && <Failure error={recordedSession.error} />}
       {corrupted && (
         <div class="note bad" role="alert">
           <p>{corrupted}. The figures below are of the intact part.</p>
         </div>
       )}
       <dl class="panel figures">
-        <Figure name="Steps with all values" value={own.complete ? headlineShare(own.counts) : "…"} hint={own.complete ? headlineOf(own.counts) : STEPS} />
+        <Figure name="Steps with all values" value={recordedSession.complete ? headlineShare(recordedSession.counts) : "…"} hint={recordedSession.complete ? headlineOf(recordedSession.counts) : STEPS} />
         <Figure name="Turns" value={line ? number(line.turns) : "…"} hint={`${TURNS}, in this branch`} />
         <Figure name="Results" value={line ? number(line.results) : "…"} hint={`${RESULTS}, in this branch`} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
-        <Figure name="Uses" value={own.complete ? number(own.counts.uses) : "…"} hint={USES} />
-        <Figure name="Budget" value={own.budget ? budgetOf(own.budget) : "…"} hint="The session’s own setting, in tokens" />
-        <Figure name="Policy" value={own.policy || "…"} />
+        <Figure name="Uses" value={recordedSession.complete ? number(recordedSession.counts.uses) : "…"} hint={USES} />
+        <Figure name="Budget" value={recordedSession.budget ? budgetOf(recordedSession.budget) : "…"} hint="The session’s own setting, in tokens" />
+        <Figure name="Policy" value={recordedSession.policy || "…"} />
         {about.value && about.value.branches.length > 1 && (
           <Figure
             name="Branch"
@@ -122,10 +122,10 @@ export function Session({ place }: { place: Place }) {
             }
           />
         )}
-        {counted && counted.full > 0 && (
+        {totals && totals.full > 0 && (
           <Figure
             name="Tokens saved"
-            value={<Signed value={counted.full - counted.prompt}>{`${short(counted.full - counted.prompt)}, ${percent(1 - counted.prompt / counted.full)}`}</Signed>}
+            value={<Signed value={totals.full - totals.prompt}>{`${short(totals.full - totals.prompt)}, ${percent(1 - totals.prompt / totals.full)}`}</Signed>}
             hint="Prompt tokens omitted so far, counted when each call was made"
           />
         )}
@@ -137,15 +137,15 @@ export function Session({ place }: { place: Place }) {
             {VIEWS[view]}
           </a>
         ))}
-        {!own.complete && !own.error && (
+        {!recordedSession.complete && !recordedSession.error && (
           <span class="progress" role="status">
             <span class="spinner" aria-hidden="true" />
-            {own.last ? `${number(own.loaded)} of ${plural(own.last, "turn")} loaded` : "Loading…"}
+            {recordedSession.last ? `${number(recordedSession.loaded)} of ${plural(recordedSession.last, "turn")} loaded` : "Loading…"}
           </span>
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} own={own} tried={tried} isCorrupted={corrupted !== ""} isRecorded={counted?.calls === 0} declared={about.value?.tools ?? NONE} />
+        <Content place={place} own={recordedSession} tried={recomputedSession} isCorrupted={corrupted !== ""} isRecorded={totals?.calls === 0} declared={about.value?.tools ?? NONE} />
       </div>
     </section>
   );

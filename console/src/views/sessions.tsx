@@ -1,4 +1,4 @@
-// Every session of the user: searched, paged, kept up to date.
+// The list of the user's sessions, with search and pages, updated while it is open.
 import { useState } from "preact/hooks";
 import { request } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
@@ -33,10 +33,10 @@ export function Sessions({ place }: { place: Place }) {
   const remove = async (session: string) => {
     if (await deleteSession(session, setProblem)) page.again();
   };
-  const imported = (made: string[]) => {
+  const imported = (names: string[]) => {
     setProblem(null);
     page.again();
-    if (made.length === 1) go(address(made[0]));
+    if (names.length === 1) go(address(names[0]));
   };
   const deeds = actions<SessionView>(({ session }) => (
     <>
@@ -97,7 +97,7 @@ export function Sessions({ place }: { place: Place }) {
 const unrecorded = ({ totals: counted }: SessionView) => (counted.calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined);
 const toolsOf = ({ tools }: SessionView) => Object.entries(tools).sort((one, other) => other[1] - one[1]);
 
-/** `by` is what the server sorts by. */
+/** `by` is the server's name of the order. */
 const COLUMNS: Column<SessionView>[] = [
   text("Session", (view) => <Name view={view} />),
   num("Turns", (view) => number(view.turns), { hint: TURNS, by: "turns" }),
@@ -118,10 +118,10 @@ const COLUMNS: Column<SessionView>[] = [
   num("Cost, counted", ({ totals: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
   num("Steps with all values", ({ totals }) => headlineShare(totals), { hint: STEPS, title: (view) => unrecorded(view) ?? headlineOf(view.totals) }),
   num("Tools", (view) => {
-    const [most, ...others] = toolsOf(view);
+    const [mostUsed, ...others] = toolsOf(view);
     return (
       <>
-        <span class="clip">{most?.[0]}</span> {others.length > 0 && <small>+{others.length}</small>}
+        <span class="clip">{mostUsed?.[0]}</span> {others.length > 0 && <small>+{others.length}</small>}
       </>
     );
   }, {
@@ -133,7 +133,7 @@ const COLUMNS: Column<SessionView>[] = [
 ];
 
 function Name({ view }: { view: SessionView }) {
-  const said = [view.client, view.totals.models.join(", "), view.about].filter(Boolean).join(" · ");
+  const description = [view.client, view.totals.models.join(", "), view.about].filter(Boolean).join(" · ");
   return (
     <>
       <a href={address(view.session)}>{view.session}</a>
@@ -143,13 +143,13 @@ function Name({ view }: { view: SessionView }) {
           damaged
         </span>
       )}
-      {said && <small class="about">{said}</small>}
+      {description && <small class="about">{description}</small>}
     </>
   );
 }
 
-function NoSessions({ wanted }: { wanted: string }) {
-  if (wanted) return <Empty title={`No session has ${wanted}`} />;
+function NoSessions({ wanted: query }: { wanted: string }) {
+  if (query) return <Empty title={`No session has ${query}`} />;
   return (
     <Empty title="No sessions yet">
       <p>
@@ -166,7 +166,7 @@ function NoSessions({ wanted }: { wanted: string }) {
   );
 }
 
-/** Whether a session was deleted, once that is confirmed; why it was not, if it could not be. */
+/** Delete a session after a confirmation. Return whether it was deleted; pass an error to `onFailure`. */
 export async function deleteSession(session: string, onFailure: (error: unknown) => void): Promise<boolean> {
   if (!confirm(`Delete the session “${session}” for good?`)) return false;
   try {
@@ -178,7 +178,7 @@ export async function deleteSession(session: string, onFailure: (error: unknown)
   }
 }
 
-/** Saves a session's export as a file. */
+/** Save a session's export as a file. */
 export async function exportSession(session: string): Promise<void> {
   const view = await request<object>("export_session", { session });
   const url = URL.createObjectURL(new Blob([JSON.stringify(view)], { type: "application/json" }));

@@ -13,12 +13,12 @@ import type { CompareView, PolicyView, SavingsView } from "../types";
 
 interface Props {
   place: Place;
-  /** The session as it was, and under the setting that the address names, if it names one. */
+  /** The session as recorded, and under the setting in the address, if there is one. */
   own: SessionData;
   tried: SessionData | null;
 }
 
-/** Return the same place with a setting, or as the session was. */
+/** Return the same place with a setting, or without one. */
 function withSetting({ session, view, item, branch, options: { policy: _, budget: __, ...options } }: Place, setting: Setting | null): string {
   return address(session, view, item, branch, { ...options, ...(setting && optionsOf(setting)) });
 }
@@ -53,13 +53,13 @@ export function Settings({ place, own, tried }: Props) {
   if (!compared.value) return <Loading what="Replaying the session under other settings…" />;
   const { options, complete, turns, turn_count: last, summary: sentence } = compared.value;
   const here = { policy: own.policy, budget: own.budget };
-  const chosen = tried ?? own;
+  const shownSession = tried ?? own;
   const to = (setting: Setting) => withSetting(place, isSame(setting, here) ? null : setting);
   return (
     <section class="settings" aria-label="Settings">
       <h2>Which setting?</h2>
       {complete ? <p class="verdict" role="status">{sentence}</p> : <Loading what={`${number(turns)} of ${number(last)} turns replayed under ${options.length} settings`} />}
-      <Curve options={options} own={here} chosen={chosen} to={to} />
+      <Curve options={options} own={here} chosen={shownSession} to={to} />
       <details>
         <summary>The same figures as a table</summary>
         <Table
@@ -67,7 +67,7 @@ export function Settings({ place, own, tried }: Props) {
           columns={columnsOf(here, to)}
           rows={options}
           keyOf={configurationOf}
-          kindOf={(option) => (isSame(option, chosen) ? "current" : "")}
+          kindOf={(option) => (isSame(option, shownSession) ? "current" : "")}
         />
         <p class="hint">
           The recorded history, replayed under each setting: the agent does not react to what is omitted. Dollars are for the tokens counted
@@ -79,10 +79,10 @@ export function Settings({ place, own, tried }: Props) {
   );
 }
 
-const columnsOf = (own: Setting, to: (setting: Setting) => string): Column<PolicyView>[] => [
+const columnsOf = (current: Setting, to: (setting: Setting) => string): Column<PolicyView>[] => [
   text("Setting", (option) => (
     <>
-      <a href={to(option)}>{nameOf(option)}</a> {isSame(option, own) && <span class="tag">in use</span>}
+      <a href={to(option)}>{nameOf(option)}</a> {isSame(option, current) && <span class="tag">in use</span>}
     </>
   )),
   num("Steps with all values", headlineShare, { title: headlineOf }),

@@ -1,4 +1,4 @@
-// Read-only links to a session: made, copied, revoked.
+// Read-only links to a session: create, copy, revoke.
 import { useState } from "preact/hooks";
 import { request } from "../api";
 import { date } from "../format";
@@ -26,7 +26,7 @@ export function Share({ session }: { session: string }) {
       </button>
     </>
   ));
-  const found = links.value?.links ?? [];
+  const shareLinks = links.value?.links ?? [];
   const failed = problem ?? links.error;
   return (
     <section class="sharing note" aria-label="Read-only links">
@@ -46,8 +46,8 @@ export function Share({ session }: { session: string }) {
         <button class="primary">Make a link</button>
       </form>
       {failed !== null && <Failure error={failed} />}
-      {found.length > 0 && (
-        <Table label="Links" columns={[...COLUMNS, revoke]} rows={found} keyOf={({ id }) => id} />
+      {shareLinks.length > 0 && (
+        <Table label="Links" columns={[...COLUMNS, revoke]} rows={shareLinks} keyOf={({ id }) => id} />
       )}
     </section>
   );

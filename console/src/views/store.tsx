@@ -1,4 +1,4 @@
-// The Jac graph as it is stored: a node, its fields, and its edges to follow.
+// The stored Jac graph: a node, its fields, and links to its neighbours.
 import { useEffect, useState } from "preact/hooks";
 import { date, number, plural } from "../format";
 import { submitted } from "../parts/controls";
@@ -20,8 +20,8 @@ export function Store({ id }: { id: string }) {
     setKind("");
     setStart(0);
   }, [id]);
-  const named = id.startsWith(SESSION) ? { session: id.slice(SESSION.length) } : { id };
-  const { value, error, busy } = useReport<NodeView>("get_node", { ...named, kind, start });
+  const fields = id.startsWith(SESSION) ? { session: id.slice(SESSION.length) } : { id };
+  const { value, error, busy } = useReport<NodeView>("get_node", { ...fields, kind, start });
   const choose = (next: string) => {
     setKind(next);
     setStart(0);
@@ -93,12 +93,12 @@ const EDGES: Column<EdgeView>[] = [
 
 function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind: (kind: string) => void }) {
   if (node.kind === "Root") return <p class="hint">The newest sessions; the others by their name, session:NAME.</p>;
-  const said = (one: DegreeView) => `${one.outgoing ? "→" : "←"} ${one.kind} ${number(one.count)}`;
+  const degreeText = (degree: DegreeView) => `${degree.outgoing ? "→" : "←"} ${degree.kind} ${number(degree.count)}`;
   return (
     <p class="toolbar" role="group" aria-label="Edges by type">
-      {node.degrees.map((one) => (
-        <button key={said(one)} aria-pressed={kind === one.kind} onClick={() => onKind(kind === one.kind ? "" : one.kind)}>
-          {said(one)}
+      {node.degrees.map((degree) => (
+        <button key={degreeText(degree)} aria-pressed={kind === degree.kind} onClick={() => onKind(kind === degree.kind ? "" : degree.kind)}>
+          {degreeText(degree)}
         </button>
       ))}
     </p>

@@ -1,4 +1,4 @@
-// Every turn and every result at a glance.
+// The timeline: every turn and every result in one grid.
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
@@ -10,7 +10,7 @@ import { Legend, type Sign, Zoom } from "../parts/legend";
 import { go, useOption } from "../route";
 import type { ViewProps } from "../session";
 import { isDark } from "../theme";
-import { Life, said } from "./timeline/life";
+import { Life, describeCell } from "./timeline/life";
 import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
 const SIGNS: Sign[] = [
@@ -34,8 +34,8 @@ export function Timeline({ place, data }: ViewProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const rows = useMemo(() => {
-    const found = data.results.filter((result) => !tool || data.tools[result.tool] === tool);
-    return found.map((result) => result.number);
+    const results = data.results.filter((result) => !tool || data.tools[result.tool] === tool);
+    return results.map((result) => result.number);
   }, [data.version, tool]);
   const rebuilds = useMemo(() => (data.policy === LIVE ? rebuildsOf(data.turns) : []), [data.version]);
   const grid = useMemo(() => (canvas.current ? new Grid(canvas.current, data) : null), [canvas.current, data]);
@@ -109,7 +109,7 @@ export function Timeline({ place, data }: ViewProps) {
     event.preventDefault();
   };
   const change = (by: number) => {
-    const now = zoom ?? ZOOMS.findIndex((one) => one >= cell);
+    const now = zoom ?? ZOOMS.findIndex((zoomSize) => zoomSize >= cell);
     const next = Math.min(ZOOMS.length - 1, Math.max(0, (now < 0 ? ZOOMS.length - 1 : now) + by));
     const view = box.current!;
     const middle = (view.scrollLeft + (size.width - gutter) / 2) / cell;
@@ -151,7 +151,7 @@ export function Timeline({ place, data }: ViewProps) {
       {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
       <Life data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
-        {cursor && !hover ? said(data, cursor, rows) : ""}
+        {cursor && !hover ? describeCell(data, cursor, rows) : ""}
       </p>
       <div class="toolbar">
         <Legend signs={SIGNS} />

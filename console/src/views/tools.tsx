@@ -9,7 +9,7 @@ import type { ToolView } from "../types";
 /** `missed` is the number of misses of its results, as far as the calls are loaded. */
 type Tool = ToolView & { missed: number };
 
-/** Tokens from which a result is named. */
+/** The minimum number of tokens of a result that is listed by name. */
 const FLOOD = 4000;
 
 const costOf = ({ dollars, declared_dollars }: ToolView): number => (dollars ?? 0) + (declared_dollars ?? 0);
@@ -71,23 +71,23 @@ function withMisses(declared: ToolView[], { turns, results, tools }: SessionData
   return declared.map((tool) => ({ ...tool, missed: missed.get(tool.name) ?? 0 }));
 }
 
-/** What floods and what is declared for nothing, each with what to do about it, as `contextrender tools` says it. */
+/** Tools with very large results and tools that are never called, each with advice, as in `contextrender tools`. */
 export function adviceOn(tools: ToolView[]): string[] {
-  const said: string[] = [];
+  const sentences: string[] = [];
   const about = (amount: number) => (amount > 0 ? `, about ${dollars(amount)}` : "");
   const [flood] = tools.filter(({ largest, unused_tokens }) => largest >= FLOOD && unused_tokens > 0).sort((a, b) => b.unused_tokens - a.unused_tokens);
   if (flood) {
     const { name, tokens, unused_tokens: unused, largest } = flood;
     const cost = about(((flood.dollars ?? 0) * unused) / tokens);
-    said.push(`${name || "A tool"} floods: ${short(unused)} of its ${short(tokens)} tokens were never used${cost}; its largest result has ${short(largest)}. Ask it for less.`);
+    sentences.push(`${name || "A tool"} floods: ${short(unused)} of its ${short(tokens)} tokens were never used${cost}; its largest result has ${short(largest)}. Ask it for less.`);
   }
   const idle = tools.filter((tool) => tool.declared > 0 && tool.results === 0);
   if (idle.length) {
     const [tokens, cost] = [idle.reduce((sum, tool) => sum + tool.declared, 0), idle.reduce((sum, tool) => sum + costOf(tool), 0)];
     const names = idle.slice(0, 3).map((tool) => tool.name).join(", ") + (idle.length > 3 ? ` and ${idle.length - 3} more` : "");
-    said.push(`Never called: ${names}; their declarations are ${short(tokens)} tokens of every request${about(cost)}. Switch them off in the agent.`);
+    sentences.push(`Never called: ${names}; their declarations are ${short(tokens)} tokens of every request${about(cost)}. Switch them off in the agent.`);
   }
-  if (said.length) return said;
+  if (sentences.length) return sentences;
   return [tools.some((tool) => tool.declared > 0) ? "No tool floods, and every declared one was called." : "No tool floods."];
 }
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { at, radiusOf } from "../../src/views/graph/camera";
 import { fittedScene, GROUPINGS, type Scene, sceneOf, scenesOf } from "../../src/views/graph/levels";
 import { filtered } from "../../src/views/graph/model";
-import { placed } from "../../src/views/graph/places";
+import { placeByTurn } from "../../src/views/graph/places";
 import { largeGraph, madeGraph } from "./made";
 
 const large = filtered(largeGraph(), "");
@@ -34,7 +34,7 @@ test("zooming in opens groups down to single results", () => {
 });
 
 test("a group opens into groups of its members", () => {
-  const places = placed(large, false);
+  const places = placeByTurn(large, false);
   const [coarse, fine] = [sceneOf(places, 8), sceneOf(places, 4)];
   const holder = new Map(coarse.groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
   for (const group of fine.groups) expect(new Set(group.members.map((node) => holder.get(node))).size).toBe(1);

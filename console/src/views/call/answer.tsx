@@ -1,4 +1,4 @@
-// What the model answered: its text and calls in full, what they drew on marked, what they lacked in red.
+// The model's answer: its text and calls, with used values marked and misses in red.
 import { useState } from "preact/hooks";
 import { number, plural } from "../../format";
 import { useReport } from "../../parts/request";
@@ -11,28 +11,28 @@ import type { ContentView, MissesView, TurnView } from "../../types";
 import { PART, readWhole } from "./histories";
 import { ToolCall } from "./messages";
 
-/** `position`: the answer's, among the messages. */
+/** `position` is the position of the answer. */
 export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
   const call = data.turns[turn - 1];
   const answer = useReport<ContentView>("read_message", { ...data.branch, position, characters: PART });
   const lacks = useReport<MissesView>("misses", call?.misses.length ? { ...data.branch, start: turn, limit: 1 } : null);
-  const [whole, setWhole] = useState<string | null>(null);
+  const [fullText, setWhole] = useState<string | null>(null);
   const value = answer.value?.position === position ? answer.value : null;
   if (answer.error !== null) return <Failure error={answer.error} again={answer.again} />;
   if (!value) return <Loading what="Reading the answer…" />;
   const missed = lacks.value?.misses.filter((miss) => miss.turn === turn) ?? [];
-  const lacking = new Set(missed.flatMap((miss) => miss.values));
-  const values = [...new Set([...value.results_used.flatMap((drawn) => drawn.values), ...lacking])];
-  const again = missed.filter((miss) => miss.repeated).map((miss) => miss.result);
-  const marked = (text: string) => <Marked text={text} values={values} kind={(found) => (lacking.has(found) ? "lacking" : "")} />;
+  const missedValues = new Set(missed.flatMap((miss) => miss.values));
+  const values = [...new Set([...value.results_used.flatMap((use) => use.values), ...missedValues])];
+  const repeatedResults = missed.filter((miss) => miss.repeated).map((miss) => miss.result);
+  const marked = (text: string) => <Marked text={text} values={values} kind={(usedValue) => (missedValues.has(usedValue) ? "lacking" : "")} />;
   return (
     <section class="card said" aria-label="The answer">
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>
       <p class="muted">{[call && billOf(call), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
-      {value.text !== "" && <pre>{marked(whole ?? value.text)}</pre>}
-      {whole === null && [...value.text].length < value.length && (
+      {value.text !== "" && <pre>{marked(fullText ?? value.text)}</pre>}
+      {fullText === null && [...value.text].length < value.length && (
         <button class="link" onClick={() => void readWhole(data, position).then(setWhole)}>
           Show all {number(value.length)} characters
         </button>
@@ -42,23 +42,23 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
           {marked(readableArguments(made.arguments))}
         </ToolCall>
       ))}
-      {again.length > 0 && (
+      {repeatedResults.length > 0 && (
         <p class="bad">
-          It repeated the calls of omitted results: <ResultLinks data={data} numbers={again} />
+          It repeated the calls of omitted results: <ResultLinks data={data} numbers={repeatedResults} />
         </p>
       )}
       {value.text === "" && value.calls.length === 0 && <p class="hint">It is empty.</p>}
       {value.results_used.length > 0 && (
         <ul class="drawn" aria-label="Results it used">
-          {value.results_used.map((drawn) => (
-            <li key={drawn.position} class={missed.some((miss) => miss.position === drawn.position) ? "bad" : ""}>
-              <ResultLink data={data} position={drawn.position} name={drawn.name} />{" "}
-              {drawn.values.slice(0, 12).map((found) => (
-                <code key={found} class={lacking.has(found) ? "lacking" : ""}>
-                  {found}{" "}
+          {value.results_used.map((use) => (
+            <li key={use.position} class={missed.some((miss) => miss.position === use.position) ? "bad" : ""}>
+              <ResultLink data={data} position={use.position} name={use.name} />{" "}
+              {use.values.slice(0, 12).map((usedValue) => (
+                <code key={usedValue} class={missedValues.has(usedValue) ? "lacking" : ""}>
+                  {usedValue}{" "}
                 </code>
               ))}
-              {drawn.values.length > 12 && <small>{number(drawn.values.length - 12)} more</small>}
+              {use.values.length > 12 && <small>{number(use.values.length - 12)} more</small>}
             </li>
           ))}
         </ul>
@@ -67,7 +67,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
   );
 }
 
-/** What the provider said of a call. */
+/** The provider's usage of a call. */
 function billOf({ model, usage }: TurnView): string {
   if (!usage) return model;
   const { uncached, cache_read: read, cache_write: written, cache_write_1h: hour, output } = usage;

@@ -1,4 +1,4 @@
-// The budget as a bar: text, calls, each result, and what is free.
+// The budget as a bar: text, calls, each result, and the remaining tokens.
 import { number, percent, plural } from "../../format";
 import { groupBy } from "../../grouping";
 import { numbersIn, type SessionData } from "../../session";
@@ -7,7 +7,7 @@ import type { CallView } from "../../types";
 
 interface Part {
   name: string;
-  /** In the bar itself. */
+  /** The label within the bar. */
   label?: string;
   tokens: number;
   kind: "text" | "calls" | "result" | "free" | "over";
@@ -18,26 +18,26 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
   const dark = isDark();
   const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
   const { budget, tokens_after: after, tokens_unbudgeted: unbudgeted, text_tokens: retained, policy } = view.explain;
-  const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
+  const complete = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.substitutes);
-  const whole = view.explain.complete_tokens;
+  const completeTokens = view.explain.complete_tokens;
   const calls = view.explain.call_tokens;
-  const rest = Math.max(0, after - retained - calls - whole);
+  const otherTokens = Math.max(0, after - retained - calls - completeTokens);
   const parts: Part[] = [
     { name: "User and assistant text", label: "Text", tokens: retained, kind: "text" },
     { name: "Calls of the results shown", label: "Calls", tokens: calls, kind: "calls" },
-    ...taken.map((row): Part => ({
+    ...complete.map((row): Part => ({
       name: `Result #${row.position} of ${row.name || "a tool"}`,
       tokens: row.tokens,
       kind: "result",
       colour: colourOf(row.name),
     })),
   ];
-  if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
+  if (otherTokens > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: otherTokens, kind: "over" });
   const free = budget - after;
   if (free > 0) parts.push({ name: "Free", label: "Free", tokens: free, kind: "free" });
   const total = Math.max(budget, after);
-  const said = `${number(after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${taken.length} complete results ${number(whole)}`;
+  const description = `${number(after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${complete.length} complete results ${number(completeTokens)}`;
   return (
     <figure class="budget">
       <figcaption>
@@ -49,7 +49,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
           )}
         </span>
       </figcaption>
-      <div class="panel stack" role="img" aria-label={said}>
+      <div class="panel stack" role="img" aria-label={description}>
         {parts.map(
           (part, index) =>
             part.tokens > 0 && (
@@ -66,7 +66,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
         {after > budget && <span class="limit" style={{ left: `${(100 * budget) / total}%` }} title="The budget" />}
       </div>
       <ul class="legend" aria-label="Results shown, by tool">
-        {byTool(taken).map(([name, count, tokens]) => (
+        {byTool(complete).map(([name, count, tokens]) => (
           <li key={name}>
             <i class="swatch" style={{ background: colourOf(name) }} /> {name || "a tool"} {number(count)}
             <small>{number(tokens)} tokens</small>
@@ -83,13 +83,13 @@ interface Shown {
   tokens: number;
 }
 
-/** A result by its number, as far as the session is loaded. */
+/** Return the result of a number, if it is loaded. */
 function shownOf(data: SessionData, number: number): Shown {
-  const found = data.results[number];
-  return { position: found?.position ?? -1, name: data.tools[found?.tool] ?? "", tokens: found?.tokens ?? 0 };
+  const loadedResult = data.results[number];
+  return { position: loadedResult?.position ?? -1, name: data.tools[loadedResult?.tool] ?? "", tokens: loadedResult?.tokens ?? 0 };
 }
 
-/** How many results of each tool, and their tokens; the largest first. */
+/** Return the number of results and their tokens for each tool, the largest first. */
 function byTool(results: Shown[]): [string, number, number][] {
   const tools = [...groupBy(results, ({ name }) => name)];
   return tools.map(([name, rows]): [string, number, number] => [name, rows.length, sumOf(rows)]).sort((a, b) => b[2] - a[2]);

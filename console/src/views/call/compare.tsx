@@ -1,4 +1,4 @@
-// Two prompts side by side: this call's and another's, or the same call's with other settings.
+// Two prompts side by side: of two calls, or of one call under two settings.
 import { useMemo } from "preact/hooks";
 import { number, plural, signed } from "../../format";
 import { useReport } from "../../parts/request";
@@ -8,7 +8,7 @@ import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
 import type { CallUsage, CallView, MessageLine } from "../../types";
 
-/** How a prompt has a message: complete, replaced by a shorter text, only some of its calls, or not at all. */
+/** The form of a message in a prompt: complete, a shorter text, only some of its calls, or omitted. */
 type Form = "complete" | "excerpt" | "compaction" | "calls" | "out";
 
 interface Changed {
@@ -25,22 +25,22 @@ interface Props {
   onOther: (turn: number | null) => void;
 }
 
-/** Of a prompt, so many of its messages are compared: the newest. */
+/** The number of messages that are compared, the newest ones of a prompt. */
 const WINDOW = 2000;
 
 export function Compare({ data, turn, other, onOther }: Props) {
   const { last, setting } = data;
-  const tried = setting !== null;
-  const whole = { ...data.branch, rows: 0, window: WINDOW };
+  const isSetting = setting !== null;
+  const fields = { ...data.branch, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
-  const left = useReport<CallView>("get_call", ready ? { ...whole, turn: other } : null);
-  const right = useReport<CallView>("get_call", ready ? { ...whole, turn, ...setting } : null);
+  const left = useReport<CallView>("get_call", ready ? { ...fields, turn: other } : null);
+  const right = useReport<CallView>("get_call", ready ? { ...fields, turn, ...setting } : null);
   const difference = useMemo(
     () => (left.value && right.value ? differenceOf(left.value.messages, right.value.messages) : null),
     [left.value, right.value],
   );
   const toggle = (open: boolean) => {
-    if (open !== (other !== null)) onOther(open ? (tried ? turn : Math.max(1, turn - 1)) : null);
+    if (open !== (other !== null)) onOther(open ? (isSetting ? turn : Math.max(1, turn - 1)) : null);
   };
   const error = left.error ?? right.error;
   const columns: Column<Changed>[] = [
@@ -49,7 +49,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
     ),
     text(`Turn ${number(other ?? 0)}`, (row) => FORMS[row.left], { kindOf: (row) => (row.left === "out" ? "muted" : row.right === "out" ? "bad" : "") }),
     text(
-      `Turn ${number(turn)}${tried ? ", with the setting" : ""}`,
+      `Turn ${number(turn)}${isSetting ? ", with the setting" : ""}`,
       (row) => (row.left === row.right ? `${FORMS[row.right]}, but with other text or calls` : FORMS[row.right]),
       { kindOf: (row) => (row.right === "out" ? "muted" : row.left === "out" ? "good" : "") },
     ),
@@ -70,7 +70,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
               <span role="status">
                 {plural(difference.changed.length, "message")} differ, {number(difference.same)} are the same;{" "}
                 {signed(right.value.explain.tokens_after - left.value.explain.tokens_after)} tokens in turn {number(turn)}
-                {tried && " with the setting"}
+                {isSetting && " with the setting"}
               </span>
             )}
           </p>
@@ -101,7 +101,7 @@ const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", 
 interface Difference {
   changed: Changed[];
   same: number;
-  /** The position at which the right prompt stops repeating the left one; null if it only adds messages behind it. */
+  /** The position at which the right prompt stops repeating the left one; null if it only adds messages at the end. */
   end: number | null;
 }
 
@@ -113,11 +113,11 @@ export function differenceOf(left: MessageLine[], right: MessageLine[]): Differe
   const last = left.findLast((line) => formOf(line) !== "out")?.position ?? -1;
   let same = 0;
   for (const position of positions) {
-    const [one, other] = sides.map((side) => side.get(position));
-    const forms = [formOf(one), formOf(other)];
+    const [leftLine, other] = sides.map((side) => side.get(position));
+    const forms = [formOf(leftLine), formOf(other)];
     if (forms[0] === "out" && forms[1] === "out") continue;
-    if (forms[0] === forms[1] && textOf(one) === textOf(other)) same++;
-    else changed.push({ position, line: (one ?? other)!, left: forms[0], right: forms[1] });
+    if (forms[0] === forms[1] && textOf(leftLine) === textOf(other)) same++;
+    else changed.push({ position, line: (leftLine ?? other)!, left: forms[0], right: forms[1] });
   }
   const end = changed.length > 0 && changed[0].position <= last ? changed[0].position : null;
   return { changed, same, end };

@@ -1,4 +1,4 @@
-// What the model got beside the full history, with what was left out folded.
+// The prompt beside the full history, with omitted messages folded.
 import { useMemo, useState } from "preact/hooks";
 import { request } from "../../api";
 import { number, plural } from "../../format";
@@ -12,15 +12,15 @@ import { Earlier, MORE, ROLES, ToolCall } from "./messages";
 interface Props {
   view: CallView;
   data: SessionData;
-  /** How many messages each list was asked for. */
+  /** The number of messages that each list has requested. */
   window: number;
   onMore: (more: number) => void;
 }
 
-/** How many characters of a message are read at a time. */
+/** The number of characters of a message in one request. */
 export const PART = 1 << 18;
 
-/** The text of a message, however long. */
+/** The complete text of a message. */
 export async function readWhole({ branch }: SessionData, position: number): Promise<string> {
   let text = "";
   for (let start = 0, length = 1; start < length; start += PART) {
@@ -52,16 +52,16 @@ export function Histories({ view, data, window, onMore }: Props) {
 
 const isShown = (line: MessageLine): boolean => line.display !== "omitted" || line.calls.some((call) => call.in_prompt);
 
-/** Messages in order; neighbours that were left out stand as one line. */
+/** The messages in order. Successive omitted messages are one line. */
 function List({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
   const groups = useMemo(() => group(lines), [lines]);
   return (
     <>
-      {groups.map((found) =>
-        found.length === 1 && isShown(found[0]) ? (
-          <Message key={found[0].position} line={found[0]} data={data} />
+      {groups.map((entry) =>
+        entry.length === 1 && isShown(entry[0]) ? (
+          <Message key={entry[0].position} line={entry[0]} data={data} />
         ) : (
-          <Fold key={`fold${found[0].position}`} lines={found} data={data} />
+          <Fold key={`fold${entry[0].position}`} lines={entry} data={data} />
         ),
       )}
     </>

@@ -1,4 +1,4 @@
-// Why each result was shown or not: a table to sort.
+// A table of the results with the reason why each was shown or omitted.
 import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
 import { ResultLink } from "../../parts/links";
@@ -6,7 +6,7 @@ import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
 
-/** `by` is what the server sorts by. `open`: the result whose uses are shown. */
+/** `by` is the server's name of the order. `open` is the result whose uses are shown. */
 const columnsOf = (data: SessionData, open: number | null, onOpen: (position: number | null) => void): Column<ResultView>[] => [
   num("#", ({ position }) => <ResultLink data={data} position={position} name="" />, { hint: "Number of the result’s message", by: "position", rising: true }),
   text("Tool", ({ name, pinned }) => (
@@ -44,14 +44,14 @@ const columnsOf = (data: SessionData, open: number | null, onOpen: (position: nu
   ), { hint: "The order in which it was taken, or why it was not", by: "order", rising: true }),
 ];
 
-/** What another setting changes in a call: positions of results, and tokens. */
+/** The difference that another setting makes in a call: positions of results, and tokens. */
 export interface Difference {
   added: number[];
   removed: number[];
   after: number;
 }
 
-/** How much of a call is asked for: some of its results, in an order, and its last messages. */
+/** The part of a call to load: some results in an order, and the last messages. */
 export interface Page {
   sort: string;
   descending: boolean;
@@ -60,7 +60,7 @@ export interface Page {
 }
 
 export const FIRST: Page = { sort: "order", descending: false, rows: 120, window: 150 };
-/** How many more results a press asks for. */
+/** The number of results that one press loads. */
 const MORE = 500;
 
 interface Props {

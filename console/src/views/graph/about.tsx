@@ -1,4 +1,4 @@
-// Beside the picture: the chosen result or group, with what it drew on and what drew on it.
+// The panel beside the picture: the chosen result or group, with the results that it used and that used it.
 import { number, plural } from "../../format";
 import { Closable } from "../../parts/notes";
 import type { SessionData } from "../../session";
@@ -7,7 +7,7 @@ import type { Graph, Link, Node } from "./model";
 
 interface Ways {
   data: SessionData;
-  /** All of the session's graph. */
+  /** The whole graph of the session. */
   graph: Graph;
   onChoose: (id: string) => void;
   onValue: (value: string) => void;
@@ -19,8 +19,8 @@ const MOST = 50;
 
 export function About(props: Ways & { node: Node; focused: boolean }) {
   const { node, focused, data, graph, onFocus, onClose } = props;
-  const drawn = graph.links.filter((link) => link.target === node);
-  const used = graph.links.filter((link) => link.source === node);
+  const sources = graph.links.filter((link) => link.target === node);
+  const users = graph.links.filter((link) => link.source === node);
   const isResult = node.result >= 0;
   return (
     <section class="card" aria-label={node.label}>
@@ -34,9 +34,9 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
         {isResult && <a href={data.to("result", node.position)}>Open the result</a>}
         <a href={data.to("call", Math.max(1, node.turn))}>Call {node.turn}</a>
       </p>
-      {drawn.length + used.length > 0 && !focused && <button onClick={() => onFocus(node.id)}>Show its lineage alone</button>}
-      <Ends title={drawn.length ? "Used" : ""} links={drawn} end="source" {...props} />
-      <Ends title={used.length ? "Used by" : isResult ? "Not used" : ""} links={used} end="target" {...props} />
+      {sources.length + users.length > 0 && !focused && <button onClick={() => onFocus(node.id)}>Show its lineage alone</button>}
+      <Ends title={sources.length ? "Used" : ""} links={sources} end="source" {...props} />
+      <Ends title={users.length ? "Used by" : isResult ? "Not used" : ""} links={users} end="target" {...props} />
     </section>
   );
 }
@@ -94,11 +94,11 @@ function Members({ nodes, onChoose }: { nodes: Node[]; onChoose: (id: string) =>
 }
 
 export function MostUsed({ graph, onChoose }: Pick<Ways, "graph" | "onChoose">) {
-  const most = graph.nodes.filter((node) => node.uses).sort((a, b) => b.uses - a.uses);
+  const mostUsed = graph.nodes.filter((node) => node.uses).sort((a, b) => b.uses - a.uses);
   return (
     <section class="card">
       <h2>Most used results</h2>
-      <Members nodes={most.slice(0, 20)} onChoose={onChoose} />
+      <Members nodes={mostUsed.slice(0, 20)} onChoose={onChoose} />
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// What of the picture is in the window, and how large.
+// The camera: the visible part of the picture, and its scale.
 
 /** A slot is `across` pixels wide, a row `down` pixels high, and the picture starts at (x, y). */
 export interface Camera {
@@ -8,7 +8,7 @@ export interface Camera {
   down: number;
 }
 
-/** The canvas, in pixels; the picture keeps right of `left` and below `top`. */
+/** The size of the canvas in pixels. The picture is right of `left` and below `top`. */
 export interface Window {
   width: number;
   height: number;
@@ -16,7 +16,7 @@ export interface Window {
   top: number;
 }
 
-/** In slots and rows. */
+/** The size of the picture, in slots and rows. */
 interface Extent {
   width: number;
   height: number;
@@ -24,13 +24,13 @@ interface Extent {
 
 type Point = { x: number; y: number };
 
-/** Pixels a slot. */
+/** Limits of the pixels per slot. */
 export const WIDEST = 400;
 const WIDEST_FITTED = 90;
 const TALLEST = 64;
 const MARGIN = 14;
 
-/** All of it in the window, however much it is. */
+/** Return the camera that shows the whole picture. */
 export function fitted(extent: Extent, window: Window): Camera {
   const [width, height] = room(window);
   const across = Math.min(WIDEST_FITTED, width / Math.max(1, extent.width));
@@ -43,13 +43,13 @@ export function fitted(extent: Extent, window: Window): Camera {
   };
 }
 
-/** Time longer or shorter around a point, but never shorter than fitted; rows stay as they are. */
+/** Return the camera zoomed in time around a point, at least as wide as the window. Rows do not change. */
 export function zoomed(camera: Camera, by: number, x: number, fit: Camera): Camera {
   const across = clamp(camera.across * by, fit.across, Math.max(WIDEST, fit.across));
   return { ...camera, across, x: x - ((x - camera.x) * across) / camera.across };
 }
 
-/** Moved, but not so far that the picture leaves the window. */
+/** Return the camera moved, with the picture still in the window. */
 export function moved(camera: Camera, dx: number, dy: number, extent: Extent, window: Window): Camera {
   return {
     ...camera,
@@ -58,26 +58,26 @@ export function moved(camera: Camera, dx: number, dy: number, extent: Extent, wi
   };
 }
 
-/** The slots from `first` to `last` fill the window; rows stay as they are. */
+/** Return the camera that shows the slots from `first` to `last`. Rows do not change. */
 export function spanning(camera: Camera, first: number, last: number, window: Window): Camera {
   const [width] = room(window);
   const across = Math.min(WIDEST, width / Math.max(0.1, last - first));
   return { ...camera, across, x: window.left + MARGIN + width / 2 - ((first + last) / 2) * across };
 }
 
-/** A place of the picture in the middle of the window. */
+/** Return the camera with a place of the picture in the middle of the window. */
 export function centred(camera: Camera, place: Point, { width, height, left, top }: Window): Camera {
   const [x, y] = [(left + width) / 2 - place.x * camera.across, (top + height) / 2 - place.y * camera.down];
   return { ...camera, x, y };
 }
 
-/** A place of the picture in pixels of the canvas. */
+/** Return a place of the picture in pixels of the canvas. */
 export const at = (camera: Camera, { x, y }: Point): [number, number] => [
   camera.x + x * camera.across,
   camera.y + y * camera.down,
 ];
 
-/** In pixels: rows that are low leave no room for large ones. */
+/** Return the radius of a node in pixels, which low rows limit. */
 export const radiusOf = (group: { radius: number }, camera: Camera): number => Math.max(2, Math.min(group.radius, camera.down / 2 - 1));
 
 function room(window: Window): [number, number] {
@@ -89,4 +89,4 @@ function startWithin(start: number, size: number, low: number, high: number): nu
   return clamp(start, Math.min(low, high - size), Math.max(low, high - size));
 }
 
-const clamp = (value: number, least: number, most: number): number => Math.min(most, Math.max(least, value));
+const clamp = (value: number, minimum: number, maximum: number): number => Math.min(maximum, Math.max(minimum, value));

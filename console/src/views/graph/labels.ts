@@ -1,9 +1,9 @@
-// Words in the picture: as many as have room, and first those of what stands out.
+// The labels in the picture, as many as fit. Chosen nodes are labelled first.
 import { fittedName, type Look, TURN_STEPS } from "../../parts/canvas";
 import { at, type Camera, radiusOf, type Window } from "./camera";
 import type { Bundle, Group, Scene, Shine } from "./levels";
 
-/** What a picture is drawn on. */
+/** The canvas and the scene of a picture. */
 export interface Paper extends Look {
   ctx: CanvasRenderingContext2D;
   camera: Camera;
@@ -15,9 +15,9 @@ type Box = [left: number, top: number, right: number, bottom: number];
 type Put = (words: string, x: number, y: number, fill: string) => void;
 
 const LINE = 13;
-/** Lower rows have no room for words below their nodes. */
+/** The minimum height of rows with labels below the nodes. */
 const ROOM_FOR_NAMES = 30;
-/** So many links at most have their values written. */
+/** The maximum number of links with labels. */
 const MOST_VALUES = 40;
 
 export function labels(paper: Paper, scene: Scene, shine: Shine): void {
@@ -38,16 +38,16 @@ export function labels(paper: Paper, scene: Scene, shine: Shine): void {
   axis(paper, scene);
 }
 
-/** Writes where nothing was written before, on a ground of the panel's colour. */
+/** Draw a label unless it would cover another, on the panel's colour. */
 function placer({ ctx, window, panel }: Paper): Put {
-  const taken: Box[] = [];
+  const boxes: Box[] = [];
   return (words, x, y, fill) => {
     const half = ctx.measureText(words).width / 2 + 3;
     const cx = Math.min(Math.max(x, window.left + half), window.width - half);
     const box: Box = [cx - half, y - 7, cx + half, y + 7];
     if (!words || x < window.left || x > window.width || box[1] < window.top || box[3] > window.height) return;
-    if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) return;
-    taken.push(box);
+    if (boxes.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) return;
+    boxes.push(box);
     ctx.globalAlpha = 0.85;
     ctx.fillStyle = panel;
     ctx.fillRect(box[0], y - 7, 2 * half, 14);
@@ -57,7 +57,7 @@ function placer({ ctx, window, panel }: Paper): Put {
   };
 }
 
-/** The row names the tool, so of a single node its number will do. */
+/** Return the label of a group. A single node has only its number, because its row names the tool. */
 function name({ camera, text, muted }: Paper, put: Put, group: Group, bright: boolean): void {
   const { members, label } = group;
   const [x, y] = at(camera, group);
@@ -76,7 +76,7 @@ function value({ camera, text }: Paper, put: Put, { source, target, links, count
   put(first.slice(0, 28) + (count > 1 ? ` +${count - 1}` : ""), (x1 + x2) / 2, (y1 + y2) / 2 - rise, text);
 }
 
-/** The tools, beside their rows. */
+/** Draw the names of the tools beside their rows. */
 function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.left, window.height);
@@ -89,7 +89,7 @@ function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
   }
 }
 
-/** The turns, above. */
+/** Draw the turns above the picture. */
 function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files }: Scene): void {
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.width, window.top);
@@ -99,11 +99,11 @@ function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files
   ctx.textAlign = "left";
   ctx.fillText(files.length ? "file" : "turn", 8, window.top / 2);
   let free = Math.max(window.left, 40) + 8;
-  let named = "";
+  let previousName = "";
   files.forEach((file, slot) => {
     const [x] = at(camera, { x: slot, y: 0 });
-    if (file === named || x < free || x > window.width - 40) return;
-    named = file;
+    if (file === previousName || x < free || x > window.width - 40) return;
+    previousName = file;
     const short = fittedName(ctx, file.split("/").slice(-1)[0], 160);
     ctx.fillText(short, x, window.top / 2);
     free = x + ctx.measureText(short).width + 14;
@@ -111,7 +111,7 @@ function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files
   if (files.length) return;
   ctx.textAlign = "center";
   const gapless = turns.length === turns[turns.length - 1] - turns[0] + 1;
-  const step = TURN_STEPS.find((one) => one * camera.across >= 36) ?? 5000;
+  const step = TURN_STEPS.find((candidate) => candidate * camera.across >= 36) ?? 5000;
   turns.forEach((turn, slot) => {
     const [x] = at(camera, { x: slot + 0.5, y: 0 });
     if ((gapless && slot && turn % step) || x < free || x > window.width - 10) return;

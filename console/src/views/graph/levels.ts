@@ -1,79 +1,79 @@
-// Levels of detail: what would stand too close together is one group, which opens when zoomed into.
+// Levels of detail: nodes that would be too close together are one group, which divides when zoomed in.
 import { number, plural } from "../../format";
 import { groupBy } from "../../grouping";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
-import { type Places, placed, placedByFile } from "./places";
+import { type Places, placeByTurn, placedByFile } from "./places";
 
-/** What is drawn as one: a single node, or several. Places are in slots and rows. */
+/** One node, or several that are drawn as one. Places are in slots and rows. */
 export interface Group {
   id: string;
   x: number;
   y: number;
-  /** How many slots it stands for. */
+  /** The number of slots that the group covers. */
   span: number;
   members: Node[];
-  /** The tool of all of them. */
+  /** The tool of all its nodes. */
   tool: number;
   label: string;
-  /** In pixels, where there is room. */
+  /** The radius in pixels, if the row is high enough. */
   radius: number;
 }
 
-/** All links from one group to another. */
+/** The links from one group to another. */
 export interface Bundle {
   source: Group;
   target: Group;
   links: Link[];
-  /** How many values. */
+  /** The number of values. */
   count: number;
 }
 
-/** What is drawn at one level. */
+/** The groups and links of one level. */
 export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
   groups: Group[];
   bundles: Bundle[];
-  /** In slots, the last group whole, and in rows. */
+  /** The size in slots, including the whole last group, and in rows. */
   width: number;
   height: number;
 }
 
-/** What nodes are grouped by where they would stand too close. */
+/** The keys by which close nodes are grouped. */
 export const GROUPINGS = ["tool and turn", "tool and file"] as const;
 
 export interface Wanted {
   grouping: (typeof GROUPINGS)[number];
   tool: string;
-  /** The node whose lineage is wanted alone, or nothing for all. */
+  /** The node whose lineage alone is shown; empty for all nodes. */
   focus: string;
 }
 
 export interface Scenes {
   graph: Graph;
-  /** The scene where a slot is so many pixels wide, each made once. */
+  /** Return the scene for a number of pixels per slot. Scenes are cached. */
   at: (across: number) => Scene;
 }
 
-/** Two groups of a lane stand at least so many pixels apart. */
+/** The minimum distance in pixels between two groups of a lane. */
 const ROOM = 24;
 const FINEST = 1 / 16;
 
-export function scenesOf(whole: Graph, { grouping, tool, focus }: Wanted): Scenes {
-  const graph = focus ? lineage(whole, focus) : filtered(whole, tool);
-  const places = grouping === "tool and file" ? placedByFile(graph) : placed(graph, focus !== "");
-  const known = new Map<number, Scene>();
+export function scenesOf(fullGraph: Graph, { grouping, tool, focus }: Wanted): Scenes {
+  const graph = focus ? lineage(fullGraph, focus) : filtered(fullGraph, tool);
+  const places = grouping === "tool and file" ? placedByFile(graph) : placeByTurn(graph, focus !== "");
+  const cachedScenes = new Map<number, Scene>();
   const widest = 2 ** Math.ceil(Math.log2(Math.max(1, places.turns.length)));
   const at = (across: number) => {
     // A power of two, so that a group opens into its halves.
     const width = Math.min(widest, Math.max(FINEST, 2 ** Math.ceil(Math.log2(ROOM / across))));
-    const scene = known.get(width) ?? sceneOf(places, width);
-    known.set(width, scene);
+    const scene = cachedScenes.get(width) ?? sceneOf(places, width);
+    cachedScenes.set(width, scene);
     return scene;
   };
   return { graph, at };
 }
 
-/** All of it in the window. Wider groups may end later: it is fitted anew until they are the same. */
+/** Return the camera that shows the whole scene. Wider groups make the scene longer, so this repeats until it fits. */
 export function fittedScene(scenes: Scenes, window: Window): Camera {
   let scene = scenes.at(WIDEST);
   for (;;) {
@@ -84,12 +84,12 @@ export function fittedScene(scenes: Scenes, window: Window): Camera {
   }
 }
 
-/** Groups of one lane and `width` slots. */
+/** Return the groups of nodes of one lane within `width` slots. */
 export function sceneOf({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
-  const found = groupBy(nodes, (node) => `${Math.floor(x.get(node)! / width)}.${row.get(node)}`);
-  const groups = [...found].map(([key, members]) => groupOf(key, width, members));
-  const whole = Math.ceil(turns.length / width) * width;
-  return { groups, bundles: bundled(links, groups), width: whole, height: lanes.length, turns, files, lanes };
+  const groupsByPlace = groupBy(nodes, (node) => `${Math.floor(x.get(node)! / width)}.${row.get(node)}`);
+  const groups = [...groupsByPlace].map(([key, members]) => groupOf(key, width, members));
+  const slots = Math.ceil(turns.length / width) * width;
+  return { groups, bundles: bundled(links, groups), width: slots, height: lanes.length, turns, files, lanes };
 }
 
 function groupOf(key: string, span: number, members: Node[]): Group {
@@ -99,42 +99,42 @@ function groupOf(key: string, span: number, members: Node[]): Group {
   if (members.length === 1) {
     return { ...at, id: first.id, label: first.label, radius: Math.min(10, 4 + Math.sqrt(first.tokens) / 6) };
   }
-  return { ...at, id: `g${span}.${key}`, label: told(members), radius: Math.min(12, 6 + Math.log2(members.length)) };
+  return { ...at, id: `g${span}.${key}`, label: describeMembers(members), radius: Math.min(12, 6 + Math.log2(members.length)) };
 }
 
-/** A group in words: how many of what, and when. */
-function told(members: Node[]): string {
+/** Return a group in words: the number of its results, their tool and their turns. */
+function describeMembers(members: Node[]): string {
   const results = members.filter((node) => node.result >= 0).length;
-  const others = members.length - results;
-  const what = [results && plural(results, "result"), others && plural(others, "text")].filter(Boolean).join(", ");
+  const texts = members.length - results;
+  const contents = [results && plural(results, "result"), texts && plural(texts, "text")].filter(Boolean).join(", ");
   const [first, last] = [members[0].turn, members[members.length - 1].turn];
   const of = members[0].tool === TEXT ? "" : ` of ${members[0].name || "a tool"}`;
   const files = [...new Set(members.map((node) => node.file).filter(Boolean))];
-  const where = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
-  return `${what}${of}${where}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
+  const filesText = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
+  return `${contents}${of}${filesText}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
 }
 
 function bundled(links: Link[], groups: Group[]): Bundle[] {
   const holder = new Map(groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
   const ends = (link: Link): [Group, Group] => [holder.get(link.source)!, holder.get(link.target)!];
-  const found = groupBy(links, (link) => ends(link).map((group) => group.id).join(" "));
-  const bundles = [...found.values()].map((some): Bundle => {
+  const linksByEnds = groupBy(links, (link) => ends(link).map((group) => group.id).join(" "));
+  const bundles = [...linksByEnds.values()].map((some): Bundle => {
     const [source, target] = ends(some[0]);
     return { source, target, links: some, count: some.reduce((sum, link) => sum + link.count, 0) };
   });
   return bundles.filter(({ source, target }) => source !== target);
 }
 
-/** What is chosen with all it is linked to, or the way of a value. */
+/** The highlighted part: the chosen node with its links, or the links of a value. */
 export interface Shine {
-  /** The group that is pointed at or chosen, or holds the chosen node. */
+  /** The group under the pointer, or the group with the chosen node. */
   focus: Group | null;
   groups: Set<Group>;
   bundles: Set<Bundle>;
 }
 
-export function shineOf(scene: Scene, chosen: string | null, value: string | null): Shine {
-  const focus = (chosen !== null && holder(scene, chosen)) || null;
+export function shineOf(scene: Scene, chosenId: string | null, value: string | null): Shine {
+  const focus = (chosenId !== null && holder(scene, chosenId)) || null;
   const on = ({ source, target, links }: Bundle) =>
     value === null ? source === focus || target === focus : links.some((link) => link.values.includes(value));
   const bundles = new Set(scene.bundles.filter(on));
@@ -143,6 +143,6 @@ export function shineOf(scene: Scene, chosen: string | null, value: string | nul
   return { focus, groups, bundles };
 }
 
-/** The group of an id, or that which holds the node of that id. */
+/** Return the group of an id, or the group with the node of that id. */
 export const holder = (scene: Scene, id: string): Group | undefined =>
   scene.groups.find((group) => group.id === id || group.members.some((node) => node.id === id));

@@ -1,14 +1,14 @@
-// The reuse graph between results: a call that drew on one stands as the result that it brought.
+// The reuse graph between results: a call that used a result is represented by its own result.
 import { groupBy } from "../../grouping";
 import type { GraphView, OperationView } from "../../types";
 
-/** The lane of the assistant's texts, which no tool brought. */
+/** The lane of the assistant's texts, which have no tool. */
 export const TEXT = -1;
 
-/** A result, or an operation that brought none: a text, or a call that waits for its result. */
+/** A result, or an operation without one: a text, or a call that has no result yet. */
 export interface Node {
   id: string;
-  /** -1 for what is none. */
+  /** The result's number; -1 for an operation without result. */
   result: number;
   position: number;
   operation: OperationView | null;
@@ -16,14 +16,14 @@ export interface Node {
   tool: number;
   name: string;
   label: string;
-  /** The file that its call names; empty for none. */
+  /** The file that the call names; empty if it names none. */
   file: string;
   tokens: number;
-  /** The number of turns that used it. */
+  /** The number of turns that used the result. */
   uses: number;
 }
 
-/** `target` drew on `source`: `count` values, the first of them in `values`. */
+/** A use: `target` used `count` values of `source`. `values` has the first of them. */
 export interface Link {
   source: Node;
   target: Node;
@@ -36,39 +36,39 @@ export interface Graph {
   links: Link[];
 }
 
-/** The number of a tool, the same wherever it appears. */
+/** The number of a tool, the same in all views. */
 type ToolId = (name: string) => number;
 
-/** A value used in more than this share of the turns says little of what came from where; in short sessions, in more turns than this. */
+/** Values used in more than this share of the turns are common: they do not show where a value came from. In short sessions this number of turns counts. */
 const COMMON_SHARE = 0.15;
 const COMMON_TURNS = 5;
 
-/** The view without the uses of nothing but common values. */
+/** Return the view without the uses that have only common values. */
 export function withoutCommon(view: GraphView): GraphView {
   const turnOf = new Map(view.operations.map(({ event, turn }) => [event, turn]));
   const turns = new Map<string, Set<number>>();
   for (const { operation, values } of view.edges)
     for (const value of values) turns.set(value, (turns.get(value) ?? new Set()).add(turnOf.get(operation)!));
-  const most = Math.max(COMMON_TURNS, COMMON_SHARE * view.turn_count);
-  const isCommon = (value: string) => turns.get(value)!.size > most;
+  const limit = Math.max(COMMON_TURNS, COMMON_SHARE * view.turn_count);
+  const isCommon = (value: string) => turns.get(value)!.size > limit;
   return { ...view, edges: view.edges.filter(({ count, values }) => count > values.length || !values.every(isCommon)) };
 }
 
-/** All of it, in the order of turns; every link leads to a later turn. */
+/** Return the graph, in the order of turns. Each link leads to a later turn. */
 export function graphOf(view: GraphView, toolId: ToolId): Graph {
   const nodes = view.calls.map((_, number) => resultNode(view, number, toolId));
   const broughtBy = new Map(view.calls.map((call, number) => [call, nodes[number]]));
-  const others: Node[] = [];
+  const operations: Node[] = [];
   const byEvent = new Map<number, Node>();
   for (const operation of view.operations) {
     const brought = broughtBy.get(operation.event);
     if (brought) brought.operation = operation;
-    else others.push(operationNode(operation, toolId));
-    byEvent.set(operation.event, brought ?? others[others.length - 1]);
+    else operations.push(operationNode(operation, toolId));
+    byEvent.set(operation.event, brought ?? operations[operations.length - 1]);
   }
   const links = view.edges.map(({ operation, result, count, values }): Link => ({ source: nodes[result], target: byEvent.get(operation)!, count, values }));
   for (const use of usesOf(links)) nodes[Number(use.split(" ")[0])].uses++;
-  return { nodes: [...nodes, ...others].sort((a, b) => a.turn - b.turn), links };
+  return { nodes: [...nodes, ...operations].sort((a, b) => a.turn - b.turn), links };
 }
 
 /** Return the uses, each as its result and its turn: the text and the calls of one answer are one use. */
@@ -90,7 +90,7 @@ function operationNode(operation: OperationView, toolId: ToolId): Node {
   };
 }
 
-/** One node with what it drew on and what that drew on, and the same after it; of an unknown one, nothing. */
+/** Return a node's lineage: the nodes that it used, directly or indirectly, and those that used it. Empty for an unknown node. */
 export function lineage({ nodes, links }: Graph, id: string): Graph {
   const start = nodes.find((node) => node.id === id);
   const [before, after] = [reached(links, start, "target", "source"), reached(links, start, "source", "target")];
@@ -100,17 +100,17 @@ export function lineage({ nodes, links }: Graph, id: string): Graph {
 
 type End = "source" | "target";
 
-/** A node, and what is reached from it by following links from one of their ends to the other. */
+/** Return a node and all nodes reached from it by following links in one direction. */
 function reached(links: Link[], start: Node | undefined, from: End, to: End): Set<Node> {
   const leaving = groupBy(links, (link) => link[from]);
-  const found = new Set(start && [start]);
-  for (const node of found) for (const link of leaving.get(node) ?? []) found.add(link[to]);
-  return found;
+  const reachedNodes = new Set(start && [start]);
+  for (const node of reachedNodes) for (const link of leaving.get(node) ?? []) reachedNodes.add(link[to]);
+  return reachedNodes;
 }
 
-/** What was drawn on of one tool, or of all, with what drew on it. */
+/** Return the used results of one tool, or of all, with the nodes that used them. */
 export function filtered({ nodes, links }: Graph, tool: string): Graph {
-  const kept = links.filter((link) => !tool || link.source.name === tool);
-  const linked = new Set(kept.flatMap((link) => [link.source, link.target]));
-  return { nodes: nodes.filter((node) => linked.has(node)), links: kept };
+  const usedLinks = links.filter((link) => !tool || link.source.name === tool);
+  const linked = new Set(usedLinks.flatMap((link) => [link.source, link.target]));
+  return { nodes: nodes.filter((node) => linked.has(node)), links: usedLinks };
 }

@@ -1,5 +1,5 @@
-// The picture on a canvas: links below, groups above, those that stand out last.
-import { fresh } from "../../parts/canvas";
+// The drawing of the picture: links first, then groups, highlighted ones last.
+import { clearedCanvas } from "../../parts/canvas";
 import { toolColour } from "../../theme";
 import { at, radiusOf } from "./camera";
 import { labels, type Paper } from "./labels";
@@ -9,7 +9,7 @@ import { TEXT } from "./model";
 const MOST_BRIGHT = 400;
 
 export function paint(canvas: HTMLCanvasElement, on: Omit<Paper, "ctx">, scene: Scene, shine: Shine): void {
-  const paper = { ...on, ctx: fresh(canvas, on.panel) };
+  const paper = { ...on, ctx: clearedCanvas(canvas, on.panel) };
   stripes(paper, scene);
   const some = shine.groups.size > 0;
   const pale = some ? 0.07 : scene.bundles.length > MOST_BRIGHT ? 0.18 : 0.38;
@@ -19,7 +19,7 @@ export function paint(canvas: HTMLCanvasElement, on: Omit<Paper, "ctx">, scene: 
   labels(paper, scene, shine);
 }
 
-/** A line along each tool's row. */
+/** Draw a line along each tool's row. */
 function stripes({ ctx, camera, window, line }: Paper, scene: Scene): void {
   ctx.strokeStyle = line;
   ctx.lineWidth = 1;
@@ -41,7 +41,7 @@ function link(paper: Paper, { source, target, count }: Bundle, alpha: number, th
   ctx.beginPath();
   ctx.moveTo(x1, y1);
   if (y1 === y2) {
-    // Along one row it would go through others: it goes over them.
+    // A link within one row is an arc over the nodes between its ends.
     const rise = y1 - Math.min(camera.down * 0.9, 8 + Math.abs(x2 - x1) * 0.3);
     ctx.bezierCurveTo(x1, rise, x2, rise, x2, y2);
   } else {
@@ -51,13 +51,13 @@ function link(paper: Paper, { source, target, count }: Bundle, alpha: number, th
   ctx.stroke();
 }
 
-/** A tool's colour; grey for texts. */
+/** Return a tool's colour; grey for texts. */
 function fillOf({ dark }: Paper, tool: number, alpha: number): string {
   if (tool !== TEXT) return toolColour(tool, dark, alpha);
   return dark ? `hsl(215 15% 70% / ${alpha})` : `hsl(215 15% 40% / ${alpha})`;
 }
 
-/** A disc for results, a square for what brought none, a number in it for several. */
+/** Draw a disc for results or a square for operations without one; a group of several has a number in it. */
 function dot(paper: Paper, group: Group, faint: boolean, focus: boolean): void {
   const { ctx, camera, window, text, panel } = paper;
   const [x, y] = at(camera, group);

@@ -1,4 +1,4 @@
-// The canvas: what is in the window, what is pointed at, and the keys.
+// The canvas with its camera, the pointer and the keys.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
 import { readLook } from "../../parts/canvas";
@@ -11,7 +11,7 @@ import { usePointers } from "./pointers";
 
 interface Props {
   scenes: Scenes;
-  /** Changes when another picture is wanted, not when the session grows. */
+  /** Changes when another picture is shown, but not when the session grows. */
   subject: string;
   chosen: string | null;
   value: string | null;
@@ -30,7 +30,7 @@ const PANS: Record<string, [number, number]> = { ArrowLeft: [PAN, 0], ArrowRight
 
 export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onScene }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  /** Null while it is fitted. */
+  /** Null while the whole picture is shown. */
   const [camera, setCamera] = useState<Camera | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [hover, setHover] = useState<string | null>(null);

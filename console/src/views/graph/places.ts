@@ -1,4 +1,4 @@
-// Where nodes stand: a lane for each tool, time to the right. The same graph always gives the same picture.
+// The places of nodes: a lane for each tool, and time to the right. The same graph always has the same picture.
 import { groupBy } from "../../grouping";
 import { type Graph, type Link, type Node, TEXT } from "./model";
 
@@ -7,22 +7,22 @@ interface Lane {
   tool: number;
 }
 
-/** Nodes by lane and by slot of time. A slot is a turn, or one of the turns that are left. */
+/** Nodes by lane and by slot of time. A slot is a turn, or one of the turns that have nodes. */
 export interface Places {
   lanes: Lane[];
   /** The turn of each slot. */
   turns: number[];
-  /** The file of each slot, where slots are files. */
+  /** The file of each slot, if slots are files. */
   files: string[];
-  /** In slots; nodes of one turn and lane share a slot. */
+  /** The place in slots. Nodes of one turn and lane share a slot. */
   x: Map<Node, number>;
   row: Map<Node, number>;
   nodes: Node[];
   links: Link[];
 }
 
-/** With `close`, turns of which no node is left take no room. */
-export function placed(graph: Graph, close: boolean): Places {
+/** Return the places. With `close`, turns without nodes have no slot. */
+export function placeByTurn(graph: Graph, close: boolean): Places {
   const { nodes, links } = graph;
   const turns = turnsOf(nodes, close);
   const slot = new Map(turns.map((turn, index) => [turn, index]));
@@ -32,14 +32,14 @@ export function placed(graph: Graph, close: boolean): Places {
   return { ...rowsOf(nodes), turns, files: [], x, nodes, links };
 }
 
-/** With files to the right in the order of their names, those of a folder together; what names none is last. */
+/** Return the places with files from left to right by name; nodes without a file are last. */
 export function placedByFile({ nodes, links }: Graph): Places {
   const rows = rowsOf(nodes);
   const [x, files] = [new Map<Node, number>(), [] as string[]];
-  const found = groupBy(nodes, (node) => node.file);
-  for (const file of [...found.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1))) {
+  const nodesByFile = groupBy(nodes, (node) => node.file);
+  for (const file of [...nodesByFile.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1))) {
     const [first, counts] = [files.length, new Map<number, number>()];
-    for (const node of found.get(file)!) {
+    for (const node of nodesByFile.get(file)!) {
       const place = counts.get(rows.row.get(node)!) ?? 0;
       counts.set(rows.row.get(node)!, place + 1);
       x.set(node, first + place + 0.5);
@@ -56,14 +56,14 @@ function rowsOf(nodes: Node[]): Pick<Places, "lanes" | "row"> {
 }
 
 function turnsOf(nodes: Node[], close: boolean): number[] {
-  const kept = [...new Set(nodes.map((node) => node.turn))].sort((a, b) => a - b);
-  if (close || !kept.length) return kept;
-  return Array.from({ length: kept[kept.length - 1] - kept[0] + 1 }, (_, index) => kept[0] + index);
+  const turnsWithNodes = [...new Set(nodes.map((node) => node.turn))].sort((a, b) => a - b);
+  if (close || !turnsWithNodes.length) return turnsWithNodes;
+  return Array.from({ length: turnsWithNodes[turnsWithNodes.length - 1] - turnsWithNodes[0] + 1 }, (_, index) => turnsWithNodes[0] + index);
 }
 
-/** Tools in the order they came in, texts last. */
+/** Return the tools in the order of their first use, texts last. */
 function lanesOf(nodes: Node[]): Lane[] {
-  const found = new Map(nodes.map((node) => [node.tool, node.name || "tool"]));
-  const texts = found.delete(TEXT) ? [{ tool: TEXT, name: "text" }] : [];
-  return [...[...found].map(([tool, name]) => ({ tool, name })), ...texts];
+  const names = new Map(nodes.map((node) => [node.tool, node.name || "tool"]));
+  const texts = names.delete(TEXT) ? [{ tool: TEXT, name: "text" }] : [];
+  return [...[...names].map(([tool, name]) => ({ tool, name })), ...texts];
 }

@@ -1,20 +1,20 @@
-// Fingers and the mouse on the picture: drag to move, pinch or wheel to zoom.
+// Touch and mouse on the picture: drag to move, pinch or wheel to zoom.
 import { useEffect, useRef } from "preact/hooks";
 
 interface Hands {
   zoom: (by: number, x: number) => void;
   move: (dx: number, dy: number) => void;
-  /** Over this point, nothing held. */
+  /** The pointer moved over this point, without a button. */
   over: (x: number, y: number) => void;
-  /** Pressed and let go at this point. */
+  /** A click or tap at this point. */
   press: (x: number, y: number) => void;
 }
 
-/** More pixels than this between press and release are a drag. */
+/** A movement of more pixels than this between press and release is a drag. */
 const STILL = 4;
 
 export function usePointers(canvas: { current: HTMLCanvasElement | null }, hands: Hands) {
-  const held = useRef(new Map<number, { x: number; y: number }>());
+  const pointers = useRef(new Map<number, { x: number; y: number }>());
   const dragged = useRef(0);
   const latest = useRef(hands);
   latest.current = hands;
@@ -34,21 +34,21 @@ export function usePointers(canvas: { current: HTMLCanvasElement | null }, hands
   };
   const down = (event: PointerEvent) => {
     canvas.current!.setPointerCapture(event.pointerId);
-    if (!held.current.size) dragged.current = 0;
-    held.current.set(event.pointerId, place(event));
+    if (!pointers.current.size) dragged.current = 0;
+    pointers.current.set(event.pointerId, place(event));
   };
   const move = (event: PointerEvent) => {
-    const [now, before] = [place(event), held.current.get(event.pointerId)];
+    const [now, before] = [place(event), pointers.current.get(event.pointerId)];
     if (!before) return hands.over(now.x, now.y);
-    const other = [...held.current].find(([id]) => id !== event.pointerId)?.[1];
+    const other = [...pointers.current].find(([id]) => id !== event.pointerId)?.[1];
     dragged.current += Math.hypot(now.x - before.x, now.y - before.y);
     if (other) {
       const was = Math.hypot(before.x - other.x, before.y - other.y) || 1;
       hands.zoom(Math.hypot(now.x - other.x, now.y - other.y) / was, other.x);
     } else hands.move(now.x - before.x, now.y - before.y);
-    held.current.set(event.pointerId, now);
+    pointers.current.set(event.pointerId, now);
   };
-  const up = (event: PointerEvent) => void held.current.delete(event.pointerId);
+  const up = (event: PointerEvent) => void pointers.current.delete(event.pointerId);
   const click = (event: MouseEvent) => {
     const { x, y } = place(event);
     if (dragged.current <= STILL) hands.press(x, y);

@@ -1,4 +1,4 @@
-// A node between those whose edges lead to it and those that its edges lead to; each opens its own.
+// A node between the nodes with edges to it and the nodes that its edges lead to. A click opens a node.
 import { plural } from "../../format";
 import type { EdgeView, NodeView } from "../../types";
 
@@ -13,13 +13,13 @@ export function Neighbours({ node }: { node: NodeView }) {
   const outgoing = node.edges.filter((edge) => edge.outgoing);
   const height = Math.max(1, incoming.length, outgoing.length) * ROW + 8;
   const middle = height / 2;
-  // A side without edges takes no room.
+  // A side without edges has no column.
   const left = incoming.length ? BOX.width + GAP : 0;
   const right = left + BOX.width + GAP;
-  const said = `${node.label}: ${plural(incoming.length, "edge")} in, ${plural(outgoing.length, "edge")} out on this page`;
+  const description = `${node.label}: ${plural(incoming.length, "edge")} in, ${plural(outgoing.length, "edge")} out on this page`;
   return (
     <div class="scroll neighbours" tabIndex={0} role="region" aria-label="Neighbourhood">
-      <svg width={(outgoing.length ? right : left) + BOX.width + 2} height={height} role="group" aria-label={said}>
+      <svg width={(outgoing.length ? right : left) + BOX.width + 2} height={height} role="group" aria-label={description}>
         <marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">
           <path d="M0 0 8 4 0 8z" />
         </marker>

@@ -1,4 +1,4 @@
-// The life of the result under the cursor, in one line and to be said aloud.
+// The life of the result under the cursor in one line, which screen readers announce.
 import { number, plural, ranges } from "../../format";
 import type { Cell } from "../../parts/grid";
 import { COMPLETE, OMITTED, EXCERPT, type SessionData } from "../../session";
@@ -30,8 +30,8 @@ export function Life({ data, cell, rows, rebuild }: Props) {
         #{result.position} {data.tools[result.tool] || "tool"}
       </strong>{" "}
       <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn} ·{" "}
-      {told("used in", life.used) || "never used"}
-      {[told("omitted from", life.omitted), told("restored at", life.restored)].map((words) => words && ` · ${words}`)}
+      {phrase("used in", life.uses) || "never used"}
+      {[phrase("omitted from", life.omitted), phrase("restored at", life.restored)].map((words) => words && ` · ${words}`)}
       {cell.turn >= 0 && (
         <>
           {" "}
@@ -48,8 +48,8 @@ export function Life({ data, cell, rows, rebuild }: Props) {
   );
 }
 
-/** Turns after the words, a dozen at most. */
-const told = (words: string, turns: number[]): string =>
+/** Return words followed by at most twelve turns. */
+const phrase = (words: string, turns: number[]): string =>
   turns.length ? `${words} ${turns.length === 1 ? "turn" : "turns"} ${ranges(turns.slice(0, 12))}${turns.length > 12 ? "…" : ""}` : "";
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
@@ -59,12 +59,12 @@ function stateWords(data: SessionData, cell: Cell, result: number): string {
   return (state < 0 ? "not there yet" : STATES[state]) + (marked ? MARKS[data.markAt(cell.turn, result)] : "");
 }
 
-export const said = (data: SessionData, cell: Cell, rows: number[]): string => {
+export const describeCell = (data: SessionData, cell: Cell, rows: number[]): string => {
   const result = data.results[rows[cell.row]];
   return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
 };
 
-function lifeOf(data: SessionData, result: number): { used: number[]; omitted: number[]; restored: number[] } {
+function lifeOf(data: SessionData, result: number): { uses: number[]; omitted: number[]; restored: number[] } {
   const omitted: number[] = [];
   const restored: number[] = [];
   let before = -1;
@@ -74,5 +74,5 @@ function lifeOf(data: SessionData, result: number): { used: number[]; omitted: n
     if ((state === COMPLETE || state === EXCERPT) && before === OMITTED) restored.push(turn + 1);
     before = state;
   }
-  return { used: data.usedAt[result] ?? [], omitted, restored };
+  return { uses: data.usedAt[result] ?? [], omitted, restored };
 }

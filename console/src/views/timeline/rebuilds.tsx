@@ -1,22 +1,22 @@
-// Calls that dropped results from a prompt that only grows otherwise.
+// Calls that dropped results, under a policy whose prompts otherwise only grow.
 import { plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
 import type { TurnView } from "../../types";
 
-/** The policy whose prompts only grow in between. */
+/** The policy whose prompts only grow between rebuilds. */
 export const LIVE = "contextrender_cache_aware";
 
 export interface Rebuild {
   turn: number;
-  /** The number of results that the call before showed and this one does not. */
+  /** The number of results that the previous call showed and this call does not. */
   dropped: number;
-  /** The number of earlier results that this call shows and the one before did not. */
+  /** The number of earlier results that this call shows and the previous call did not. */
   restored: number;
 }
 
 /** Return the calls that dropped results. Turns that are not loaded are holes; the turn after one is skipped. */
 export function rebuildsOf(turns: TurnView[]): Rebuild[] {
-  const found: Rebuild[] = [];
+  const rebuildList: Rebuild[] = [];
   let before = new Set<number>();
   let last: TurnView | undefined;
   for (let index = 0; index < turns.length; index++) {
@@ -26,11 +26,11 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
       const had = last.results;
       const dropped = [...before].filter((number) => !now.has(number)).length;
       const restored = [...now].filter((number) => number < had && !before.has(number)).length;
-      if (dropped) found.push({ turn: turn.turn, dropped, restored });
+      if (dropped) rebuildList.push({ turn: turn.turn, dropped, restored });
     }
     [before, last] = [now, turn];
   }
-  return found;
+  return rebuildList;
 }
 
 const MOST = 100;
