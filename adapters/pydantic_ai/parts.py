@@ -33,8 +33,10 @@ SEARCH: Any = {"tool_call_id": "s", "tool_kind": "tool-search"}
 
 
 def call(number: int) -> ToolCallPart:
-    """Return a call."""
-    return ToolCallPart("look", {"number": number}, f"call_{number}")
+    """Return a call. The first of three is signed, as Gemini signs parallel calls."""
+    signed = {"thought_signature": "SIG0"} if number == 0 else None
+    arguments = {"number": number}
+    return ToolCallPart("look", arguments, f"call_{number}", provider_details=signed)
 
 
 def result(number: int, content: Any, **fields: Any) -> ToolReturnPart:
@@ -130,6 +132,10 @@ def main() -> None:
         foreign = [p for p in parts if not (_is_history(p) or isinstance(p, ThinkingPart))]
         assert all(id(part) in shown_ids for part in foreign)
         assert isinstance(prompt[-1], ModelRequest)
+        calls = [part for m in prompt for part in m.parts if isinstance(part, ToolCallPart)]
+        parallel = [part for part in calls if part.tool_call_id in ("call_0", "call_1", "call_2")]
+        signatures = [part.provider_details for part in parallel]
+        assert signatures == [{"thought_signature": "SIG0"}, None, None][: len(parallel)]
     assert before == MESSAGES
 
 

@@ -20,6 +20,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import with_text
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+SIGNATURES = "__gemini_function_call_thought_signatures__"
+"""The field of `langchain_google_genai` that has the signatures of calls, by their ids."""
 Handler = Callable[[ModelRequest], ModelResponse]
 AsyncHandler = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
@@ -105,6 +107,8 @@ def _render_message(
     if isinstance(content, list):
         content = [block for block in content if not _is_block_of(block, omitted_ids)]
     extra = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
+    if isinstance(signatures := extra.get(SIGNATURES), dict):
+        extra[SIGNATURES] = _sign_first([call["id"] for call in calls], remaining.calls, signatures)
     update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
     return message.model_copy(update=update)
 
@@ -112,3 +116,18 @@ def _render_message(
 def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
     """Return whether a content block is one of these calls, as Anthropic and Responses write it."""
     return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in call_ids
+
+
+def _sign_first(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:
+    """Return the signatures of the shown calls, the first with that of an omitted call before it.
+
+    Gemini signs only the first of parallel calls, and requires the signature.
+    """
+    shown_ids = [ids[number] for number in numbers]
+    shown_signatures = {str(name): signatures[name] for name in shown_ids if name in signatures}
+    omitted = (
+        (signatures[name] for name in ids[: numbers[0]] if name in signatures) if numbers else ()
+    )
+    for signature in omitted:
+        return {str(shown_ids[0]): signature, **shown_signatures}
+    return shown_signatures

@@ -34,6 +34,7 @@ from contextrender_bridge.base.wire import Json
 
 _HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
 # Results of these tools say which other tools the model has.
+_SIGNATURE = "thought_signature"
 _TOOL_DISCOVERY = frozenset({"tool-search", "capability-load"})
 _MEDIA = {"image": "image_url", "audio": "input_audio", "video": "video_url"}
 
@@ -175,12 +176,15 @@ def _render_response(
     if remaining is not None and remaining.is_unchanged:
         return list(parts)
     text = "" if remaining is None else remaining.text
-    shown_calls = {id(calls[number]) for number in (remaining.calls if remaining else ())}
+    numbers = remaining.calls if remaining else []
+    shown_calls = {id(calls[number]) for number in numbers}
     shown_parts = []
     for part in parts:
         if not isinstance(part, TextPart):
             is_shown = id(part) in shown_calls or not _is_history(part)
-            shown_parts += [part] if is_shown else []
+            is_first = bool(numbers) and part is calls[numbers[0]]
+            shown_part = _sign(part, calls[: numbers[0]]) if is_first else part
+            shown_parts += [shown_part] if is_shown else []
         elif text is None:
             shown_parts.append(part)
         elif text:
@@ -189,3 +193,17 @@ def _render_response(
             text = ""
     # Thinking stays while anything that it led to stays.
     return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []
+
+
+def _sign(call: Any, omitted: Sequence[Any]) -> Any:
+    """Return the first shown call of a step, signed as an `omitted` call before it was.
+
+    Gemini signs only the first of parallel calls, and requires the signature.
+    """
+    if (call.provider_details or {}).get(_SIGNATURE):
+        return call
+    signatures = ((part.provider_details or {}).get(_SIGNATURE) for part in omitted)
+    signature = next(filter(None, signatures), None)
+    if signature is None:
+        return call
+    return replace(call, provider_details={**(call.provider_details or {}), _SIGNATURE: signature})
