@@ -331,10 +331,11 @@ export interface SyncView {
 /**
  * The totals of a session's answered calls, as they were counted with each call. `full` is the prompt tokens with the full
  * history, at most the model's window, and `prompt` those that were sent. `results_used` are the results that answers
- * used, `results_used_visible` those of them that were complete. Of the `steps`, the calls whose answer used an earlier result, `steps_with_misses` missed a value;
- * `misses` counts every miss. `models` are the models of the calls, or the session's own
- * if there are none. `cost` is in dollars, None if no call's model has a price. With `is_estimate` it is not the
- * provider's count for every call. `calls` is 0 if the session was only recorded, or no call has an answer yet.
+ * used, `results_used_visible` those of them that were complete. `steps` are the calls whose answer used an earlier result,
+ * `steps_with_misses` those of them that missed a value; `misses` counts every miss. `models` are the models of the calls,
+ * or the session's own if there are none. `cost` is in dollars, None if no call's model has a price; it `is_estimate` if the
+ * provider did not report the usage of every call. `calls` is 0 if the session was only recorded, or no call has an answer
+ * yet.
  */
 export interface SessionTotals {
   calls: number;
@@ -474,7 +475,10 @@ export interface MissesView {
   next: number | null;
 }
 
-/** A session of an uploaded file. `data` is for `import_session`. */
+/**
+ * A session of an uploaded file. `data` is for `import_session`. `hidden_summaries` counts further compactions, whose summary
+ * is not in the file as text.
+ */
 export interface OpenedView {
   session: string;
   source: string;

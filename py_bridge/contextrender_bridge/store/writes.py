@@ -31,7 +31,7 @@ DELETE_EDGE = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND
 DELETE_EDGES_FROM = "DELETE FROM edges WHERE owner = ? AND source = ?"
 DELETE_EDGES_TO = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
-NODES_PER_DELETION: Final = 2000
+NODES_PER_DELETION: Final[int] = 2000
 """The most nodes that one batch deletes unchecked. Others cannot write meanwhile, about 20 ms."""
 MAX_BATCHES: Final = 64
 """The most batches that the queue writes in one transaction."""
