@@ -15,9 +15,9 @@ SCRIPT = """
 import os, select, signal, sys
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.workers import supervisor
-supervisor.AGAIN_SECONDS = 0.0
-supervisor.LOOK_SECONDS = 0.1
-supervisor.STUCK_LOOKS = {looks}
+supervisor.RESTART_SECONDS = 0.0
+supervisor.CHECK_SECONDS = 0.1
+supervisor.STUCK_CHECKS = {looks}
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())

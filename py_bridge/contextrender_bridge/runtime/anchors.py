@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from typing import Any, cast
 from uuid import UUID
 
-from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
+from jaclang.jac0core.archetype import EdgeAnchor
 
 from contextrender_bridge.runtime.memory import CURRENT
 from contextrender_bridge.sessions.ids import caller_root
@@ -64,15 +64,17 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
     The edges that leave the node come first. Each type's edges are together.
     """
     id = node_id(node)
-    edges = [
-        (type(edge.archetype).__name__, edge.source.id == id, edge)
-        for edge in cast(Any, node).__jac__.edges
-    ]
-    edges.sort(key=lambda each: (not each[1], each[0], each[2].id))
-    return [
-        (kind, leaves, edge.target.id if leaves else edge.source.id, edge.archetype)
-        for kind, leaves, edge in edges
-    ]
+
+    def order(edge: Any) -> tuple[bool, str, UUID]:
+        enters = edge.source.id != id
+        return enters, type(edge.archetype).__name__, edge.id
+
+    result = []
+    for edge in sorted(cast(Any, node).__jac__.edges, key=order):
+        leaves = edge.source.id == id
+        other_end = edge.target.id if leaves else edge.source.id
+        result.append((type(edge.archetype).__name__, leaves, other_end, edge.archetype))
+    return result
 
 
 def edge_of(kind: type, fields: Mapping[str, object]) -> object:
@@ -85,31 +87,30 @@ def archetype_fields(archetype: object) -> dict[str, object]:
     return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
-def join(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
+def add_edges(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
     """Connect a connected node to other nodes of the caller, like `source +>: edge :+> target`.
 
     The targets are named by their ids, so that they need not be loaded.
     """
-    memory, start = CURRENT.get(), cast(Any, source).__jac__
+    memory, source_anchor = CURRENT.get(), cast(Any, source).__jac__
     anchors: list[EdgeAnchor] = []
     for edge, target in edges:
-        loaded = memory.__mem__.get(target)
-        if loaded is None:
-            end = NodeAnchor.__new__(NodeAnchor)
-            end.id = target
-        else:
-            end = loaded
-        anchor = EdgeAnchor(archetype=edge, source=start, target=end, is_undirected=False)
-        anchor.persistent, anchor.root = True, start.root
+        anchor = EdgeAnchor(
+            archetype=edge,
+            source=source_anchor,
+            target=memory.anchor_or_stub(target),
+            is_undirected=False,
+        )
+        anchor.persistent, anchor.root = True, source_anchor.root
         cast(Any, edge).__jac__ = anchor
-        start.edges.append(anchor)
-        if loaded is not None:
-            loaded.edges.append(anchor)
+        source_anchor.edges.append(anchor)
+        if (target_anchor := memory.__mem__.get(target)) is not None:
+            target_anchor.edges.append(anchor)
         anchors.append(anchor)
     memory.put_all(anchors)
 
 
-def part(source: object, kind: type, target: object) -> None:
+def delete_edge(source: object, kind: type, target: object) -> None:
     """Remove the edge of a type between two nodes, if there is one.
 
     Unlike Jac's own way, this does not read the source's other edges.
@@ -153,9 +154,11 @@ def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
     assert memory.owner is not None
     sizes = dict(memory.store.sizes(memory.owner, requested))
     existing = [id for id in requested if id in sizes]
-    ends = accumulate(sizes[id] for id in existing)
-    for _, slice in groupby(zip(existing, ends, strict=True), key=lambda each: each[1] // size):
-        yield [id for id, _ in slice]
+    # A slice ends with the node that completes a multiple of `size` bytes.
+    sums = accumulate(sizes[id] for id in existing)
+    slice_numbers = dict(zip(existing, (sum // size for sum in sums), strict=True))
+    for _, slice in groupby(existing, key=slice_numbers.__getitem__):
+        yield list(slice)
 
 
 def fetch_edges(

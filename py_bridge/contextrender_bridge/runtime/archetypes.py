@@ -65,12 +65,13 @@ def edge_name(kind: type) -> bytes:
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the rows of nodes: their fields and, unless it is the usual one, their access."""
+    """Return the rows of nodes: their fields and, unless only the owner has any, their access."""
     fields_and_notes = []
     for anchor in anchors:
         access = anchor.access
         notes: dict[str, Any] = {}
-        if access.all.value >= 0 or access.roots.anchors:
+        everybody_has_access = access.all.value >= 0
+        if everybody_has_access or access.roots.anchors:
             granted = {str(root): level.value for root, level in access.roots.anchors.items()}
             notes["access"] = {"all": access.all.value, "roots": granted}
         fields_and_notes.append((_plain_fields(anchor.archetype), notes))
@@ -79,14 +80,12 @@ def encode(anchors: Iterable[Any]) -> list[bytes]:
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
     """Return the rows of edges, None for each edge without fields and notes."""
-    pairs = [
-        (_plain_fields(edge.archetype), {"undirected": True} if edge.is_undirected else {})
-        for edge in anchors
-    ]
-    if not (nonempty := [pair for pair in pairs if any(pair)]):
-        return [None] * len(pairs)
-    encoded = iter(rows.encode_all(nonempty))
-    return [next(encoded) if any(pair) else None for pair in pairs]
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for edge in anchors:
+        notes = {"undirected": True} if edge.is_undirected else {}
+        pairs.append((_plain_fields(edge.archetype), notes))
+    encoded_rows = iter(rows.encode_all([pair for pair in pairs if any(pair)]))
+    return [next(encoded_rows) if any(pair) else None for pair in pairs]
 
 
 def _plain_fields(archetype: object) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def nodes_from(
     for (id, _, kind, _), read_row in zip(node_rows, read_rows, strict=True):
         try:
             row, values, notes = _row_or_raise(read_row)
-            archetype, complete = build(type_at(kinds, kind), values)
+            archetype, is_complete = build(type_at(kinds, kind), values)
         except (ValueError, TypeError) as problem:
             nodes.append(problem)
             continue
@@ -114,21 +113,23 @@ def nodes_from(
         vars(anchor).update(_state(id, owner, archetype, notes), edges=StoredEdges(read), version=0)
         vars(anchor)["topology_index_data"] = None
         archetype.__jac__ = anchor
-        nodes.append((anchor, row if complete else encode([anchor])[0]))
+        # With new fields' defaults in the row, only a changed value makes the node a changed one.
+        nodes.append((anchor, row if is_complete else encode([anchor])[0]))
     return nodes
 
 
-StoredEnds = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
-"""An edge with its type, its two nodes and its data."""
+EdgeToLoad = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
+"""An edge with its type, the anchors of its two nodes, and its data."""
 
 
-def edges_from(edge_rows: Mapping[UUID, StoredEnds]) -> list[tuple[Any, bytes | None]]:
+def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | None]]:
     """Return edges by their ids, each with its row as it would be written."""
     edges: list[tuple[Any, bytes | None]] = []
     read_rows = rows.read_all([data for *_, data in edge_rows.values()])
-    for (id, (end, kind, ends, _)), read_row in zip(edge_rows.items(), read_rows, strict=True):
+    for (id, edge_row), read_row in zip(edge_rows.items(), read_rows, strict=True):
+        (owner, *_), kind, (source, target), _ = edge_row
         anchor = EdgeAnchor.__new__(EdgeAnchor)
-        vars(anchor).update(source=ends[0], target=ends[1], is_undirected=False)
+        vars(anchor).update(source=source, target=target, is_undirected=False)
         try:
             row, values, notes = _row_or_raise(read_row)
             archetype, _ = build(kind, values)
@@ -136,7 +137,7 @@ def edges_from(edge_rows: Mapping[UUID, StoredEnds]) -> list[tuple[Any, bytes | 
             (archetype, _), notes = build(kind, {}), {}
             anchor.archetype = archetype
             row = encode_edges([anchor])[0] or b""  # As if stored so: the row is not overwritten.
-        vars(anchor).update(_state(id, end[0], archetype, notes))
+        vars(anchor).update(_state(id, owner, archetype, notes))
         anchor.is_undirected = bool(notes.get("undirected"))
         archetype.__jac__ = anchor
         edges.append((anchor, row or None))
@@ -153,12 +154,12 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
     archetype: Any = object.__new__(cls)
     state = vars(archetype)
     state.update(values)
-    complete = True
+    is_complete = True
     for declared in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
         if declared.name not in state and declared.name[0] != "_":
             state[declared.name] = _default(cls, declared)
-            complete = False
-    return archetype, complete
+            is_complete = False
+    return archetype, is_complete
 
 
 def read_problem(name: TypeName, data: bytes) -> str:

@@ -46,8 +46,8 @@ class Identities(SqliteIdentityStorage):
         The original's `INSERT OR IGNORE` exists in SQLite only, and hides that a name is taken.
         """
         names = [
-            {"value_normalized": each["value_normalized"], "user_id": user_doc["user_id"]}
-            for each in user_doc["identities"]
+            {"value_normalized": identity["value_normalized"], "user_id": user_doc["user_id"]}
+            for identity in user_doc["identities"]
         ]
         with self._engine.begin() as connection:
             connection.execute(self._table.insert().values(**user_doc))

@@ -6,7 +6,7 @@ Long because jaclang's interface is.
 
 import logging
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from jaclang.jac0core.archetype import Anchor
@@ -21,10 +21,21 @@ from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.schema import VERSION
 
-QUARANTINE: Final = "SELECT id, kind, error, quarantined_at, owner, data FROM quarantine"
+QUARANTINE: Final = "SELECT id, kind, error, quarantined_at, data FROM quarantine"
+
+
+class QuarantinedRow(NamedTuple):
+    """A row of `QUARANTINE`."""
+
+    id: str
+    kind: int
+    error: str
+    quarantined_at: str
+    data: bytes
 
 
 def _is_relevant(record: logging.LogRecord) -> bool:
+    """Return whether a record is not jaclang's warning about a hash that is not used here."""
     return not record.getMessage().startswith("Falling back to str() for builtins.bytes")
 
 
@@ -134,20 +145,21 @@ class OperatorMemory(PersistentMemory):
     def list_quarantined(self, limit: int = 50) -> list[dict[str, str]]:
         """Return the newest nodes in quarantine, newest first."""
         query = f"{QUARANTINE} ORDER BY quarantined_at DESC LIMIT ?"
-        return [self._summary(row) for row in self._store.read(query, (limit,))]
+        return [self._summary(QuarantinedRow(*row)) for row in self._store.read(query, (limit,))]
 
     def show_quarantined(self, id_prefix: str) -> dict[str, Any] | None:
         """Return a node in quarantine, with its fields, by its id or the beginning of its id."""
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:
             return {"error": "several begin so"} if matches else None
-        module, name = self._store.kinds.name(matches[0][1])
+        row = matches[0]
+        module, name = self._store.kinds.name(row.kind)
         try:
-            fields = rows.parse(rows.unpack(bytes(matches[0][5])))[0]
+            fields = rows.parse(rows.unpack(bytes(row.data)))[0]
         except ValueError as damage:
             fields = {"damaged": str(damage)}
         return {
-            **self._summary(matches[0]),
+            **self._summary(row),
             "type": "NodeAnchor",
             "arch_module": module,
             "arch_type": name,
@@ -169,7 +181,8 @@ class OperatorMemory(PersistentMemory):
 
         Return their number, and the id and problem of each other node.
         """
-        attempts = [(row[0], *self._put_back(row)) for row in self._store.read(QUARANTINE)]
+        quarantined = [QuarantinedRow(*row) for row in self._store.read(QUARANTINE)]
+        attempts = [(row.id, *self._put_back(row)) for row in quarantined]
         failures = [(id, problem) for id, recovered, problem in attempts if not recovered]
         return len(attempts) - len(failures), failures
 
@@ -197,29 +210,35 @@ class OperatorMemory(PersistentMemory):
         raise SystemExit("Use `contextrender check`, which knows what there must be.")
 
     def _of(self, owner: UUID) -> RequestMemory:
+        """Return the memory of a user's graph."""
         if owner not in self._by_owner:
             self._by_owner[owner] = RequestMemory(self._store, owner)
         return self._by_owner[owner]
 
     def _counts(self, query: str) -> list[tuple[str, int]]:
-        return [(self._store.kinds.name(kind)[1], n) for kind, n in self._store.read(query)]
+        """Return the rows of a query for types and counts, with the types' names."""
+        counts = self._store.read(query)
+        return [(self._store.kinds.name(kind)[1], count) for kind, count in counts]
 
-    def _quarantined(self, prefix: str) -> list[Any]:
+    def _quarantined(self, prefix: str) -> list[QuarantinedRow]:
+        """Return the row with this id, or else all whose ids begin so."""
         exact = self._store.read(f"{QUARANTINE} WHERE id = ?", (prefix,))
-        return exact or self._store.read(f"{QUARANTINE} WHERE id LIKE ?", (f"{prefix}%",))
+        similar = exact or self._store.read(f"{QUARANTINE} WHERE id LIKE ?", (f"{prefix}%",))
+        return [QuarantinedRow(*row) for row in similar]
 
-    def _summary(self, row: Any) -> dict[str, str]:
-        name = ".".join(self._store.kinds.name(row[1]))
+    def _summary(self, row: QuarantinedRow) -> dict[str, str]:
+        """Return a row in quarantine as jaclang expects it."""
         return {
-            "id": row[0],
-            "arch": name,
+            "id": row.id,
+            "arch": ".".join(self._store.kinds.name(row.kind)),
             "fingerprint": "",
-            "error": row[2],
-            "quarantined_at": row[3],
+            "error": row.error,
+            "quarantined_at": row.quarantined_at,
         }
 
-    def _put_back(self, row: Any) -> tuple[bool, str]:
-        if problem := read_problem(self._store.kinds.name(row[1]), bytes(row[5])):
+    def _put_back(self, row: QuarantinedRow) -> tuple[bool, str]:
+        """Move a node back from quarantine; return whether it can be read, and a message."""
+        if problem := read_problem(self._store.kinds.name(row.kind), bytes(row.data)):
             return False, problem
         insert = (
             "INSERT INTO nodes (owner, id, rev, kind, listed, data) "
@@ -227,5 +246,5 @@ class OperatorMemory(PersistentMemory):
         )
         delete = "DELETE FROM quarantine WHERE id = ?"
         with self._store.transaction() as cursor:
-            self._store.run(cursor, (insert, [(UUID(row[0]), row[0])]), (delete, [(row[0],)]))
+            self._store.run(cursor, (insert, [(UUID(row.id), row.id)]), (delete, [(row.id,)]))
         return True, "recovered"

@@ -26,8 +26,8 @@ from jaclang.runtimelib.memory import TieredMemory
 from contextrender_bridge.runtime.archetypes import (
     HASH_NEW,
     HASH_STORED,
+    EdgeToLoad,
     StoredEdges,
-    StoredEnds,
     edge_name,
     edges_from,
     forget_edges,
@@ -78,13 +78,15 @@ class RequestMemory(TieredMemory):
         self.all_stored = False
         """True if the store has every loaded node and edge as it is here."""
         self._changes = PendingChanges(owner, store.kinds)
-        self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
+        self._edges_at: defaultdict[UUID, list[Any]] = defaultdict(list)
+        """The loaded edges at each node."""
         self._failure: BaseException | None = None
         self._absent: set[UUID] = set()
+        """Ids that no node has."""
         self.root: Any = None
         """The anchor of the owner's root; None without an owner."""
         if owner is not None:
-            self._enter_root(owner)
+            self._add_root(owner)
 
     # Reading.
 
@@ -100,7 +102,7 @@ class RequestMemory(TieredMemory):
         unread = [id for id in ids if id not in anchors and id not in absent]
         if unread:
             owner = self.owner or unread[0]
-            for id in self._take(self.store.nodes(owner, unread), owner):
+            for id in self._keep_nodes(self.store.nodes(owner, unread), owner):
                 anchors[id] = self.__mem__[id]
         return anchors
 
@@ -120,12 +122,13 @@ class RequestMemory(TieredMemory):
         nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
         removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
-        group = self._take(new, self.owner)
+        group = self._keep_nodes(new, self.owner)
+        # Also those that exist: `absent` ids are only looked up if they are not loaded.
         self._absent.update(hubs)
-        self._spread(group, edges)
+        self._fill_edge_lists(group, edges)
 
     def give(self, ids: Iterable[UUID]) -> NodesById:
-        """Take nodes out, as they are stored, for another request to `adopt`."""
+        """Take nodes out of this memory, as they are stored, for another request to `adopt`."""
         nodes: NodesById = {}
         for id in ids:
             row = self._changes.nodes.get(id)
@@ -143,9 +146,10 @@ class RequestMemory(TieredMemory):
         Return False if another request has written to the session since: each of them also writes
         the session's node, so that its revision changes.
         """
-        anchor, row = nodes.get(session) or (None, None)
-        if anchor is None or row is None or self.owner is None:
+        session_node = nodes.get(session)
+        if session_node is None or self.owner is None:
             return False
+        anchor, row = session_node
         if self.store.revision_of(self.owner, session) != (row.rev, anchor.archetype.created_at):
             return False
         existing = {id: node for id, node in nodes.items() if node is not None}
@@ -199,7 +203,7 @@ class RequestMemory(TieredMemory):
         """
         if isinstance(anchor, EdgeAnchor) and anchor.hash == HASH_NEW and anchor.is_populated():
             anchor.id = edge_id(anchor.source.id, type(anchor.archetype), anchor.target.id)
-            self._note_ends(anchor)
+            self._add_to_ends(anchor)
         self.__mem__[anchor.id] = anchor
 
     def put_all(self, anchors: Iterable[Any]) -> None:
@@ -211,7 +215,7 @@ class RequestMemory(TieredMemory):
         """Forget an anchor; the next flush deletes its row and, of a node, its edges."""
         anchor = self.get(id)
         self.__mem__.pop(id, None)
-        self._changes.take_away(id)
+        self._changes.delete_row(id)
         if isinstance(anchor, EdgeAnchor):
             self._unlist(anchor)
         self._forget_edges_at(id)
@@ -296,7 +300,7 @@ class RequestMemory(TieredMemory):
 
     # Rows and anchors.
 
-    def _enter_root(self, owner: UUID) -> None:
+    def _add_root(self, owner: UUID) -> None:
         """Create the anchor of the owner's root, which has no fields to read."""
         root = Root()
         anchor = root.__jac__
@@ -305,7 +309,7 @@ class RequestMemory(TieredMemory):
         self.root = self.__mem__[owner] = anchor
         self._changes.nodes[owner] = StoredNode(0, b"")
 
-    def _take(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
+    def _keep_nodes(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
         """Keep the nodes that this program can read, and return their ids.
 
         The first use of one node's edges reads the edges of all of them.
@@ -326,16 +330,16 @@ class RequestMemory(TieredMemory):
     def _fill(self, group: list[UUID]) -> None:
         """Read the edges of each node of a group whose edges are unread."""
         unread = [id for id in group if self._unread_edges(id) is not None]
-        self._spread(unread, self.store.edges(self.owner or group[0], unread))
+        self._fill_edge_lists(unread, self.store.edges(self.owner or group[0], unread))
 
-    def _spread(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
+    def _fill_edge_lists(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
         """Fill the edge list of each of these nodes with its own edges."""
-        lists: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
-        for anchor in self._take_edges(edge_rows):
-            for end in (anchor.source.id, anchor.target.id):
-                if end in lists:
-                    lists[end][anchor.id] = anchor
-        for id, edges in lists.items():
+        edges_by_node: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
+        for edge in self._keep_edges(edge_rows):
+            for end in (edge.source.id, edge.target.id):
+                if end in edges_by_node:
+                    edges_by_node[end][edge.id] = edge
+        for id, edges in edges_by_node.items():
             if (edge_list := self._unread_edges(id)) is not None:
                 edge_list.fill(list(edges.values()))
 
@@ -344,40 +348,38 @@ class RequestMemory(TieredMemory):
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
         return edges if isinstance(edges, StoredEdges) and edges.is_unread else None
 
-    def _take_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
+    def _keep_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
         """Keep the edges of known types that are not deleted, and return their anchors."""
         changes, anchors = self._changes, dict[UUID, Any]()
-        unloaded: dict[UUID, StoredEnds] = {}
+        unloaded: dict[UUID, EdgeToLoad] = {}
         for source, number, target, data in edge_rows:
             try:
                 kind = type_at(self.store.kinds, number)
             except TypeError:
                 continue
             id = edge_id(source, kind, target)
-            if (
-                source in changes.deleted_nodes
-                or target in changes.deleted_nodes
-                or id in changes.deleted_edges
-            ):
+            has_deleted_end = not changes.deleted_nodes.keys().isdisjoint((source, target))
+            if has_deleted_end or id in changes.deleted_edges:
                 continue
             if id in self.__mem__:
                 anchors[id] = self.__mem__[id]
             else:
-                end = (self.owner or source, source, number, target)
-                unloaded[id] = (end, kind, (self._end(source), self._end(target)), data)
+                key = (self.owner or source, source, number, target)
+                ends = (self.anchor_or_stub(source), self.anchor_or_stub(target))
+                unloaded[id] = (key, kind, ends, data)
         loaded = edges_from(unloaded)
-        for (id, (end, *_)), (anchor, row) in zip(unloaded.items(), loaded, strict=True):
+        for (id, (key, *_)), (anchor, row) in zip(unloaded.items(), loaded, strict=True):
             self.__mem__[id] = anchors[id] = anchor
-            changes.edges[id] = (end, row)
-            self._note_ends(anchor)
+            changes.edges[id] = (key, row)
+            self._add_to_ends(anchor)
         return list(anchors.values())
 
-    def _note_ends(self, edge: Any) -> None:
+    def _add_to_ends(self, edge: Any) -> None:
         for end in (edge.source.id, edge.target.id):
-            self._at[end].append(edge)
+            self._edges_at[end].append(edge)
 
-    def _end(self, id: UUID) -> Any:
-        """Return a node's anchor, or a stub that jaclang replaces when it is used."""
+    def anchor_or_stub(self, id: UUID) -> Any:
+        """Return a node's anchor or a stub, which jaclang replaces when it is used."""
         if (anchor := self.__mem__.get(id)) is not None:
             return anchor
         stub = NodeAnchor.__new__(NodeAnchor)
@@ -385,7 +387,8 @@ class RequestMemory(TieredMemory):
         return stub
 
     def _forget_edges_at(self, id: UUID) -> None:
-        for edge in self._at.pop(id, ()):
+        """Forget the loaded edges at a node, and remove them from the lists of their ends."""
+        for edge in self._edges_at.pop(id, ()):
             self.__mem__.pop(edge.id, None)
             self._changes.edges.pop(edge.id, None)
             self._unlist(edge)
@@ -396,7 +399,7 @@ class RequestMemory(TieredMemory):
             anchor = self.__mem__.get(end)
             edges = [] if anchor is None else vars(anchor).get("edges", [])
             if isinstance(edges, StoredEdges):
-                # `_take_edges` leaves a deleted edge out of a list that is read later.
+                # `_keep_edges` leaves a deleted edge out of a list that is read later.
                 edges = [] if edges.is_unread else edges.data
             if edge in edges:
                 edges.remove(edge)

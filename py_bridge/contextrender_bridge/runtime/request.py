@@ -63,7 +63,7 @@ class SessionLease:
         self._memory.require_unchanged(self.id)
         self.cached = WORKING_SET.get(self.place)
 
-    def adopts(self) -> bool:
+    def adopt_nodes(self) -> bool:
         """Take over the nodes that the last request left; return False if the store has others.
 
         A request that fails leaves none, because it may have changed them.
@@ -92,17 +92,19 @@ class SessionLease:
         if self._released:
             return
         with self._locks:
-            failed = failure is not None or not self._memory.wrote
-            doubtful = failure is not None and (
-                isinstance(failure, Damaged) or not isinstance(failure, ContextRenderError)
-            )
-            if self.state is None or (self.state.changed and failed) or doubtful:
+            # After a refusal an unchanged state is still right. After other errors it may be wrong.
+            is_own_error = isinstance(failure, ContextRenderError)
+            is_refusal = is_own_error and not isinstance(failure, Damaged)
+            is_stored = failure is None and self._memory.wrote
+            if self.state is None or (self.state.changed and not is_stored):
                 WORKING_SET.drop(self.place)
             elif failure is None:
                 self.state.changed = False
                 if self._memory.all_stored:
                     self.state.nodes = self._memory.give(ids_ahead(self.state))
                 WORKING_SET.put(self.place, self.state)
+            elif not is_refusal:
+                WORKING_SET.drop(self.place)
 
 
 def commit_now() -> None:
@@ -121,7 +123,7 @@ def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
     """
     memory, doomed = CURRENT.get(), list(ids)
     memory.require_unchanged(mark)
-    wrote = memory.wrote
+    wrote = memory.wrote  # these writes do not store the state of a session
     # The order of each table on disk: edges by their nodes' ids, nodes as they were inserted. So a
     # slice changes few pages, and few slices change a page. A single slice is one write.
     for slice in batched(sorted(doomed), NODES_PER_DELETION):
@@ -196,9 +198,10 @@ class Hooks:
         memory = CURRENT.get(None)
         if memory is None:
             return None
-        for each in objs if isinstance(objs, list) else [objs]:
-            if isinstance(each, (Anchor, Archetype)):
-                memory.delete((each if isinstance(each, Anchor) else each.__jac__).id)
+        for value in objs if isinstance(objs, list) else [objs]:
+            anchor = value.__jac__ if isinstance(value, Archetype) else value
+            if isinstance(anchor, Anchor):
+                memory.delete(anchor.id)
         return True
 
 
@@ -220,25 +223,28 @@ def _call_directly(name: str, hook: Any) -> None:
     """
     (implementation,) = hook.get_hookimpls()
     function, through_manager = implementation.function, getattr(JacRuntimeInterface, name)
-    expected, accepted = (signature(each).parameters for each in (through_manager, function))
-    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in expected.values())
-    if not is_plain or [*expected] != [*accepted] or not isinstance(function, FunctionType):
+    parameters = signature(through_manager).parameters
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+    has_same_names = [*parameters] == [*signature(function).parameters]
+    if not (is_plain and has_same_names and isinstance(function, FunctionType)):
         return
 
-    def add(later: Any) -> None:
-        del hook._add_hookimpl
-        hook._add_hookimpl(later)
-        put(through_manager)
-
-    def put(callee: Any) -> None:
+    def set_callee(callee: Any) -> None:
         setattr(JacRuntimeInterface, name, staticmethod(callee))
         # Compiled modules import their `connect` and `visit` from these.
         for library in (jaclib, lib):
             if name in vars(library):
                 setattr(library, name, callee)
 
-    hook._add_hookimpl = add
+    def add_hookimpl(other_implementation: Any) -> None:
+        del hook._add_hookimpl  # the manager's own method is behind it
+        hook._add_hookimpl(other_implementation)
+        set_callee(through_manager)
+
+    hook._add_hookimpl = add_hookimpl
     defaults = tuple(
-        each.default for each in expected.values() if each.default is not Parameter.empty
+        each.default for each in parameters.values() if each.default is not Parameter.empty
     )
-    put(FunctionType(function.__code__, function.__globals__, name, defaults, function.__closure__))
+    set_callee(
+        FunctionType(function.__code__, function.__globals__, name, defaults, function.__closure__)
+    )

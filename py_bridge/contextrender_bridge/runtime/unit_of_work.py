@@ -31,7 +31,7 @@ class Forbidden(ContextRenderError):
 
 @dataclass(slots=True)
 class StoredNode:
-    """A node's row as it is stored, not compressed."""
+    """A node's revision, and its row as it is stored, not compressed."""
 
     rev: int
     row: bytes
@@ -72,7 +72,7 @@ class PendingChanges:
         self.edges_deleted_at: list[UUID] = []
         self.deleted_unread: list[UUID] = []
 
-    def take_away(self, id: UUID) -> None:
+    def delete_row(self, id: UUID) -> None:
         """Delete the row of a node or an edge with the next batch, if it has a row."""
         if id in self.nodes:
             self.deleted_nodes[id] = self.nodes.pop(id).rev
@@ -88,10 +88,10 @@ class PendingChanges:
         """
         batch, committed = WriteBatch(), CommittedRows()
         persistent = [
-            each for each in anchors if vars(each).get("persistent") and each.is_populated()
+            anchor for anchor in anchors if vars(anchor).get("persistent") and anchor.is_populated()
         ]
-        nodes = [each for each in persistent if isinstance(each, NodeAnchor)]
-        edges = [each for each in persistent if isinstance(each, EdgeAnchor)]
+        nodes = [anchor for anchor in persistent if isinstance(anchor, NodeAnchor)]
+        edges = [anchor for anchor in persistent if isinstance(anchor, EdgeAnchor)]
         self._collect_nodes(batch, nodes, committed)
         self._collect_edges(batch, edges, committed)
         has_deletions = (
@@ -124,6 +124,10 @@ class PendingChanges:
             batch.delete_unchecked.append((owner, tuple(self.deleted_unread)))
 
     def _collect_required(self, batch: WriteBatch, committed: CommittedRows) -> None:
+        """Increment the revisions of nodes that must be unchanged: the write then checks them.
+
+        An update of a changed node checks its revision itself.
+        """
         for id in self.required_unchanged & self.nodes.keys() - committed.nodes.keys():
             assert self._owner is not None
             node = self.nodes[id]
@@ -134,7 +138,7 @@ class PendingChanges:
         self, batch: WriteBatch, anchors: Iterable[Any], committed: CommittedRows
     ) -> None:
         """Add the rows of new and changed nodes to the batch."""
-        nodes = [anchor for anchor in anchors if self._needs_row(anchor)]
+        nodes = [anchor for anchor in anchors if self._may_be_written(anchor)]
         changed: list[tuple[Any, bytes]] = []
         for anchor, row in zip(nodes, encode(nodes), strict=True):
             if anchor.id not in self.nodes or self.nodes[anchor.id].row != row:
@@ -143,7 +147,7 @@ class PendingChanges:
         for (anchor, row), data in zip(changed, packed, strict=True):
             id, archetype = anchor.id, anchor.archetype
             owner = id if isinstance(archetype, Root) else anchor.root
-            self._check(owner)
+            self._check_owner(owner)
             if (stored_node := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
                 listed = vars(archetype).get(LISTED_BY)
@@ -152,11 +156,11 @@ class PendingChanges:
                 batch.update_nodes.append((data, owner, id, stored_node.rev))
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
-    def _needs_row(self, anchor: Any) -> bool:
-        """Return whether a node is to have a row; raise Damaged if its row cannot be read."""
+    def _may_be_written(self, anchor: Any) -> bool:
+        """Return whether a node may be new or changed; raise Damaged if its row cannot be read."""
         is_stored = anchor.id in self.nodes
         if isinstance(anchor.archetype, Root):
-            return not is_stored
+            return not is_stored  # A root has no fields that could change.
         if not is_stored and not anchor.edges:
             return False  # A node without edges is garbage.
         if anchor.id in self.unreadable:
@@ -176,13 +180,14 @@ class PendingChanges:
                 changed.append((anchor, row))
         packed = iter(rows.pack_all([row for _, row in changed if row is not None]))
         for anchor, row in changed:
-            self._check(anchor.root)
+            self._check_owner(anchor.root)
             cls: type = type(anchor.archetype)
             kind = number_of(self._kinds, cls)
-            end = (anchor.root, anchor.source.id, kind, anchor.target.id)
-            batch.upsert_edges.append((*end, None if row is None else next(packed)))
-            committed.edges[anchor.id] = (end, row)
+            key = (anchor.root, anchor.source.id, kind, anchor.target.id)
+            batch.upsert_edges.append((*key, None if row is None else next(packed)))
+            committed.edges[anchor.id] = (key, row)
 
-    def _check(self, owner: UUID) -> None:
+    def _check_owner(self, owner: UUID) -> None:
+        """Raise Forbidden for a row of another user."""
         if self._owner is not None and owner != self._owner:
             raise Forbidden("This would change data of another user.")

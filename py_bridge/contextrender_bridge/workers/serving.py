@@ -18,7 +18,7 @@ BEAT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Worker:
-    """One of `count` workers."""
+    """One of `count` workers, and how it and its supervisor notice each other."""
 
     number: int
     count: int
@@ -27,7 +27,7 @@ class Worker:
     alive: int
     """A pipe that is closed when the supervisor exits."""
     beats: mmap.mmap
-    """One byte per worker, in shared memory."""
+    """A counter of heartbeats per worker, one byte each, in shared memory."""
     may_renew: bool = True
     """Whether it may exit with RENEW."""
 

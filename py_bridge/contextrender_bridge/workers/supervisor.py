@@ -23,17 +23,17 @@ from contextrender_bridge.workers.serving import Worker
 Work = Callable[[Worker], int]
 
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT)
-AGAIN_SECONDS: Final = 1.0
-"""A worker that ended is replaced this long after its start, or later."""
-LEAVE_SECONDS: Final = 20.0
+RESTART_SECONDS: Final = 1.0
+"""The least time between two starts of the same worker."""
+STOP_SECONDS: Final = 20.0
 """Workers that do not stop within this time are killed."""
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 """The time between two checks of the heartbeats."""
 STOP: Final = 75
 """A worker's exit code if it is not to be replaced: the server stops."""
 RENEW: Final = 76
 """A worker's exit code if it is to be replaced at once, to free its memory."""
-STUCK_LOOKS: Final = 12
+STUCK_CHECKS: Final = 12
 """The number of checks in a row without a heartbeat after which a worker is killed.
 
 It counts checks, not seconds, because this process may have been suspended, too.
@@ -41,7 +41,7 @@ It counts checks, not seconds, because this process may have been suspended, too
 
 
 class Supervisor:
-    """Keeper of `count` processes that run `work`, which returns an exit code.
+    """A starter and keeper of `count` processes that run `work`, which returns an exit code.
 
     SIGTERM and SIGINT stop all of them in order.
     """
@@ -63,18 +63,20 @@ class Supervisor:
         self._work = work
         self._on_ready = ready
         self._on_end = on_end
-        self._ready_pipe, tell = os.pipe()  # a worker writes its number when it serves
+        self._ready_pipe, ready_end = os.pipe()  # a worker writes its number when it serves
         alive, self._alive = os.pipe()  # a worker reads the end of it when this process has died
         beats = mmap.mmap(-1, count)  # a counter for each worker, which its heartbeat raises
-        self._places = [Worker(number, count, tell, alive, beats) for number in range(count)]
-        self._workers: dict[int, int] = {}
-        """The number of each worker, by its process id."""
+        self._workers = [Worker(number, count, ready_end, alive, beats) for number in range(count)]
+        self._numbers: dict[int, int] = {}
+        """The number of each running worker, by its process id."""
         self._started: dict[int, float] = {}
         """The time of each worker's start, by its number."""
         self._serving: set[int] = set()
+        """The numbers of the workers that serve."""
         self._beats = [0] * count
-        self._missed = [0] * count
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        """Each worker's counter at the last check."""
+        self._missed_checks = [0] * count
+        self._next_check = time.monotonic() + CHECK_SECONDS
         self._deadline: float | None = None
         """The time at which workers that do not stop are killed; None before they must stop."""
         self._code = 0
@@ -82,116 +84,124 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until a signal and return 0, or the exit code of a worker that could not start."""
-        wake, woken = os.pipe()
-        for end in (wake, woken, self._ready_pipe):
+        wakeup_pipe, signal_end = os.pipe()  # Python writes the number of each signal to it
+        for end in (wakeup_pipe, signal_end, self._ready_pipe):
             os.set_blocking(end, False)
         signals = (*PASSED_ON, signal.SIGCHLD)
         # Set the pipe first: a signal between the two would be lost.
-        old = signal.set_wakeup_fd(woken)
-        before = {number: signal.signal(number, lambda *_: None) for number in signals}
+        previous_end = signal.set_wakeup_fd(signal_end)
+        previous_handlers = {number: signal.signal(number, lambda *_: None) for number in signals}
         try:
             with selectors.DefaultSelector() as selector:
-                selector.register(wake, selectors.EVENT_READ)
+                selector.register(wakeup_pipe, selectors.EVENT_READ)
                 selector.register(self._ready_pipe, selectors.EVENT_READ)
-                self._watch(selector, wake)
+                self._watch(selector, wakeup_pipe)
         finally:
-            signal.set_wakeup_fd(old)
-            for number, handler in before.items():
+            signal.set_wakeup_fd(previous_end)
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
         return self._code
 
-    def _watch(self, selector: selectors.BaseSelector, wake: int) -> None:
-        self._fill()
-        while self._workers or self._deadline is None:
-            selector.select(self._patience())
-            if set(PASSED_ON).intersection(_read(wake)):
-                self._end()
+    def _watch(self, selector: selectors.BaseSelector, wakeup_pipe: int) -> None:
+        """Start and replace the workers until they must stop and have ended."""
+        self._start_missing()
+        while self._numbers or self._deadline is None:
+            selector.select(self._seconds_to_wait())
+            if set(PASSED_ON).intersection(_read(wakeup_pipe)):
+                self._stop_workers()
             self._serving.update(_read(self._ready_pipe))
-            if len(self._serving) == len(self._places) and not self._was_ready:
+            if len(self._serving) == len(self._workers) and not self._was_ready:
                 self._was_ready = True
                 self._on_ready()
-            self._reap()
+            self._handle_ended()
             if self._deadline is None:
-                self._fill()
-                self._look()
+                self._start_missing()
+                self._check_heartbeats()
             elif time.monotonic() > self._deadline:
-                self._signal(signal.SIGKILL)
+                self._send(signal.SIGKILL)
 
-    def _patience(self) -> float:
+    def _seconds_to_wait(self) -> float:
         """Return the seconds until the next scheduled action."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
-        if len(self._workers) < len(self._places):
+        if len(self._numbers) < len(self._workers):
             return 0.05
-        return max(0.0, self._next_look - time.monotonic())
+        return max(0.0, self._next_check - time.monotonic())
 
-    def _end(self) -> None:
+    def _stop_workers(self) -> None:
+        """Tell the workers to stop; a second signal does not move the deadline."""
         if self._deadline is None:
-            self._deadline = time.monotonic() + LEAVE_SECONDS
-        self._signal(signal.SIGTERM)
+            self._deadline = time.monotonic() + STOP_SECONDS
+        self._send(signal.SIGTERM)
 
-    def _reap(self) -> None:
-        while self._workers:
+    def _handle_ended(self) -> None:
+        """Take note of the processes that have ended."""
+        while self._numbers:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            number = self._workers.pop(pid, None)
+            number = self._numbers.pop(pid, None)
             self._on_end(pid)
             if number is not None and self._deadline is None:
-                self._replace(number, os.waitstatus_to_exitcode(status))
+                self._decide_on(number, os.waitstatus_to_exitcode(status))
 
-    def _replace(self, number: int, code: int) -> None:
+    def _decide_on(self, number: int, code: int) -> None:
+        """Stop all workers if this one's exit code says so; otherwise it is started again."""
         self._serving.discard(number)
         if code == STOP:
-            self._end()
-        elif code == RENEW and self._places[number].may_renew:
-            self._places[number] = replace(self._places[number], may_renew=False)
+            self._stop_workers()
+        elif code == RENEW and self._workers[number].may_renew:
+            self._workers[number] = replace(self._workers[number], may_renew=False)
             self._started.pop(number)
         elif not self._was_ready and code > 0:  # it has reported the reason
             self._code = code
-            self._end()
+            self._stop_workers()
         else:
             message = f"contextrender: worker {number} ended ({code}); it is replaced."
             print(message, file=sys.stderr)
 
-    def _fill(self) -> None:
-        """Start a worker in every free place."""
-        for place in self._places:
-            due = self._started.get(place.number, float("-inf")) + AGAIN_SECONDS
-            if place.number not in self._workers.values() and time.monotonic() >= due:
-                self._start(place.number)
+    def _start_missing(self) -> None:
+        """Start each worker that is not running, unless it was started just now."""
+        for worker in self._workers:
+            due = self._started.get(worker.number, float("-inf")) + RESTART_SECONDS
+            if worker.number not in self._numbers.values() and time.monotonic() >= due:
+                self._start(worker.number)
 
-    def _look(self) -> None:
+    def _check_heartbeats(self) -> None:
         """Kill workers whose event loop is blocked. What they have acknowledged is stored."""
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_check:
             return
-        self._next_look = time.monotonic() + LOOK_SECONDS
-        for place in self._places:
-            beats, at = place.beats[place.number], place.number
-            has_beaten = beats != self._beats[at] or at not in self._serving
-            self._missed[at] = 0 if has_beaten else self._missed[at] + 1
-            self._beats[at] = beats
-            if self._missed[at] >= STUCK_LOOKS:
-                self._missed[at] = 0
-                print(f"contextrender: worker {at} is stuck and killed.", file=sys.stderr)
-                self._signal(signal.SIGKILL, at)
+        self._next_check = time.monotonic() + CHECK_SECONDS
+        for worker in self._workers:
+            number = worker.number
+            beats, previous_beats = worker.beats[number], self._beats[number]
+            self._beats[number] = beats
+            if beats != previous_beats or number not in self._serving:
+                self._missed_checks[number] = 0
+                continue
+            self._missed_checks[number] += 1
+            if self._missed_checks[number] >= STUCK_CHECKS:
+                self._missed_checks[number] = 0
+                print(f"contextrender: worker {number} is stuck and killed.", file=sys.stderr)
+                self._send(signal.SIGKILL, number)
 
     def _start(self, number: int) -> None:
+        """Fork a process for a worker; in that process, run its work and exit."""
         self._started[number] = time.monotonic()
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if pid:
-            self._workers[pid] = number
+            self._numbers[pid] = number
             return
         code = 1
         try:
-            for each in (*PASSED_ON, signal.SIGCHLD):
-                signal.signal(each, signal.SIG_DFL)
+            for signal_number in (*PASSED_ON, signal.SIGCHLD):
+                signal.signal(signal_number, signal.SIG_DFL)
             # Do this last: an earlier signal reaches the supervisor, which sends it again.
             signal.set_wakeup_fd(-1)
             os.close(self._alive)
-            code = self._work(self._places[number])
+            code = self._work(self._workers[number])
         except CommandError as error:
             print(f"contextrender: {error}", file=sys.stderr)
             code = error.status
@@ -202,14 +212,16 @@ class Supervisor:
             sys.stderr.flush()
             os._exit(code)
 
-    def _signal(self, number: signal.Signals, only: int | None = None) -> None:
-        for pid, at in self._workers.items():
-            if only in (None, at):
+    def _send(self, number: signal.Signals, worker: int | None = None) -> None:
+        """Send a signal to every worker, or only to the one of that number."""
+        for pid, worker_number in self._numbers.items():
+            if worker in (None, worker_number):
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
 
 
 def _read(pipe: int) -> bytes:
+    """Return what can be read from a pipe at once; empty if nothing can."""
     try:
         return os.read(pipe, 4096)
     except BlockingIOError:
