@@ -37,11 +37,11 @@ def test_javascript_example_runs_with_documented_packages(
     shutil.copy(client_package, tmp_path / "contextrender-client-0.1.0.tgz")
     shutil.copy(ADAPTERS / name / "example.ts", tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
-    known = loopback.environment()
-    run(shlex.split(line), known, tmp_path)
+    variables = loopback.environment()
+    run(shlex.split(line), variables, tmp_path)
     Script(loopback.model, hosts.steps())
-    process = run(["npx", "--no-install", "tsx", "example.ts"], known, tmp_path)
-    assert [one for one in process.stdout.splitlines() if one in hosts.ANSWERS] == list(
+    process = run(["npx", "--no-install", "tsx", "example.ts"], variables, tmp_path)
+    assert [line for line in process.stdout.splitlines() if line in hosts.ANSWERS] == list(
         hosts.ANSWERS
     )
     assert "history sent unchanged" not in process.stderr
@@ -61,17 +61,17 @@ def test_python_example_runs_with_documented_packages(
     text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\$ pip install ([^#\n]*)", text, re.M)
     home = tmp_path / "environment"
-    uv, known = [sys.executable, "-m", "uv"], loopback.environment()
-    known.pop("PYTHONPATH", None)  # the install command provides the bridge
-    run([*uv, "venv", "--quiet", "--python", sys.executable, str(home)], known, tmp_path)
+    uv, variables = [sys.executable, "-m", "uv"], loopback.environment()
+    variables.pop("PYTHONPATH", None)  # the install command provides the bridge
+    run([*uv, "venv", "--quiet", "--python", sys.executable, str(home)], variables, tmp_path)
     packages = shlex.split(line.replace("./py_bridge", str(ADAPTERS.parent / "py_bridge")))
     python = home / "bin" / "python"
-    run([*uv, "pip", "install", "--quiet", "--python", str(python), *packages], known, tmp_path)
+    run([*uv, "pip", "install", "--quiet", "--python", str(python), *packages], variables, tmp_path)
     shutil.copy(ADAPTERS / name / "example.py", tmp_path)
     steps = hosts.steps()
     Script(loopback.model, [WRITE[name](step) for step in steps] if name in WRITE else steps)
-    process = run([python, "example.py"], known, tmp_path)
-    assert [one for one in process.stdout.splitlines() if one in hosts.ANSWERS] == list(
+    process = run([python, "example.py"], variables, tmp_path)
+    assert [line for line in process.stdout.splitlines() if line in hosts.ANSWERS] == list(
         hosts.ANSWERS
     )
     assert "history sent unchanged" not in process.stderr

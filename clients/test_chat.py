@@ -61,8 +61,8 @@ def plain(message: Json) -> Json:
         {**call, call["type"]: {key: read(text) for key, text in call[call["type"]].items()}}
         for call in message.get("tool_calls") or ()
     ]
-    kept = {key: message[key] for key in ("role", "tool_call_id") if key in message}
-    return as_sent({**kept, "content": read(content), "tool_calls": calls})
+    fields = {key: message[key] for key in ("role", "tool_call_id") if key in message}
+    return as_sent({**fields, "content": read(content), "tool_calls": calls})
 
 
 def read(text: Any) -> Any:
@@ -87,10 +87,10 @@ def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: i
     if not transcript.messages:
         return
     rendered, _ = render(transcript.messages, budget)
-    shown = [
+    rows = [
         {"message": item.message, "calls": list(item.calls), "text": item.text}
         for item in rendered.items
     ]
-    new_body = transcript.apply(MessagePlan(transcript.messages, shown))
-    reply = other.ask(items=body["messages"], shown=shown)
+    new_body = transcript.apply(MessagePlan(transcript.messages, rows))
+    reply = other.ask(items=body["messages"], shown=rows)
     assert reply["left"] == as_sent(new_body["messages"])

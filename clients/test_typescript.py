@@ -46,7 +46,7 @@ def test_client_tests_pass(built: Path, loopback: Loopback, runtime: str) -> Non
 def _program(runtime: str) -> str:
     if runtime != "system's node":
         return command(runtime)[0]
-    found = shutil.which("node")
-    if found is None:
+    program = shutil.which("node")
+    if program is None:
         pytest.skip("Node is not installed")
-    return found
+    return program

@@ -58,12 +58,12 @@ def test_jac_file_imports_only_lower_layers(path: str) -> None:
     for module in imports_of(path):
         top = module.split(".")[0]
         if top in RUNTIME:
-            allowed = RUNTIME_DOORS.get(path, set())
-            assert path.startswith("py_bridge/contextrender_bridge/runtime/") or top in allowed, (
-                f"{path}: {module}"
-            )
+            allowed_runtime = RUNTIME_DOORS.get(path, set())
+            assert (
+                path.startswith("py_bridge/contextrender_bridge/runtime/") or top in allowed_runtime
+            ), f"{path}: {module}"
         elif top in OWN:
-            assert any(module == one or module.startswith(f"{one}.") for one in may), (
+            assert any(module == prefix or module.startswith(f"{prefix}.") for prefix in may), (
                 f"{path} imports {module}; this room may import {', '.join(sorted(may))}"
             )
 
@@ -71,21 +71,21 @@ def test_jac_file_imports_only_lower_layers(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in JAC if path != "contextrender.jac"])
 def test_jac_file_uses_its_imports(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
-    named = re.compile(r"import from [\w.]+ \{([^}]*)\}")
-    remaining_text = named.sub("", text)
-    for names in named.findall(text):
+    import_pattern = re.compile(r"import from [\w.]+ \{([^}]*)\}")
+    remaining_text = import_pattern.sub("", text)
+    for names in import_pattern.findall(text):
         for name in names.split(","):
-            known = name.split(" as ")[-1].strip()
-            assert re.search(rf"\b{known}\b", remaining_text), f"{path}: {known}"
+            local_name = name.split(" as ")[-1].strip()
+            assert re.search(rf"\b{local_name}\b", remaining_text), f"{path}: {local_name}"
 
 
 def test_engine_reads_no_settings() -> None:
     """The engine reads no settings; it may set environment variables for libraries."""
-    named = re.compile(r"base\.settings (?:import|\{)\s*([^}\n]+)")
+    import_pattern = re.compile(r"base\.settings (?:import|\{)\s*([^}\n]+)")
     for path in listed(
         "py_bridge/contextrender_bridge/engine/*.py", "py_bridge/contextrender_bridge/engine/*.jac"
     ):
-        for names in named.findall((ROOT / path).read_text(encoding="utf-8")):
+        for names in import_pattern.findall((ROOT / path).read_text(encoding="utf-8")):
             assert names.strip() == "set_for_library", path
 
 

@@ -62,8 +62,8 @@ def jac_files() -> list[str]:
 def package_of(path: str) -> str:
     """Return the package of a file: a folder of the Python package, or one at the top."""
     if path.startswith(PACKAGE):
-        folder, _, rest = path.removeprefix(PACKAGE).partition("/")
-        return folder if rest else "contextrender_bridge"
+        folder, _, subpath = path.removeprefix(PACKAGE).partition("/")
+        return folder if subpath else "contextrender_bridge"
     return path.split("/")[0]
 
 
@@ -87,7 +87,9 @@ def python_findings(path: str) -> Iterator[str]:
             arguments = node.args
             every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
             names = [node.name, *(argument.arg for argument in every)]
-            is_property = any("property" in ast.dump(each) for each in node.decorator_list)
+            is_property = any(
+                "property" in ast.dump(decorator) for decorator in node.decorator_list
+            )
             refused = NOT_A_NOUN if is_property else NOT_A_VERB
             if fault := fault_of(ast.get_docstring(node) or "", refused):
                 yield f"{path}:{node.lineno}: {node.name}: {fault}"
@@ -141,13 +143,13 @@ def jac_findings(path: str) -> Iterator[str]:
 @cache
 def findings() -> dict[str, list[str]]:
     """Return the findings by package."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings_by_package: dict[str, list[str]] = defaultdict(list)
     for path in files("py_bridge/**.py", "adapters/**.py", "bench/**.py", "clients/**.py"):
         if not Path(path).name.startswith("test_"):
-            found[package_of(path)] += python_findings(path)
+            findings_by_package[package_of(path)] += python_findings(path)
     for path in jac_files():
-        found[package_of(path)] += jac_findings(path)
-    return found
+        findings_by_package[package_of(path)] += jac_findings(path)
+    return findings_by_package
 
 
 def class_names() -> Iterator[tuple[str, str]]:

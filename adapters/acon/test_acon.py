@@ -126,6 +126,6 @@ def test_second_install_changes_only_settings() -> None:
     module: Any = SimpleNamespace(MemoryManager=Memory)
     install(module, budget=1)
     install(module, budget=2)
-    made = module.MemoryManager
-    assert made.contextrender == {"budget": 2}
-    assert [base.__name__ for base in made.__mro__].count("ContextRenderMemory") == 1
+    memory_class = module.MemoryManager
+    assert memory_class.contextrender == {"budget": 2}
+    assert [base.__name__ for base in memory_class.__mro__].count("ContextRenderMemory") == 1

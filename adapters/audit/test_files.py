@@ -58,7 +58,7 @@ def check_read(file: Path, model: str) -> None:
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
     result_texts = [
-        plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"
+        plain_text(message["content"]) for message in recorded.messages if message["role"] == "tool"
     ]
     assert result_texts == LOOKED
     assert [usage.model for usage in recorded.usage] == [model] * len(STEPS)

@@ -94,9 +94,9 @@ def test_agent_continues_past_its_window_without_service(
         ask = asking(proxy, tmp_path, "gpt-5.5")
         read = hosts.lengthen(tmp_path / "work", [850] * 9)
         first = ask("Find out which of the nine hosts are slow.")
-        again = ["resume", first[0]["thread_id"]]
-        second = ask(*again, "-c", "model_auto_compact_token_limit=10", "And now?")
-    third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*again, "Alone?")
+        resume = ["resume", first[0]["thread_id"]]
+        second = ask(*resume, "-c", "model_auto_compact_token_limit=10", "And now?")
+    third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*resume, "Alone?")
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
     assert script.refused and read / 4 > 1.5 * script.room
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):

@@ -76,11 +76,11 @@ def test_command_renders_two_tasks(
     script = Script(loopback.model, [tell(step) for step in hosts.steps()], lambda body: True)
     mini = python_of("mini_swe_agent").parent / "mini"
     files = ["-c", config, "-c", str(FOLDER / "contextrender.yaml"), "-c", SHORT]
-    how = ["-m", "openai/m", "--model-class", model_class, "-y", "-o", "run.traj.json"]
+    options = ["-m", "openai/m", "--model-class", model_class, "-y", "-o", "run.traj.json"]
     task = ["-t", "Read the first six hosts' files."]
-    command = [mini, *files, *how, *task]
-    own = loopback.environment(**variables(tmp_path))
-    process = run(command, own, tmp_path, typed=f"{NEW_TASK}\n\n")
+    command = [mini, *files, *options, *task]
+    environment_variables = loopback.environment(**variables(tmp_path))
+    process = run(command, environment_variables, tmp_path, typed=f"{NEW_TASK}\n\n")
     assert UNCHANGED not in process.stderr
     check(script, hosts.steps())
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
@@ -96,8 +96,8 @@ def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) 
     steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(loopback.model, [as_text(step) for step in steps], lambda body: True)
     example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
-    own = loopback.environment(MODEL="openai/m", **variables(tmp_path))
-    process = run(example, own, tmp_path)
+    environment_variables = loopback.environment(MODEL="openai/m", **variables(tmp_path))
+    process = run(example, environment_variables, tmp_path)
     assert UNCHANGED not in process.stderr
     assert process.stdout.splitlines()[-1] == f"Submitted after {2 * len(steps) + 2} messages"
     check(script, steps)
@@ -107,11 +107,11 @@ def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) 
 
 def assert_whole(messages: list[Json]) -> None:
     """Check that the agent's history has every finding, complete and in order."""
-    found = [
+    findings = [
         json.dumps({k: v for k, v in message.items() if k != "extra"})
         for message in messages
         if "extra" in message and "raw_output" in message["extra"]
     ]
-    marked = [text for text in found if any(mark in text for mark in hosts.MARKS)]
+    marked = [text for text in findings if any(mark in text for mark in hosts.MARKS)]
     assert len(marked) == len(hosts.MARKS)
     assert all(mark in text for mark, text in zip(hosts.MARKS, marked, strict=True))

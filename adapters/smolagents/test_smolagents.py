@@ -69,8 +69,8 @@ def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
     assert (len(steps), len(plans)) == (8, 2)
     marks = [f"the next is host_{number}_X" for number in range(1, 15)]
     for body in [*steps, *plans, end]:
-        found = [mark for mark in marks if mark in json.dumps(body)]
-        assert len(found) < len(marks) / 2
+        shown_marks = [mark for mark in marks if mark in json.dumps(body)]
+        assert len(shown_marks) < len(marks) / 2
         assert "How fast are the hosts?" in json.dumps(body)
         roles = [message["role"] for message in body["messages"]]
         assert roles[0] == "system" and "system" not in roles[1:]

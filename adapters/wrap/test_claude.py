@@ -48,8 +48,8 @@ def test_continued_session_is_rendered(claude: WrappedAgent) -> None:
     assert settings.read_bytes() == before
     claude.check_left_nothing()
     check_recorded(read_claude, claude.home / ".claude")
-    requests = [one for one in claude.loopback.model.asked if one.method == "POST"]
-    assert {one.header("x-api-key") for one in requests} == {"sk-own"}
+    requests = [request for request in claude.loopback.model.asked if request.method == "POST"]
+    assert {request.header("x-api-key") for request in requests} == {"sk-own"}
     # With a custom address, Claude Code would send every tool with every call.
     names = [tool.get("name") for tool in script.requests[0]["tools"]]
     assert len(names) < 15, names
@@ -68,11 +68,11 @@ def test_recall_tool_works(claude: WrappedAgent) -> None:
 
 
 def test_settings_file_of_user_is_kept(claude: WrappedAgent) -> None:
-    own = claude.folder / "mine.json"
+    settings_file = claude.folder / "mine.json"
     variables = {"ANTHROPIC_API_KEY": "sk-file", "ANTHROPIC_CUSTOM_HEADERS": "x-mine: yes"}
-    own.write_text(json.dumps({"env": variables}))
+    settings_file.write_text(json.dumps({"env": variables}))
     Script(claude.loopback.model, [Say("Done.")])
-    process = claude.run("claude", "--settings", str(own), "-p", "Look.")
+    process = claude.run("claude", "--settings", str(settings_file), "-p", "Look.")
     assert process.stdout.strip() == "Done."
     asked = next(request for request in claude.loopback.model.asked if request.method == "POST")
     assert (asked.header("x-api-key"), asked.header("x-mine")) == ("sk-file", "yes")

@@ -33,8 +33,8 @@ class Namespaced(Script):
     def answer(self, asked: ModelRequest) -> Reply:
         """Return the reply with the tool's name and its server's namespace."""
         reply = super().answer(asked)
-        named = b'"name" : "recall", "namespace" : "mcp__contextrender"'
-        reply.chunks = [chunk.replace(b'"name" : "recall"', named) for chunk in reply.chunks]
+        tool_name = b'"name" : "recall", "namespace" : "mcp__contextrender"'
+        reply.chunks = [chunk.replace(b'"name" : "recall"', tool_name) for chunk in reply.chunks]
         return reply
 
 
@@ -73,10 +73,10 @@ def test_continued_session_is_rendered(
     script.steps = steps
     hosts.check(script)
     assert codex.report["tokens_omitted"] > 0
-    requests = [one for one in codex.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in requests} == {f"Bearer {key}"}
+    requests = [request for request in codex.loopback.model.asked if request.method == "POST"]
+    assert {request.header("authorization") for request in requests} == {f"Bearer {key}"}
     if config == OWN:
-        assert {one.header("x-mine") for one in requests} == {"yes"}
+        assert {request.header("x-mine") for request in requests} == {"yes"}
     assert file.read_bytes() == before
     codex.check_left_nothing()
     check_recorded(read_codex, codex.folder / "codex")

@@ -106,16 +106,18 @@ def test_continued_session_is_rendered(hermes: WrappedAgent, kind: str) -> None:
     assert count_complete_findings(hermes.home / ".hermes") == len(hosts.MARKS)
     # For a loopback address, Hermes also checks without a key whether it is Ollama.
     requests = [
-        one
-        for one in hermes.loopback.model.asked
-        if one.method == "POST" and "/api/" not in one.path
+        request
+        for request in hermes.loopback.model.asked
+        if request.method == "POST" and "/api/" not in request.path
     ]
-    assert {one.header("authorization") or one.header("x-api-key") for one in requests} <= {
+    assert {
+        request.header("authorization") or request.header("x-api-key") for request in requests
+    } <= {
         "Bearer sk-own",
         "sk-own",
     }
     if kind in ("chat", "responses"):  # Hermes adds no own headers to Messages requests
-        assert {one.header("x-mine") for one in requests} == {"yes"}
+        assert {request.header("x-mine") for request in requests} == {"yes"}
     hermes.check_left_nothing()
     check_recorded(read_hermes, hermes.home / ".hermes")
     # Without wrap it uses its provider again: its session has no address of an earlier run.

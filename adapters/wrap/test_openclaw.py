@@ -44,8 +44,8 @@ def run_task(openclaw: WrappedAgent, own: OpenClaw, task: str, *options: str) ->
 
 def test_exec_task_is_rendered(openclaw: WrappedAgent, own: OpenClaw) -> None:
     """A file of a killed run is removed."""
-    left = own.config.with_name(".contextrender-1-1.json")
-    left.write_text("{}")
+    left_file = own.config.with_name(".contextrender-1-1.json")
+    left_file.write_text("{}")
     before = own.config.read_bytes()
     steps = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(openclaw.loopback.model, adapt_to_tools(steps))
@@ -55,7 +55,7 @@ def test_exec_task_is_rendered(openclaw: WrappedAgent, own: OpenClaw) -> None:
     assert openclaw.report["tokens_omitted"] > 0
     assert own.config.read_bytes() == before
     assert [path.name for path in own.config.parent.glob("*.json")] == [own.config.name]
-    assert not left.exists()
+    assert not left_file.exists()
     openclaw.check_left_nothing()
 
 

@@ -32,8 +32,8 @@ class Full(Script):
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Create a folder with a name of fixed length, because every call contains it."""
-    with TemporaryDirectory(prefix="contextrender-wrap-opencode-", dir="/tmp") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="contextrender-wrap-opencode-", dir="/tmp") as path:
+        yield Path(path)
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_continued_session_is_rendered(opencode: WrappedAgent) -> None:
     script.steps = steps
     hosts.check(script)
     assert opencode.report["tokens_omitted"] > 0
-    requests = [one for one in opencode.loopback.model.asked if one.method == "POST"]
-    assert {one.header("authorization") for one in requests} == {"Bearer sk-own"}
+    requests = [request for request in opencode.loopback.model.asked if request.method == "POST"]
+    assert {request.header("authorization") for request in requests} == {"Bearer sk-own"}
     names = {session["session"] for session in opencode.loopback.sessions()}
     assert names == {first[0]["sessionID"]}
     assert file.read_bytes() == before
@@ -121,8 +121,8 @@ def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: C
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
         assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
-    asked = [request.body.decode() for request in model.asked if request.method == "POST"]
-    (compacting,) = [body for body in asked if "context summarization agent" in body]
+    request_texts = [request.body.decode() for request in model.asked if request.method == "POST"]
+    (compacting,) = [body for body in request_texts if "context summarization agent" in body]
     assert all(mark in compacting for mark in hosts.MARKS[:6])
     assert (
         len(script.marks_in_requests(hosts.MARKS)[5]) < 5
@@ -146,8 +146,10 @@ def check_pairs(script: Script) -> None:
     """Check that every request has a result for each call, in order."""
     for body in script.requests:
         messages = body["messages"]
-        called = [call["id"] for one in messages for call in one.get("tool_calls") or ()]
-        assert called == [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+        called = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+        assert called == [
+            message["tool_call_id"] for message in messages if message["role"] == "tool"
+        ]
 
 
 def said(events: list[Json]) -> list[str]:

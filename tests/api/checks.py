@@ -10,15 +10,15 @@ from contextrender_bridge.engine.text.tokens import counter_for
 def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
     """Return the prompt built from a caller's own messages and `output="plan"`."""
     messages = []
-    for shown in plan:
-        message = dict(own[shown["message"]])
+    for row in plan:
+        message = dict(own[row["message"]])
         calls = message.get("tool_calls")
         if message["role"] == "assistant" and calls:
-            message["tool_calls"] = [calls[index] for index in shown["calls"]]
+            message["tool_calls"] = [calls[index] for index in row["calls"]]
             if not message["tool_calls"]:
                 del message["tool_calls"]
-        if shown["text"] is not None:
-            message["content"] = shown["text"]
+        if row["text"] is not None:
+            message["content"] = row["text"]
         messages.append(message)
     return messages
 

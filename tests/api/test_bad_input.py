@@ -138,9 +138,11 @@ def test_endpoints_refuse_invalid_values(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     needed = {"render": {"messages": RUN}, "sync": {"messages": RUN}}
     for walker, cases in REFUSED.items():
-        own = {} if walker in WITHOUT_SESSION else {"session": "s", **needed.get(walker, {})}
+        required_fields = (
+            {} if walker in WITHOUT_SESSION else {"session": "s", **needed.get(walker, {})}
+        )
         for case in cases:
-            alice.api.refused(walker, 422, "invalid_request", **own, **case)
+            alice.api.refused(walker, 422, "invalid_request", **required_fields, **case)
 
 
 def test_unknown_turn_position_or_branch_is_404(alice: User) -> None:
@@ -170,9 +172,9 @@ def test_numbers_and_nesting_survive_unchanged(alice: User) -> None:
     api = alice.api
     for fields in ({"messages": messages}, {"messages": messages, "budget": 64}):
         api("render", session="s", **fields)
-    shown = api("render", session="s", messages=messages)["messages"]
+    prompt = api("render", session="s", messages=messages)["messages"]
     (branch,) = api("export_session", session="s")["branches"]
-    assert json.dumps(shown) == json.dumps(branch["messages"]) == json.dumps(messages)
+    assert json.dumps(prompt) == json.dumps(branch["messages"]) == json.dumps(messages)
 
 
 def test_huge_numbers_get_a_regular_answer(alice: User) -> None:

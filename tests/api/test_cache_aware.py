@@ -52,7 +52,7 @@ def test_retry_and_older_call_change_nothing(alice: User, expected: list[list[Js
         reply = alice.api("render", session="s", messages=RUN[: CALLS[number]], **SETTINGS)
         assert json.dumps(reply["messages"]) == json.dumps(expected[number])
         now = stored_calls(alice)
-        assert all(one in now for one in before)
+        assert all(fields in now for fields in before)
 
 
 @pytest.mark.parametrize("calls", [60, pytest.param(300, marks=pytest.mark.slow)])
@@ -96,7 +96,9 @@ def test_newest_result_is_complete_once_when_cache_is_cleared(alice: User) -> No
         if before[-1]["role"] == "tool" and len(after) > len(before)
     ]
     assert sum(once) > 5
-    assert [made[-1]["content"] for made in expected[1:]].count(run[ends[-1] - 1]["content"]) == 1
+    assert [prompt[-1]["content"] for prompt in expected[1:]].count(
+        run[ends[-1] - 1]["content"]
+    ) == 1
     for number, size in enumerate(ends):
         if number % 3 == 0:
             WORKING_SET.clear()
@@ -119,11 +121,13 @@ def test_explain_lists_results_of_an_earlier_prompt(
     before = stored_calls(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
         reply = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
-        shown = [r for r in reply["results"] if r["display"] == "complete"]
-        texts = [RUN[r["position"]]["content"] for r in shown]
+        complete_rows = [r for r in reply["results"] if r["display"] == "complete"]
+        texts = [RUN[r["position"]]["content"] for r in complete_rows]
         # Restored results are appended to the text of the newest result.
-        sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
-        assert texts == [text for text in sent if text in COMPLETE_TEXTS]
+        prompt_texts = [
+            m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"
+        ]
+        assert texts == [text for text in prompt_texts if text in COMPLETE_TEXTS]
     assert stored_calls(alice) == before
 
 

@@ -33,17 +33,17 @@ def test_each_call_stores_its_prompt_and_settings(alice: User) -> None:
     results = [p for p, message in enumerate(run) if message["role"] == "tool"]
     turns = alice.api("timeline", session="run")["turns"]
     for position, view in zip(answers, replies, strict=True):
-        told = calls_by_position[position]
-        assert told["tokens"][:3] == [view[name] for name in SIZES]
-        assert (told["budget"], told["policy"]) == (700, view["policy"])
-        assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        (turn,) = (turn for turn in turns if turn["turn"] == told["turn"])
+        call = calls_by_position[position]
+        assert call["tokens"][:3] == [view[name] for name in SIZES]
+        assert (call["budget"], call["policy"]) == (700, view["policy"])
+        assert (call["model"], call["client"]) == ("gpt-5.1", "tester")
+        (turn,) = (turn for turn in turns if turn["turn"] == call["turn"])
         assert [results[n] for n in numbers_in(turn["complete"])] == view["complete"]
     assert alice.graph().pairs("AwaitsAnswer") == []
     (row,) = alice.api("total_savings")["rows"]
     sizes = [[view[name] for name in SIZES] for view in replies]
-    named = [row[name] for name in ("client", "model", "policy", "delivery")]
-    assert named == ["tester", "gpt-5.1", "contextrender", "rendered"]
+    names = [row[name] for name in ("client", "model", "policy", "delivery")]
+    assert names == ["tester", "gpt-5.1", "contextrender", "rendered"]
     assert row["calls"] == len(answers)
     assert row["over_budget"] == sum(before > 700 for before, _, _ in sizes)
     assert (
@@ -63,20 +63,22 @@ def test_edges_record_shown_and_dropped_results(alice: User, policy: str) -> Non
     graph.check()
     calls = sorted(graph.of("ModelCall"), key=lambda call: call.fields["turn"])
     assert [call.fields["turn"] for call in calls] == list(range(1, 31))
-    seen: dict[int, str] = {}
+    kind_by_position: dict[int, str] = {}
     changes = 0
     for call, view in zip(calls, replies, strict=True):
         for kind in ("ShowsComplete", "ShowsExcerpt", "Drops"):
             for source, target, _ in graph.pairs(kind):
                 if source.id == call.id:
-                    seen[target.fields["position"]] = kind
+                    kind_by_position[target.fields["position"]] = kind
                     changes += 1
-        assert [place for place in sorted(seen) if seen[place] == "ShowsComplete"] == view[
-            "complete"
-        ]
-        assert {place for place in seen if seen[place] == "ShowsExcerpt"} == {
-            substitute["position"] for substitute in view["substitutes"]
-        }
+        assert [
+            place
+            for place in sorted(kind_by_position)
+            if kind_by_position[place] == "ShowsComplete"
+        ] == view["complete"]
+        assert {
+            place for place in kind_by_position if kind_by_position[place] == "ShowsExcerpt"
+        } == {substitute["position"] for substitute in view["substitutes"]}
     assert changes < 4 * len(calls)
 
 
@@ -105,10 +107,12 @@ def test_provider_usage_is_stored_with_its_call(alice: User) -> None:
     assert reply["recorded"]
     alice.api("render", session="run", messages=run[:third], delivery="holdout")
     alice.api("sync", session="run", messages=run)
-    again = {"messages": third, **reported, "delivery": "full"}
-    assert alice.api("record_usage", session="run", usage=again)["recorded"]
-    assert alice.api("record_usage", session="run", usage=again)["recorded"]
-    assert not alice.api("record_usage", session="run", usage={**again, "messages": 1})["recorded"]
+    usage_report = {"messages": third, **reported, "delivery": "full"}
+    assert alice.api("record_usage", session="run", usage=usage_report)["recorded"]
+    assert alice.api("record_usage", session="run", usage=usage_report)["recorded"]
+    assert not alice.api("record_usage", session="run", usage={**usage_report, "messages": 1})[
+        "recorded"
+    ]
     calls_by_position = facts(alice)
     assert [calls_by_position[p]["usage"] for p in (first, second, third)] == [
         [10, 20, 30, 0, 5]
@@ -204,7 +208,7 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
     render_calls(alice.api, "run", run, **fields)
     other = [*run[:60], user("Something else: where is the first order?")]
     render_calls(alice.api, "run", [*other, *run[60:110]], **fields)
-    told = set()
+    reasons = set()
     for branch in (0, 1):
         misses: dict[int, list[Json]] = {}
         for page in alice.api.pages("misses", session="run", branch=branch):
@@ -216,10 +220,10 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
                 continue
             call = alice.api("explain", session="run", branch=branch, turn=turn["turn"])
             rows = call["results"]
-            shown = {"complete": turn["complete"], "excerpt": turn["substitutes"]}
-            for kind, found in shown.items():
+            numbers_by_kind = {"complete": turn["complete"], "excerpt": turn["substitutes"]}
+            for kind, numbers in numbers_by_kind.items():
                 assert [n for n, row in enumerate(rows) if row["display"] == kind] == numbers_in(
-                    found
+                    numbers
                 )
             for miss in misses.get(turn["turn"], ()):
                 row = rows[miss["result"]]
@@ -227,5 +231,5 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
                     row[name] == miss[name]
                     for name in ("display", "reason", "remaining_tokens", "cost")
                 )
-            told |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
-    assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= told
+            reasons |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
+    assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= reasons

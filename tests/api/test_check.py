@@ -103,8 +103,8 @@ class Agent:
         self.api("sync", session="s", messages=self.line)
 
     def rewrite(self, number: int) -> None:
-        kept = max(1, len(self.line) - number)
-        self.line = [*self.line[:kept], user(f"Forget that; step {self.made}.")]
+        kept_count = max(1, len(self.line) - number)
+        self.line = [*self.line[:kept_count], user(f"Forget that; step {self.made}.")]
 
     def switch(self, number: int) -> None:
         WORKING_SET.clear()
@@ -158,7 +158,7 @@ def removals(store: Store, owner: UUID) -> Iterator[tuple[str, UUID | Edge]]:
 def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> bool:
     """Return whether the findings are this missing row, and edges that lack it as an end."""
     if isinstance(key, UUID):
-        own = [one for one in findings if one.kind != "dangling"]
+        other_findings = [finding for finding in findings if finding.kind != "dangling"]
         assert all(
             finding.edge and key in finding.edge
             for finding in findings
@@ -173,16 +173,20 @@ def is_exactly(findings: list[StoreFinding], name: str, key: UUID | Edge) -> boo
         }
         sentence = sentences.get(name, f"event {number} of branch {branch}")
         if not sentence:
-            return not own
-        return len(own) == 1 and own[0].kind == "missing" and own[0].message.startswith(sentence)
+            return not other_findings
+        return (
+            len(other_findings) == 1
+            and other_findings[0].kind == "missing"
+            and other_findings[0].message.startswith(sentence)
+        )
     if len(findings) != 1:
         return False
     (one,) = findings
-    shown = f"1 edges of what the model call with {place_of_id(key[0])[1]}"
+    message = f"1 edges of what the model call with {place_of_id(key[0])[1]}"
     return (
         one.edge == key
         or (one.node == key[2] and one.kind == "orphan")
-        or (one.node == key[0] and one.message.startswith(shown[:31]))
+        or (one.node == key[0] and one.message.startswith(message[:31]))
     )
 
 
@@ -215,8 +219,12 @@ def test_check_finds_exactly_the_missing_row(
     take_steps(Agent([alice.api]), [*steps, ("render", 1), ("usage", 1)])
     with closing(open_store(alice.data)) as store:
         for name, key in removals(store, UUID(alice.root)):
-            found = findings(store, alice)
-            assert is_exactly(found, name, key), (name, key, [one.message for one in found])
+            found_problems = findings(store, alice)
+            assert is_exactly(found_problems, name, key), (
+                name,
+                key,
+                [found_problem.message for found_problem in found_problems],
+            )
         assert findings(store, alice) == []
 
 
@@ -228,10 +236,10 @@ def test_check_finds_nothing_after_calls_to_two_servers(
 ) -> None:
     """Two agents switch between servers; then both call at once, on one session."""
     alice = service.new_user()
-    with other.api(alice.api.token) as there:
-        agents = Agent([alice.api, there]), Agent([there, alice.api])
-        for agent, own in zip(agents, steps, strict=True):
-            take_steps(agent, own)
+    with other.api(alice.api.token) as remote:
+        agents = Agent([alice.api, remote]), Agent([remote, alice.api])
+        for agent, own_steps in zip(agents, steps, strict=True):
+            take_steps(agent, own_steps)
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(lambda agent: [agent.take("render", n) for n in (1, 2, 7)], agents))
     with closing(open_store(alice.data)) as store:

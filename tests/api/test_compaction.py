@@ -24,12 +24,12 @@ def test_text_has_user_messages_and_every_result(api: Api) -> None:
         if message["role"] == "system":
             assert message["content"] not in text
     assert RUN[-3]["content"] in text or RUN[-2]["content"] in text
-    shown = {int(number) for number in re.findall(r"esult (\d+)(?:: | is omitted)", text)}
+    named_positions = {int(number) for number in re.findall(r"esult (\d+)(?:: | is omitted)", text)}
     older = re.search(r"positions (\d+) to (\d+)", text)
     results = {n for n, message in enumerate(RUN) if message["role"] == "tool"}
     if older:
-        shown |= {n for n in results if int(older[1]) <= n <= int(older[2])}
-    assert shown == results
+        named_positions |= {n for n in results if int(older[1]) <= n <= int(older[2])}
+    assert named_positions == results
     assert api("compact", session="s", messages=RUN, tokens=4_000) == reply
 
 

@@ -133,10 +133,10 @@ def test_session_deleted_during_writes_stays_consistent(alice: User, writers: li
 
 def test_session_recreated_by_other_process_is_read_again(alice: User, other: Server) -> None:
     alice.api("sync", session="s", messages=START)
-    fresh = [user("Something else."), assistant("Yes?")]
-    with other.api(alice.api.token) as there:
-        there("delete_session", session="s")
-        there("sync", session="s", messages=fresh[:1])
-    reply = alice.api("sync", session="s", messages=fresh)
+    new_messages = [user("Something else."), assistant("Yes?")]
+    with other.api(alice.api.token) as remote:
+        remote("delete_session", session="s")
+        remote("sync", session="s", messages=new_messages[:1])
+    reply = alice.api("sync", session="s", messages=new_messages)
     assert (reply["branch"], reply["recorded"]) == (0, 1)
-    assert branch_histories(alice.api("export_session", session="s")) == [fresh]
+    assert branch_histories(alice.api("export_session", session="s")) == [new_messages]

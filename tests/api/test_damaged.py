@@ -57,13 +57,13 @@ def record_session(alice: User) -> None:
 def rows_of(alice: User) -> dict[str, list[Row]]:
     """Return every row of the user without the root, by kind, sorted by key."""
     graph = alice.graph()
-    found: dict[str, list[Row]] = defaultdict(list)
+    rows_by_kind: dict[str, list[Row]] = defaultdict(list)
     for node in graph.nodes.values():
-        found[node.kind].append(("nodes", (UUID(node.id),)))
+        rows_by_kind[node.kind].append(("nodes", (UUID(node.id),)))
     for edge in graph.edges:
         key = (UUID(edge.source), edge.kind, UUID(edge.target))
-        found[edge.kind].append(("edges", key))
-    return {kind: sorted(rows) for kind, rows in sorted(found.items())}
+        rows_by_kind[edge.kind].append(("edges", key))
+    return {kind: sorted(rows) for kind, rows in sorted(rows_by_kind.items())}
 
 
 def run_on_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]:
@@ -93,8 +93,8 @@ def damage(alice: User, row: Row, how: str) -> None:
 
 def delete_result(alice: User, position: int) -> Row:
     """Delete the first branch's result at this position and return its row."""
-    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == position]
-    row: Row = ("nodes", (UUID(lost.id),))
+    (node,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == position]
+    row: Row = ("nodes", (UUID(node.id),))
     damage(alice, row, "deleted")
     return row
 
@@ -135,9 +135,14 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
     """Assert that the export has every intact message and can be imported. A flipped bit may be in
     a field that no digest covers; that message then counts as intact."""
     export = alice.api("export_session", session=session)
-    own = [length - start for length, start in zip(expected_lengths(row), (0, 9), strict=True)]
-    lengths = [len(one["messages"]) for one in export["branches"]]
-    assert lengths == [one for one in own if one] or (how, lengths) == ("flipped", [19, 2])
+    own_lengths = [
+        length - start for length, start in zip(expected_lengths(row), (0, 9), strict=True)
+    ]
+    lengths = [len(length["messages"]) for length in export["branches"]]
+    assert lengths == [length for length in own_lengths if length] or (how, lengths) == (
+        "flipped",
+        [19, 2],
+    )
     for branch in export["branches"]:
         at, first = branch["fork_position"], branch["messages"][0]
         line = next(line for line in (RUN, OTHER) if line[at] == first)
@@ -145,7 +150,7 @@ def check_export(alice: User, session: str, row: Row, how: str = "deleted") -> N
     assert export["damage"] or sum(lengths) == len(RUN) + len(OTHER) - 9
     if export["branches"]:
         alice.api("import_session", session="copy", data=export)
-        assert not [one for one in store_findings(alice) if one.session == "copy"]
+        assert not [length for length in store_findings(alice) if length.session == "copy"]
         alice.api("delete_session", session="copy")
 
 
@@ -187,8 +192,8 @@ def test_no_endpoint_fails_when_any_row_is_lost(
     alice = service.new_user()
     record_session(alice)
     kinds = [*rows_of(alice).values()]
-    found = kinds[int(kind * len(kinds))]
-    row = found[int(place * len(found))]
+    rows = kinds[int(kind * len(kinds))]
+    row = rows[int(place * len(rows))]
     damage(alice, row, how)
     damaged = stored_data(alice, row)
     if not warm:
@@ -204,16 +209,16 @@ def test_no_endpoint_fails_when_any_row_is_lost(
     check_session_continues(alice.api)
     aside = corrupted_names(alice.api)
     assert len(aside) <= 1
-    told = {finding.session for finding in store_findings(alice)}
-    assert not aside or set(aside) <= told
+    damaged_sessions = {finding.session for finding in store_findings(alice)}
+    assert not aside or set(aside) <= damaged_sessions
     for name in aside:
         check_export(alice, name, row, how)
         alice.api("delete_session", session=name)
     assert reply.status_code == 200 or aside
     check_calls(alice.api, [None])
     alice.api("delete_session", session="s")
-    left = alice.graph()
-    assert not {"Session", "Branch", "Message", "ToolCall", "ToolResult"} & set(left.counts)
+    graph = alice.graph()
+    assert not {"Session", "Branch", "Message", "ToolCall", "ToolResult"} & set(graph.counts)
     assert not alice.api("list_sessions")["sessions"]
     # Rows that no edge leads to are found and quarantined.
     repair_all(alice)
@@ -242,8 +247,10 @@ def test_agent_continues_over_damaged_session(
     assert (answer["offset"], answer["branch"]) == (len(OTHER) + 1, 0)
     assert sum("set aside" in record.getMessage() for record in caplog.records) == 1
     (name,) = corrupted_names(alice.api)
-    assert "set aside" in {one.kind for one in store_findings(alice) if one.session == name}
-    assert not [one for one in store_findings(alice) if one.session == "s"]
+    assert "set aside" in {
+        finding.kind for finding in store_findings(alice) if finding.session == name
+    }
+    assert not [finding for finding in store_findings(alice) if finding.session == "s"]
     check_export(alice, name, row)
     alice.api("delete_session", session=name)
     assert not store_findings(alice)
@@ -371,16 +378,16 @@ def test_check_finds_missing_model_calls(
     calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
     for row in [*calls, *(row for name in edges for row in rows_of(alice).get(name, ()))]:
         damage(alice, row, "deleted")
-    told = [
-        one
-        for one in store_findings(alice)
-        if one.kind == "missing" and "model call" in one.message
+    missing_calls = [
+        finding
+        for finding in store_findings(alice)
+        if finding.kind == "missing" and "model call" in finding.message
     ]
-    assert all(one.session == "s" for one in told)
-    assert any(sentence in one.message for one in told)
-    assert edges or len(told) == len(calls)
+    assert all(one.session == "s" for one in missing_calls)
+    assert any(sentence in one.message for one in missing_calls)
+    assert edges or len(missing_calls) == len(calls)
     repair_all(alice)
-    assert {one.kind for one in store_findings(alice)} == {"missing"}
+    assert {finding.kind for finding in store_findings(alice)} == {"missing"}
     check_session_continues(alice.api)
 
 
@@ -397,7 +404,7 @@ def test_check_repairs_reuse_edges_from_texts(alice: User, how: str) -> None:
     else:
         added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"
         run_on_row(alice, reuse[0], added, other, data)
-    assert [one.kind for one in store_findings(alice)] == ["corrupted"]
+    assert [finding.kind for finding in store_findings(alice)] == ["corrupted"]
     repair_all(alice)
     assert not store_findings(alice)
     WORKING_SET.clear()

@@ -67,12 +67,12 @@ def test_interrupted_deletion_is_finished_later(
     alice: User, monkeypatch: pytest.MonkeyPatch, slice: int
 ) -> None:
     alice.api("sync", session="s", messages=RUN)
-    left = [slice]
+    countdown = [slice]
     write = Store.write
 
     def failing(self: Store, batch: WriteBatch) -> None:
-        left[0] -= bool(batch.delete_edges_at or batch.delete_unchecked)
-        if not left[0]:
+        countdown[0] -= bool(batch.delete_edges_at or batch.delete_unchecked)
+        if not countdown[0]:
             raise StoreUnavailable("The store did not take the change; nothing was written.")
         write(self, batch)
 

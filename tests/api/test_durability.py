@@ -103,8 +103,8 @@ def test_early_answer_is_equal_and_recorded(service: Service, policy: str) -> No
         assert early.send("render", RUN[:count], **fields, answer_before_commit=True) == usual.send(
             "render", RUN[:count], **fields
         )
-    asked = {"session": "s", "budget": 300, "policy": policy}
-    assert alice.api("explain", **asked) == bob.api("explain", **asked)
+    query = {"session": "s", "budget": 300, "policy": policy}
+    assert alice.api("explain", **query) == bob.api("explain", **query)
     assert alice.graph().counts == bob.graph().counts
 
 
@@ -122,6 +122,6 @@ def test_full_history_is_requested_when_early_answer_was_not_written(impatient: 
     assert alice.graph() == before
     place = {"offset": reply["offset"], "prefix": reply["digest"]}
     alice.api.refused("render", 409, "history_diverged", messages=RUN[12:14], **place, **fields)
-    whole = {"messages": RUN[:14], **fields}
-    assert alice.api("render", **whole) == bob.api("render", **whole)
+    full_request = {"messages": RUN[:14], **fields}
+    assert alice.api("render", **full_request) == bob.api("render", **full_request)
     alice.graph().check()

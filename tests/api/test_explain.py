@@ -202,16 +202,16 @@ def test_rows_are_sorted_by_column(paged: Api) -> None:
 def test_window_has_last_messages_and_last_shown_messages(paged: Api) -> None:
     reply = paged("get_call", session="s")
     lines = reply["messages"]
-    seen = [
+    shown_lines = [
         line
         for line in lines
         if line["display"] != "omitted" or any(call["in_prompt"] for call in line["calls"])
     ]
     for end, stop in ((None, len(lines)), (41, 41)):
-        earlier = [line for line in seen if line["position"] < stop - 5]
+        earlier = [line for line in shown_lines if line["position"] < stop - 5]
         page = paged("get_call", session="s", window=5, end=end)
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
-        assert (page["history_messages"], page["prompt_messages"]) == (len(LONG), len(seen))
+        assert (page["history_messages"], page["prompt_messages"]) == (len(LONG), len(shown_lines))
     assert paged("get_call", session="s", window=0)["messages"] == []
 
 

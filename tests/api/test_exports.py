@@ -28,23 +28,23 @@ def export_and_import(alice: User, bob: User, session: str) -> tuple[Json, Json]
 
 def views_of(api: Api, session: str, branches: int) -> list[Any]:
     """Return every view of a session and of each of its calls."""
-    found: list[Any] = []
+    views: list[Any] = []
     for branch in range(branches):
         at: Json = {"session": session, "branch": branch}
         turns = api.rows("timeline", "turns", **at, limit=1000)
-        found += turns
-        found += api.rows("misses", "misses", **at)
-        found.append(api.complete("savings", **at))
+        views += turns
+        views += api.rows("misses", "misses", **at)
+        views.append(api.complete("savings", **at))
         for turn in turns:
-            found += [api(name, **at, turn=turn["turn"]) for name in ("explain", "get_call")]
-    return found
+            views += [api(name, **at, turn=turn["turn"]) for name in ("explain", "get_call")]
+    return views
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
     """Draw requests of one session: calls, retries, usage reports and rewritten histories."""
     line = draw(transcripts(most_turns=5))
-    found: list[tuple[str, Json]] = []
+    sent_requests: list[tuple[str, Json]] = []
     for _ in range(draw(st.integers(1, 3))):
         if not line:
             line = [user("Go on.")]
@@ -56,16 +56,16 @@ def requests(draw: st.DrawFn) -> list[tuple[str, Json]]:
                 fields["budget"] = draw(st.sampled_from([100, 300, 300, 9_000]))
                 fields["agent_defaults"] = draw(st.booleans())
                 fields["delivery"] = draw(st.sampled_from(DELIVERIES))
-                found.append(("render", {"policy": policy, "model": "gpt-5.1", **fields}))
+                sent_requests.append(("render", {"policy": policy, "model": "gpt-5.1", **fields}))
             else:
-                found.append(("sync", fields))
+                sent_requests.append(("sync", fields))
             if not draw(st.integers(0, 3)):
                 usage: Json = {"messages": draw(st.integers(1, stop)), **USAGE}
                 usage["delivery"] = draw(st.sampled_from(["rendered", "full"]))
-                found.append(("record_usage", {"usage": usage}))
-        kept = draw(st.integers(0, len(line)))
-        line = [*line[:kept], *draw(transcripts(most_turns=2))]
-    return found
+                sent_requests.append(("record_usage", {"usage": usage}))
+        kept_count = draw(st.integers(0, len(line)))
+        line = [*line[:kept_count], *draw(transcripts(most_turns=2))]
+    return sent_requests
 
 
 @given(requests())

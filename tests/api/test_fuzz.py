@@ -103,7 +103,7 @@ def test_export_equals_stored_messages(alice: User, sent: list[Json]) -> None:
     for exported in (export, alice.api("export_session", session=copy)):
         (branch,) = exported["branches"]
         # As JSON: 1, 1.0 and true are equal in Python.
-        stored_messages = [json.dumps(one, sort_keys=True) for one in branch["messages"]]
+        stored_messages = [json.dumps(message, sort_keys=True) for message in branch["messages"]]
         assert stored_messages == [json.dumps(one, sort_keys=True) for one in sent]
 
 

@@ -30,8 +30,8 @@ def test_session_is_stored_as_messages_calls_and_results(alice: User) -> None:
     graph.check()
     once = ("Session", "Branch", "ModelCall", "Owns", "HasBranch", "HasFirstEvent", "AwaitsAnswer")
     events = {"Message": 5, "ToolCall": 3, "ToolResult": 3, "Next": 10}
-    drawn = {"HasResult": 3, "Reuse": 3, "ShowsComplete": 2}
-    assert graph.counts == dict.fromkeys(once, 1) | events | drawn
+    edge_counts = {"HasResult": 3, "Reuse": 3, "ShowsComplete": 2}
+    assert graph.counts == dict.fromkeys(once, 1) | events | edge_counts
     results = [node.fields for node in graph.of("ToolResult")]
     assert [fields["text"] for fields in results] == [FLOW[place]["content"] for place in (3, 4, 6)]
     assert [fields["position"] for fields in results] == [3, 4, 6]
@@ -93,10 +93,10 @@ def test_loaded_history_reads_reuse_from_edges(alice: User) -> None:
 
 
 def history(uses: int) -> list[dict[str, Any]]:
-    made = [user("Who is it?"), *step("c", "find", "{}", "user_4711")]
+    messages = [user("Who is it?"), *step("c", "find", "{}", "user_4711")]
     for number in range(uses):
-        made += step(f"c{number}", "look", '{"at": "user_4711"}', "nothing")
-    return made
+        messages += step(f"c{number}", "look", '{"at": "user_4711"}', "nothing")
+    return messages
 
 
 def test_result_with_many_uses_is_stored_recalled_and_deleted(alice: User) -> None:

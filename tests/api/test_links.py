@@ -95,7 +95,7 @@ def test_link_opens_no_other_route(service: Service, visitor: Api) -> None:
 
 
 def test_revoked_link_is_closed_at_once_and_others_work(service: Service, owner: User) -> None:
-    first, second = (owner.api("share_session", session=NAME, label=one) for one in "ab")
+    first, second = (owner.api("share_session", session=NAME, label=label) for label in "ab")
     assert owner.api("list_links", session=NAME)["links"] == sorted(
         [first, second], key=lambda one: (-one["created_at"], one["id"])
     )
@@ -135,8 +135,8 @@ def test_link_ends_when_owners_tokens_are_revoked(
     assert caller is not None
     service.accounts.revoke(caller)
     visitor.refused("timeline", 401, "unauthorized", session=NAME)
-    fresh = Api(service.http, service.accounts.token(caller.user))
-    assert fresh("list_links", session=NAME)["links"] == []
+    new_api = Api(service.http, service.accounts.token(caller.user))
+    assert new_api("list_links", session=NAME)["links"] == []
 
 
 def test_forged_link_opens_nothing(service: Service, owner: User) -> None:

@@ -53,8 +53,8 @@ def model() -> Iterator[ProviderDouble]:
 def summary(reply: Json) -> str:
     only = only_substitute(reply)
     assert only["kind"] == "summary"
-    (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
-    assert shown["role"] == "tool"
+    (message,) = [m for m in reply["messages"] if m["content"] == only["text"]]
+    assert message["role"] == "tool"
     return str(only["text"])
 
 
@@ -144,10 +144,10 @@ def test_summary_is_stored_after_client_timeout(
     service: Service, alice: User, model: ProviderDouble
 ) -> None:
     works = model.answer
-    asked, left = threading.Event(), threading.Event()
+    is_asked, left = threading.Event(), threading.Event()
 
     def slow(body: dict[str, Any]) -> tuple[int, Any]:
-        asked.set()
+        is_asked.set()
         assert left.wait(60)
         return works(body)
 
@@ -156,7 +156,7 @@ def test_summary_is_stored_after_client_timeout(
     hurried = httpx.Client(base_url=service.http.base_url, timeout=httpx.Timeout(60, read=0.3))
     with hurried, pytest.raises(httpx.ReadTimeout):
         Api(hurried, alice.api.token)("render", **fields)
-    assert asked.wait(60)
+    assert is_asked.wait(60)
     left.set()
     until(lambda: alice.graph().counts.get("HistorySummary"))
     reply = alice.api.report("render", **fields)
@@ -189,8 +189,8 @@ def log_substitute(reply: Json) -> Json:
     only = only_substitute(reply)
     assert only["position"] == 2
     assert 2 not in reply["complete"] + reply["omitted"]
-    (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
-    assert shown == OVERSIZED[2] | {"content": only["text"]}
+    (message,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
+    assert message == OVERSIZED[2] | {"content": only["text"]}
     return only
 
 

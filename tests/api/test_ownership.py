@@ -21,8 +21,8 @@ def test_another_users_session_is_404(service: Service, owner: User, bob: User) 
     before = owner.graph()
     for walker in walkers:
         error = bob.api.refused(walker, 404, "not_found", **example(walker, "s"))
-        nothing = bob.api.refused(walker, 404, "not_found", **example(walker, "nothing"))
-        assert nothing == error | {"message": error["message"].replace("'s'", "'nothing'")}
+        missing_error = bob.api.refused(walker, 404, "not_found", **example(walker, "nothing"))
+        assert missing_error == error | {"message": error["message"].replace("'s'", "'nothing'")}
     assert owner.graph() == before
     assert not bob.graph().nodes
     for walker in [name for name in walkers if name != "delete_session"]:

@@ -49,16 +49,16 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Start a blocked provider for the service in this process; open it at the end."""
-    made = Gate()
-    with provider_of_process(made.answer):
+    new_gate = Gate()
+    with provider_of_process(new_gate.answer):
         patient = LiteLLMEmbedder(EMBEDDER, timeout=PATIENCE)
         monkeypatch.setitem(embeddings._embedders, EMBEDDER, patient)
-        made.opened.set()
+        new_gate.opened.set()
         patient.embed(["The first call imports LiteLLM, which takes long."])
-        made.opened.clear()
-        made.requests, made.texts = threading.Semaphore(0), 0
-        yield made
-        made.opened.set()
+        new_gate.opened.clear()
+        new_gate.requests, new_gate.texts = threading.Semaphore(0), 0
+        yield new_gate
+        new_gate.opened.set()
 
 
 @pytest.mark.slow
@@ -71,22 +71,22 @@ def test_other_calls_continue_while_forty_calls_wait(
         {"session": f"w{n}", "messages": run, "budget": 900} for n, run in enumerate(runs)
     ]
     with ThreadPoolExecutor(CALLS) as threads:
-        pending = [threads.submit(alice.api, "render", **given) for given in fields]
+        pending = [threads.submit(alice.api, "render", **field) for field in fields]
         try:
             gate.wait_for(Settings().provider_threads)
-            own = {"session": "own", "messages": RUN, "budget": 900}
-            assert bob.api("render", **own, policy="contextrender_cache_aware")["omitted"]
+            own_fields = {"session": "own", "messages": RUN, "budget": 900}
+            assert bob.api("render", **own_fields, policy="contextrender_cache_aware")["omitted"]
             listed = alice.api("list_sessions")["sessions"]
             assert len(listed) >= Settings().provider_threads
             begun = listed[0]["session"]
             longer = [*runs[int(begun[1:])], assistant("Seen.")]
             assert alice.api("sync", session=begun, messages=longer)["offset"] == len(longer)
-            assert not any(one.done() for one in pending)
+            assert not any(future.done() for future in pending)
         finally:
             gate.opened.set()
-        replies = [one.result() for one in pending]
+        replies = [future.result() for future in pending]
     assert [reply["warnings"] for reply in replies] == [[]] * CALLS
-    assert [alice.api("render", **given) for given in fields] == replies
+    assert [alice.api("render", **field) for field in fields] == replies
 
 
 def test_session_continues_while_model_summarizes(

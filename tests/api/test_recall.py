@@ -20,21 +20,21 @@ def owner(alice: User) -> User:
 
 def test_recall_by_position_returns_complete_result_with_call(owner: User) -> None:
     results = owner.api("recall", session="s", results=[16, 3])["results"]
-    assert [each["position"] for each in results] == [16, 3]
-    assert [each["message"] for each in results] == [RUN[16], RUN[3]]
-    assert [each["name"] for each in results] == ["get_order"] * 2
+    assert [result["position"] for result in results] == [16, 3]
+    assert [result["message"] for result in results] == [RUN[16], RUN[3]]
+    assert [result["name"] for result in results] == ["get_order"] * 2
     assert results[1]["arguments"] == '{"order_id": "ORD-1000"}'
-    assert [each["turn"] for each in results] == [7, 1]
-    assert {each["score"] for each in results} == {None}
+    assert [result["turn"] for result in results] == [7, 1]
+    assert {result["score"] for result in results} == {None}
 
 
 def test_recall_returns_unusual_results_unchanged(api: Api) -> None:
     api("sync", session="s", messages=UNUSUAL)
     places = [place for place, message in enumerate(UNUSUAL) if message["role"] == "tool"]
     results = api("recall", session="s", results=places)["results"]
-    assert [each["message"] for each in results] == [UNUSUAL[place] for place in places]
+    assert [result["message"] for result in results] == [UNUSUAL[place] for place in places]
     names = ["grammar", "object", "json", "none_at_all", "empty", "null", "not_json"]
-    assert [each["name"] for each in results] == names
+    assert [result["name"] for result in results] == names
 
 
 def test_recall_by_query_sorts_by_score(owner: User) -> None:
@@ -69,9 +69,9 @@ def test_recall_finds_results_before_compaction(owner: User) -> None:
 def test_recall_by_position_falls_back_to_other_branches(owner: User) -> None:
     api = owner.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
-    for position, given, branch in ((3, None, 1), (3, 0, 0), (16, 0, 0), (16, None, 0)):
-        (found,) = api("recall", session="s", results=[position], branch=given)["results"]
-        assert (found["branch"], found["message"]) == (branch, RUN[position])
+    for position, requested, branch in ((3, None, 1), (3, 0, 0), (16, 0, 0), (16, None, 0)):
+        (result_row,) = api("recall", session="s", results=[position], branch=requested)["results"]
+        assert (result_row["branch"], result_row["message"]) == (branch, RUN[position])
     api.refused("recall", 404, "not_found", session="s", results=[17])
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
 

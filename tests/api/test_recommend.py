@@ -32,8 +32,8 @@ def test_recommendation_equals_that_for_its_messages(api: Api) -> None:
     reply = recommend_for_session(RUN).to_json()
     assert report["summary"] == reply["sentence"]
     assert report["rule"] == reply["rule"] == "openai"
-    assert [each["cost"] for each in report["options"]] == [
-        each["cost"]["value"] for each in reply["options"]
+    assert [option["cost"] for option in report["options"]] == [
+        option["cost"]["value"] for option in reply["options"]
     ]
     assert len(report["options"]) == 5
     assert report["calls"] == report["turn_count"] == sum(m["role"] == "assistant" for m in RUN)
@@ -53,8 +53,8 @@ def test_recommendation_compares_requested_policies_and_budgets(api: Api) -> Non
     api("sync", session="s", messages=RUN)
     policies, budgets = ["prune", "contextrender"], [3000, 96000]
     report = api("recommend", session="s", calls=20, policies=policies, budgets=budgets)
-    tried = [(option["policy"], option["budget"]) for option in report["options"]]
-    assert tried == [(policy, budget) for policy in policies for budget in budgets]
+    compared = [(option["policy"], option["budget"]) for option in report["options"]]
+    assert compared == [(policy, budget) for policy in policies for budget in budgets]
 
 
 CALLS = 8
@@ -79,21 +79,23 @@ def test_recommend_all_equals_recommendation_for_a_file(api: Api) -> None:
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     api("sync", session="no call yet", messages=[user("Hello?")])
-    *_, told = request_until_complete(api, calls=CALLS)
+    *_, final_reply = request_until_complete(api, calls=CALLS)
     runs = [
-        Run(name, "", "", [dict(each) for each in first_calls(messages, CALLS)[0]])
+        Run(name, "", "", [dict(message) for message in first_calls(messages, CALLS)[0]])
         for name, messages in reversed(RUNS.items())
     ]
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
     expected_recommendation = recommend(runs, cases, lambda _runs, _cases: scores)
-    assert told["summary"] == expected_recommendation.sentence
-    for option, expected in zip(told["options"], expected_recommendation.options, strict=True):
+    assert final_reply["summary"] == expected_recommendation.sentence
+    for option, expected in zip(
+        final_reply["options"], expected_recommendation.options, strict=True
+    ):
         # The session has timestamps and the file has none; no cache expires within a test.
         assert option["miss_rate"] == expected.miss_rate.value
         assert option["cost"] == pytest.approx(expected.cost.value)
-    assert (told["sessions"], told["replayed_sessions"]) == (2, 2)
-    assert (told["calls"], told["replayed_calls"]) == (CALLS, CALLS + 6)
+    assert (final_reply["sessions"], final_reply["replayed_sessions"]) == (2, 2)
+    assert (final_reply["calls"], final_reply["replayed_calls"]) == (CALLS, CALLS + 6)
 
 
 def test_next_request_continues_after_time_limit() -> None:

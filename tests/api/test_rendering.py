@@ -25,14 +25,14 @@ def test_history_within_budget_is_unchanged(api: Api) -> None:
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_plan_builds_the_same_messages(api: Api, policy: str, budget: int) -> None:
     fields = {"session": "s", "messages": MIXED, "policy": policy, "budget": budget}
-    shown, plan = api("render", **fields), api("render", **fields, output="plan")
+    complete_reply, plan = api("render", **fields), api("render", **fields, output="plan")
     assert plan["messages"] is None
-    assert shown["plan"] is None
-    assert rebuilt(MIXED, plan["plan"]) == shown["messages"]
-    assert orphans(shown["messages"]) == []
-    assert tokens_inside(shown["messages"]) == shown["tokens_after"]
-    assert policy == "full" or shown["tokens_after"] <= budget
-    assert plan | {"plan": None, "messages": shown["messages"]} == shown
+    assert complete_reply["plan"] is None
+    assert rebuilt(MIXED, plan["plan"]) == complete_reply["messages"]
+    assert orphans(complete_reply["messages"]) == []
+    assert tokens_inside(complete_reply["messages"]) == complete_reply["tokens_after"]
+    assert policy == "full" or complete_reply["tokens_after"] <= budget
+    assert plan | {"plan": None, "messages": complete_reply["messages"]} == complete_reply
 
 
 def test_call_settings_override_session_settings(api: Api) -> None:
@@ -58,8 +58,8 @@ def test_call_settings_override_session_settings(api: Api) -> None:
 
 
 def test_next_call_is_explained_with_settings_of_last_call(api: Api) -> None:
-    made = {"budget": 1200, "policy": "contextrender_cache_aware", "agent_defaults": True}
-    api("render", session="own", messages=RUN, **made)
+    settings = {"budget": 1200, "policy": "contextrender_cache_aware", "agent_defaults": True}
+    api("render", session="own", messages=RUN, **settings)
     api("sync", session="own", messages=[*RUN, assistant("Done.")])
     to_come = api("explain", session="own")
     assert (to_come["policy"], to_come["budget"]) == ("contextrender_cache_aware", 1200)

@@ -94,16 +94,16 @@ def test_replies_are_equal_with_two_alternating_processes(service: Service, day:
 def test_session_recreated_by_another_process_replaces_cache(service: Service) -> None:
     here = service.new_user().api
     other = [user("Something else."), *RUN[2:]]
-    with another_server(service.data) as server, server.api(here.token) as there:
+    with another_server(service.data) as server, server.api(here.token) as remote:
         reply = here("render", session="s", messages=RUN, budget=700)
-        there("delete_session", session="s")
+        remote("delete_session", session="s")
         here.refused("explain", 404, "not_found", session="s")
-        new = there("render", session="s", messages=other, budget=700)
+        new = remote("render", session="s", messages=other, budget=700)
         assert new["offset"] == reply["offset"] - 1
         assert here("render", session="s", messages=other, budget=700) == new
         (branch,) = here("export_session", session="s")["branches"]
         assert branch["messages"] == other
         fields = {"budget": 600, "policy": "prune"}
-        there("sync", session="s", messages=[*other, assistant("Done.")], settings=fields)
-        assert here("explain", session="s") == there("explain", session="s")
+        remote("sync", session="s", messages=[*other, assistant("Done.")], settings=fields)
+        assert here("explain", session="s") == remote("explain", session="s")
         assert here("explain", session="s")["policy"] == "prune"

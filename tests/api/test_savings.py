@@ -44,11 +44,15 @@ def test_rows_are_grouped_by_client_model_policy_and_delivery(alice: User) -> No
     view = alice.api("total_savings")
     assert (view["sessions"], view["sessions_counted"]) == (3, 2)
     by_policy = {row["policy"]: row for row in view["rows"]}
-    shown, held = by_policy["prune"], by_policy["contextrender"]
-    assert (shown["client"], shown["delivery"], held["delivery"]) == ("c", "rendered", "holdout")
-    assert held["prompt"] == held["full"] > shown["prompt"]
-    assert held["cost"] == held["full_cost"]
-    assert alice.api("total_savings", policy="prune")["rows"] == [shown]
+    rendered, holdout = by_policy["prune"], by_policy["contextrender"]
+    assert (rendered["client"], rendered["delivery"], holdout["delivery"]) == (
+        "c",
+        "rendered",
+        "holdout",
+    )
+    assert holdout["prompt"] == holdout["full"] > rendered["prompt"]
+    assert holdout["cost"] == holdout["full_cost"]
+    assert alice.api("total_savings", policy="prune")["rows"] == [rendered]
     assert alice.api("total_savings", since="2999-01-01")["rows"] == []
 
 
@@ -56,8 +60,8 @@ def test_own_prices_apply_and_can_show_a_loss(alice: User) -> None:
     """If cached tokens are free, a prompt that changes at each call costs more."""
     render_calls(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
     (row,) = alice.api("total_savings", prices=OWN)["rows"]
-    fresh, cached = row["prompt"] - row["cached"], row["cached"]
-    assert row["cost"] == pytest.approx((2 * fresh + cached + 10 * row["output"]) / 1e6)
+    uncached, cached = row["prompt"] - row["cached"], row["cached"]
+    assert row["cost"] == pytest.approx((2 * uncached + cached + 10 * row["output"]) / 1e6)
     full = row["full_capped"] - row["full_capped_cached"]
     expected = (2 * full + row["full_capped_cached"] + 10 * row["output"]) / 1e6
     assert row["full_cost"] == pytest.approx(expected)
@@ -99,22 +103,22 @@ def row(**changed: Any) -> dict[str, Any]:
         "steps_with_misses",
         "calls_with_usage",
     )
-    known: dict[str, Any] = dict.fromkeys(names, 10)
-    known |= {
+    fields: dict[str, Any] = dict.fromkeys(names, 10)
+    fields |= {
         "day": "2026-11-22",
         "model": "m",
         "client": "",
         "policy": "p",
         "delivery": "rendered",
     }
-    known |= {
+    fields |= {
         "price_source": "",
         "cost": 1.0,
         "full_cost": 2.0,
         "usage_cost": 3.0,
         "full_usage_cost": 2.5,
     }
-    return known | changed
+    return fields | changed
 
 
 def test_table_sums_rows_and_shows_losses_in_red() -> None:
@@ -122,12 +126,12 @@ def test_table_sums_rows_and_shows_losses_in_red() -> None:
     rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
     assert group_rows(rows, ["policy"])["p"]["calls"] == 20
     out = Console(width=120, color_system="standard", force_terminal=True)
-    with out.capture() as got:
+    with out.capture() as capture:
         out.print(draw({"sessions": 2, "sessions_counted": 2, "rows": rows}, ["model"]))
-    red = re.findall(r"\x1b\[31m *([^ \x1b]+)", got.get())
+    red = re.findall(r"\x1b\[31m *([^ \x1b]+)", capture.get())
     assert "$3.00" in red  # more than the whole history's $2.50
     assert "-200%" in red and "$1.00" not in red
-    text = re.sub(r"\x1b\[[\d;]*m", "", got.get())
+    text = re.sub(r"\x1b\[[\d;]*m", "", capture.get())
     assert "2 of 2 sessions" in text
     assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", text)
     (own,) = [line for line in text.splitlines() if line.startswith("own ")]
@@ -137,11 +141,11 @@ def test_table_sums_rows_and_shows_losses_in_red() -> None:
 def test_session_list_has_totals_of_each_session(alice: User) -> None:
     render_calls(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
-    two, one = (row["totals"] for row in alice.api("list_sessions")["sessions"])
+    two, first = (row["totals"] for row in alice.api("list_sessions")["sessions"])
     names = ["calls", "full", "prompt", "results_used", "results_used_visible"]
     names += ["steps", "steps_with_misses", "misses"]
-    nothing = dict.fromkeys(names, 0)
-    assert two == nothing | {"models": [], "cost": None, "is_estimate": False}
+    zeros = dict.fromkeys(names, 0)
+    assert two == zeros | {"models": [], "cost": None, "is_estimate": False}
     rows = alice.api("total_savings")["rows"]
     for name, summed in (
         ("full", "full_capped"),
@@ -149,9 +153,9 @@ def test_session_list_has_totals_of_each_session(alice: User) -> None:
         ("prompt",) * 2,
         ("results_used",) * 2,
     ):
-        assert one[name] == sums(rows, summed) > 0
-    assert one["results_used_visible"] == sums(rows, "results_used_visible")
-    assert alice.api("inspect_session", session="one")["session"]["totals"] == one
+        assert first[name] == sums(rows, summed) > 0
+    assert first["results_used_visible"] == sums(rows, "results_used_visible")
+    assert alice.api("inspect_session", session="one")["session"]["totals"] == first
 
 
 def test_sessions_are_sorted_and_filtered_by_totals(alice: User) -> None:
@@ -213,17 +217,17 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     ):
         assert last - waiting == answers
     assert len(timeline["turns"]) - waiting == saved["calls"] == answers
-    for counted in (listed, inspected["session"]):
-        assert (counted["turns"], counted["results"]) == (answers, results)
-        assert counted["totals"]["calls"] == answers
+    for session in (listed, inspected["session"]):
+        assert (session["turns"], session["results"]) == (answers, results)
+        assert session["totals"]["calls"] == answers
     for view in (timeline, graph):
         assert len(view["results"]["positions"]) == results
     assert len(explained) == sum(tool["results"] for tool in inspected["tools"]) == results
 
     edges = {(edge["operation"], edge["result"]) for edge in graph["edges"]}
     assert len(edges) == sum(len(row["uses"]) for row in explained)
-    turn_of = {one["event"]: one["turn"] for one in graph["operations"]}
-    uses = {(turn["turn"], used) for turn in timeline["turns"] for used in turn["uses"]}
+    turn_of = {operation["event"]: operation["turn"] for operation in graph["operations"]}
+    uses = {(turn["turn"], use) for turn in timeline["turns"] for use in turn["uses"]}
     assert uses == {(turn_of[operation], used) for operation, used in edges}
     assert newest["turns"] == timeline["turns"][-3:]
     assert (
@@ -235,13 +239,15 @@ def test_every_view_has_equal_counts(alice: User, waiting: bool) -> None:
     )
     assert sum(tool["reused"] for tool in inspected["tools"]) == len({used for _, used in uses})
 
-    whole = {turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]}
-    seen = {(turn, used) for turn, used in uses if used in whole[turn]}
+    complete_by_turn = {
+        turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]
+    }
+    visible_uses = {(turn, used) for turn, used in uses if used in complete_by_turn[turn]}
     assert (
-        len(seen)
+        len(visible_uses)
         == saved["results_used_visible"]
         == listed["totals"]["results_used_visible"]
         < len(uses)
     )
-    missed = {(turn["turn"], one) for turn in timeline["turns"] for one in turn["misses"]}
+    missed = {(turn["turn"], miss) for turn in timeline["turns"] for miss in turn["misses"]}
     assert missed == {(miss["turn"], miss["result"]) for miss in misses["misses"]}

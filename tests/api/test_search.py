@@ -44,12 +44,12 @@ def test_search_finds_contents_newest_first(api: Api) -> None:
 
 def test_search_finds_tools_arguments_and_texts(api: Api) -> None:
     calls = all_matches(api, session="new", query="get_ORDER")
-    assert {one["kind"] for one in calls} == {"call"} and len(calls) == 2
-    assert {one["name"] for one in calls} == {"get_order"}
-    kinds = {one["kind"] for one in all_matches(api, session="old", query="ORD-1000")}
+    assert {call["kind"] for call in calls} == {"call"} and len(calls) == 2
+    assert {call["name"] for call in calls} == {"get_order"}
+    kinds = {match["kind"] for match in all_matches(api, session="old", query="ORD-1000")}
     assert kinds == {"user", "assistant", "call", "result"}
-    named = all_matches(api, session="old", query="ORD-1000", tool="get_order")
-    assert {one["kind"] for one in named} == {"call", "result"}
+    tool_matches = all_matches(api, session="old", query="ORD-1000", tool="get_order")
+    assert {one["kind"] for one in tool_matches} == {"call", "result"}
     assert not all_matches(api, query="ORD-1000", tool="get")
 
 
@@ -82,7 +82,7 @@ def test_message_shared_by_branches_is_found_once(api: Api) -> None:
     api("sync", session="old", messages=[*RUN[:8], user("Rather look at ORD-1003.")])
     matches = all_matches(api, session="old", query="ORD-1003", limit=1)
     assert matches[0]["branch"] == 1 and matches[0]["position"] == 8
-    keys = [(one["branch"], one["position"], one["kind"], one["name"]) for one in matches]
+    keys = [(match["branch"], match["position"], match["kind"], match["name"]) for match in matches]
     assert len(set(keys)) == len(keys) and {branch for branch, *_ in keys} == {0, 1}
 
 

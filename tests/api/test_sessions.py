@@ -63,8 +63,8 @@ def test_list_is_newest_first_in_pages(api: Api) -> None:
     for name in ("run 11", "run 10", "run 9"):
         api("delete_session", session=name)
     api("sync", session="late", messages=RUN[:2])
-    rest = api.pages("list_sessions", "cursor", cursor=first["next"], limit=4)
-    sessions = [row["session"] for page in rest for row in page["sessions"]]
+    later_pages = api.pages("list_sessions", "cursor", cursor=first["next"], limit=4)
+    sessions = [row["session"] for page in later_pages for row in page["sessions"]]
     assert [name for name in sessions if name != "late"] == names[8::-1]
 
 
@@ -83,9 +83,11 @@ def test_import_renders_and_exports_as_the_original(api: Api) -> None:
     api("sync", session="unusual", messages=UNUSUAL, model="gpt-4")
     for name, lines in (("first", (RUN, REWRITTEN, AGAIN)), ("unusual", (UNUSUAL,))):
         exported = api("export_session", session=name)
-        made = api("import_session", session=f"{name} copy", data=exported)
-        assert made["offset"] == api("inspect_session", session=name)["session"]["messages"]
-        assert made["recorded"] == sum(len(branch["messages"]) for branch in exported["branches"])
+        import_reply = api("import_session", session=f"{name} copy", data=exported)
+        assert import_reply["offset"] == api("inspect_session", session=name)["session"]["messages"]
+        assert import_reply["recorded"] == sum(
+            len(branch["messages"]) for branch in exported["branches"]
+        )
         for _ in ("remembered", "read again"):
             copied = api("export_session", session=f"{name} copy")
             fields = {"session": f"{name} copy"}
@@ -148,14 +150,14 @@ def test_deletion_removes_every_row(alice: User, bob: User) -> None:
     record_branches(bob.api, "s")
     record_branches(alice.api, "kept")
     before = count_rows(alice.data)
-    kept = [alice.api("export_session", session="kept"), bob.graph()]
+    other_data = [alice.api("export_session", session="kept"), bob.graph()]
     record_branches(alice.api, "s")
     digest = alice.api("sync", session="s", messages=RUN)["digest"]
     nodes = len(alice.graph().nodes)
     reply = alice.api("delete_session", session="s")
     assert reply == {"session": "s", "nodes": nodes - len(alice.graph().nodes)}
     assert count_rows(alice.data) == before
-    assert [alice.api("export_session", session="kept"), bob.graph()] == kept
+    assert [alice.api("export_session", session="kept"), bob.graph()] == other_data
     alice.api.refused("delete_session", 404, "not_found", session="s")
     removed = {"session": "s", "messages": [], "offset": len(RUN), "prefix": digest}
     assert alice.api.refused("render", 409, "history_diverged", **removed)["recorded"] == 0
@@ -210,11 +212,11 @@ def test_export_has_calls_of_each_branch(alice: User, bob: User) -> None:
         alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700
     )
     exported = alice.api("export_session", session="s")
-    own = [
+    calls_by_branch = [
         [call for call in branch["calls"] if not call.get("again")]
         for branch in exported["branches"]
     ]
-    assert list(map(len, own)) == [12, 1]
+    assert list(map(len, calls_by_branch)) == [12, 1]
     assert import_session(bob, exported) == exported
     totals = [account.api("list_sessions")["sessions"][0]["totals"] for account in (alice, bob)]
     assert totals[0] == totals[1]

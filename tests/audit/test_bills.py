@@ -48,7 +48,7 @@ def test_copied_history_of_codex_fork_counts_once(
 def test_nested_forks_and_forks_of_missing_parent_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = [
+    nested_fork = [
         *meta("third", 5, forked_from_id="fork"),
         count(5, 1000, 1000),
         count(5, 3000, 2000),
@@ -60,7 +60,7 @@ def test_nested_forks_and_forks_of_missing_parent_count_once(
     ]
     files = {
         f"{CODEX}/rollout-{number}.jsonl": lines
-        for number, lines in enumerate([again, *lost_rows, FORK, PARENT])
+        for number, lines in enumerate([nested_fork, *lost_rows, FORK, PARENT])
     }
     # 1000 + 2000 + 500; 70 once from the missing parent, and 100 from each of its forks.
     assert sums(audit_home(write_files(tmp_path, files), monkeypatch)) == (6, 3770)
@@ -142,8 +142,8 @@ def test_opencode_session_in_files_and_store_counts_once(
 ) -> None:
     row = opencode_row("msg_1", "ses_a", 1000, 1000)
     write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
-    told = row[row.index("{") : row.rindex("}") + 1]
-    write_files(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": told})
+    message_json = row[row.index("{") : row.rindex("}") + 1]
+    write_files(tmp_path, {f"{OPENCODE}/storage/message/ses_a/msg_1.json": message_json})
     audit = audit_home(tmp_path, monkeypatch)
     assert sums(audit) == (1, 1000) and len(audit.runs) == 1
 

@@ -74,9 +74,9 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
     """The summary has the first of two values; the agent reads the second one again."""
 
     def call(id: str) -> list[Json]:
-        asked = use(id) | {"input": {"path": "a"}}
+        tool_use = use(id) | {"input": {"path": "a"}}
         read = result(id) | {"content": "TOKEN_ALPHA TOKEN_BETA"}
-        return [said(f"{id}1", f"m{id}", asked, 1), heard(f"{id}2", [read])]
+        return [said(f"{id}1", f"m{id}", tool_use, 1), heard(f"{id}2", [read])]
 
     page = write_claude_session(
         heard("1", "Go."),
@@ -107,11 +107,11 @@ def test_report_has_costs_of_pauses(write_claude_session: Leave) -> None:
     """The cache is rewritten after ten minutes, at a resume and after a compaction."""
 
     def answer(number: int, minute: int, read: int, written: int) -> Json:
-        made = said(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
+        row = said(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
         cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
         usage = {"input_tokens": 0, "output_tokens": 0, **cache}
-        made["message"] |= {"model": "claude-sonnet-4-5", "usage": usage}
-        return made | {"timestamp": f"2026-10-01T10:{minute}:00Z"}
+        row["message"] |= {"model": "claude-sonnet-4-5", "usage": usage}
+        return row | {"timestamp": f"2026-10-01T10:{minute}:00Z"}
 
     page = write_claude_session(
         answer(1, 10, 0, 8_000),

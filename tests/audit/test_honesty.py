@@ -40,7 +40,7 @@ def codex_step(id: str, output: str) -> list[Json]:
 
 
 def compacted(summary: str, *history: Json) -> Json:
-    payload = {"message": summary, "replacement_history": [one["payload"] for one in history]}
+    payload = {"message": summary, "replacement_history": [item["payload"] for item in history]}
     return {"timestamp": at(5), "type": "compacted", "payload": payload}
 
 

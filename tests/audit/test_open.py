@@ -48,12 +48,12 @@ def compacted_run(*after: Json, summary: str = "Nothing.") -> list[Run]:
 
 
 def test_diagnosis_names_value_that_was_read_again() -> None:
-    again = [
+    later_steps = [
         assistant("I look further."),
         *step("b", "look", '{"at": "x"}', "TOKEN_ALPHA and TOKEN_BETA"),
         assistant("It is TOKEN_ALPHA."),
     ]
-    diagnosis = diagnose(compacted_run(*again))
+    diagnosis = diagnose(compacted_run(*later_steps))
     (loss,) = diagnosis.losses
     assert (loss.turn, loss.read_turn, loss.dropped_turn, loss.repeated_turn) == (4, 1, 2, 4)
     assert loss.tokens > 0 and loss.dollars == pytest.approx(loss.tokens * 3e-6)

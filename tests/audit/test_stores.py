@@ -43,8 +43,8 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
     with closing(sqlite3.connect(home / "state.db")) as store:
         store.executescript(HERMES)
         for number, (role, content, calls, id, active, compacted) in enumerate(rows, 1):
-            given = (number, "s", role, content, calls, id, 1e9 + number, active, compacted)
-            store.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?, ?, ?)", given)
+            values = (number, "s", role, content, calls, id, 1e9 + number, active, compacted)
+            store.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         store.commit()
     audit = AuditInput()
     read_hermes(home, audit)
@@ -96,8 +96,8 @@ def openclaw(home: Path, *events: object) -> AuditInput:
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as store:
         store.executescript(OPENCLAW)
-        for number, one in enumerate(events):
-            text = one if isinstance(one, str) else json.dumps(one)
+        for number, event_or_text in enumerate(events):
+            text = event_or_text if isinstance(event_or_text, str) else json.dumps(event_or_text)
             packed = zstandard.compress(text.encode()) if number % 2 else None
             row = ("s", number, None if packed else text, packed)
             store.execute("insert into transcript_events values (?, ?, ?, ?)", row)

@@ -59,8 +59,8 @@ def test_old_python_version_is_named(made_by: Making, monkeypatch: pytest.Monkey
 
 def test_missing_server_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
-    with told, embedded(tmp_path / "data"):
+    raises = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
+    with raises, embedded(tmp_path / "data"):
         pass
     output = printed("serve", status=1)
     assert output.startswith(

@@ -43,11 +43,11 @@ def test_environment_overrides_file_overrides_default(
 ) -> None:
     path = configure('threads = 8\nmodel = "in/file"\npin_cpu = false\n')
     monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
-    found = {row.name: (row.value, row.source) for row in list_settings()}
-    assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
-    assert found["threads"] == (8, f"threads in {path}")
-    assert found["pin_cpu"] == (False, f"pin_cpu in {path}")
-    assert found["max_body_mb"] == (64, "default")
+    values = {row.name: (row.value, row.source) for row in list_settings()}
+    assert values["model"] == ("in/environment", "CTXGRAPH_MODEL")
+    assert values["threads"] == (8, f"threads in {path}")
+    assert values["pin_cpu"] == (False, f"pin_cpu in {path}")
+    assert values["max_body_mb"] == (64, "default")
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "own/name")
     assert current_settings().model == "own/name"
 
@@ -97,15 +97,15 @@ def test_documents_list_every_setting(name: str) -> None:
     row, page = ROWS[name], "docs/settings.md"
     listed = ", ".join(f"`{variable}`" for variable in variables(name))
     lines = (ROOT / page).read_text().replace("\n  ", " ").splitlines()
-    found = [line for line in lines if line.startswith((f"- {listed} ", f"- {listed}: "))]
-    assert len(found) == 1, f"{page} needs one line that begins with - {listed}"
+    matching_lines = [line for line in lines if line.startswith((f"- {listed} ", f"- {listed}: "))]
+    assert len(matching_lines) == 1, f"{page} needs one line that begins with - {listed}"
     if isinstance(row.default, frozenset):
-        assert ", ".join(row.default) in found[0]
+        assert ", ".join(row.default) in matching_lines[0]
     elif row.default not in (MISSING, "", None, False, ()):
-        shown = "on" if row.default is True else str(row.default).removesuffix(".0")
-        assert shown in found[0]
+        default_text = "on" if row.default is True else str(row.default).removesuffix(".0")
+        assert default_text in matching_lines[0]
     if name not in PROXY:
-        assert found[0].endswith(f": {row.metadata['description']}")
+        assert matching_lines[0].endswith(f": {row.metadata['description']}")
 
 
 def test_only_settings_read_the_environment() -> None:

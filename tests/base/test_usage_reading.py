@@ -128,10 +128,14 @@ def test_content_encodings_are_decoded() -> None:
     raw = deflate.compress(TEXT) + deflate.flush()
     half = len(TEXT) // 2
     members = gzip.compress(TEXT[:half]) + gzip.compress(TEXT[half:])
-    known = [("gzip", gzip.compress(TEXT)), ("x-gzip", members), ("deflate", zlib.compress(TEXT))]
-    known += [("deflate", raw), ("", TEXT), ("identity", TEXT)]
-    known.append(("deflate, gzip", gzip.compress(zlib.compress(TEXT))))
-    for coding, body in known:
+    encoded_texts = [
+        ("gzip", gzip.compress(TEXT)),
+        ("x-gzip", members),
+        ("deflate", zlib.compress(TEXT)),
+    ]
+    encoded_texts += [("deflate", raw), ("", TEXT), ("identity", TEXT)]
+    encoded_texts.append(("deflate, gzip", gzip.compress(zlib.compress(TEXT))))
+    for coding, body in encoded_texts:
         assert decode_body(coding, body, 2**20) == TEXT
     assert decode_body("gzip", b"none", 9) == decode_body("unheard-of", b"x", 9) == b""
     assert decode_body("gzip", gzip.compress(TEXT), 10) == TEXT[:10]

@@ -31,10 +31,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_doctor_on_new_machine(machine: Path) -> None:
-    found = findings(0)
-    assert found["tokenizer"]["state"] == found["embedder"]["state"] == "ok"
-    assert "serve" in found["service"]["advice"]
-    assert "npm install" in found["claude"]["advice"]
+    by_check = findings(0)
+    assert by_check["tokenizer"]["state"] == by_check["embedder"]["state"] == "ok"
+    assert "serve" in by_check["service"]["advice"]
+    assert "npm install" in by_check["claude"]["advice"]
     assert not (machine / ".local").exists()
 
 
@@ -43,8 +43,8 @@ def test_doctor_names_agent_and_provider(machine: Path) -> None:
     (machine / "bin" / "claude").write_text("#!/bin/sh\n")
     (machine / "bin" / "claude").chmod(0o755)
     (machine / ".claude").mkdir()
-    own = {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}}
-    (machine / ".claude" / "settings.json").write_text(json.dumps(own))
+    claude_settings = {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}}
+    (machine / ".claude" / "settings.json").write_text(json.dumps(claude_settings))
     claude = findings(0)["claude"]
     assert "https://gateway.test/v1" in claude["message"]
     assert claude["advice"] == "contextrender wrap claude"
@@ -87,14 +87,14 @@ def test_doctor_continues_after_invalid_settings(
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "much")
     monkeypatch.setenv("CONTEXTRENDER_POLICYY", "prune")
     findings = json.loads(contextrender("doctor", "--json").stdout)["findings"]
-    settings = [one["message"] for one in findings if one["check"] == "settings"]
+    settings = [finding["message"] for finding in findings if finding["check"] == "settings"]
     assert "CONTEXTRENDER_URL is 'foo'" in settings[0]
     assert "http://127.0.0.1:8000" in settings[0]
     assert settings[1].startswith("CONTEXTRENDER_BUDGET must be")
     assert (
         settings[2] == "unknown setting CONTEXTRENDER_POLICYY: did you mean CONTEXTRENDER_POLICY?"
     )
-    assert {"data", "embedder", "service", "claude"} <= {one["check"] for one in findings}
+    assert {"data", "embedder", "service", "claude"} <= {finding["check"] for finding in findings}
     process = contextrender("config")
     assert process.returncode == 1
     assert "CONTEXTRENDER_URL is 'foo'" in process.stderr

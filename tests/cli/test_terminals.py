@@ -26,8 +26,8 @@ def run(*words: str, encoding: str, **variables: str) -> subprocess.CompletedPro
             status = main(words)
         except SystemExit as end:
             status = int(end.code or 0)
-    told = [stream.buffer.getvalue() for stream in (out, err)]
-    return subprocess.CompletedProcess(words, status, *told)
+    streams = [stream.buffer.getvalue() for stream in (out, err)]
+    return subprocess.CompletedProcess(words, status, *streams)
 
 
 @pytest.fixture

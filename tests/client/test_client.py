@@ -34,11 +34,11 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bodies(client: ContextRender) -> list[Json]:
-    seen: list[Json] = []
+    sent_bodies: list[Json] = []
     hook = client._http.event_hooks["request"]
-    hook.append(lambda request: seen.append(json.loads(request.content)))
+    hook.append(lambda request: sent_bodies.append(json.loads(request.content)))
     client._http.event_hooks = {"request": hook}
-    return seen
+    return sent_bodies
 
 
 def test_only_new_messages_are_sent(
@@ -112,9 +112,12 @@ def test_each_refusal_raises_its_error(client: ContextRender, credentials: Crede
         client.explain("bad")
     with ContextRender(credentials.url, "wrong") as stranger, pytest.raises(Unauthorized):
         stranger.list_sessions()
-    with ContextRender("http://127.0.0.1:9", "t") as nowhere, pytest.raises(Unreachable) as lost:
+    with (
+        ContextRender("http://127.0.0.1:9", "t") as nowhere,
+        pytest.raises(Unreachable) as unreachable,
+    ):
         nowhere.list_sessions()
-    assert lost.value.status == 0
+    assert unreachable.value.status == 0
 
 
 @pytest.mark.parametrize("source", ["CONTEXTRENDER_TOKEN", "given to the client"])
@@ -124,11 +127,11 @@ def test_invalid_token_error_names_source_and_command(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    given = None if source == "CONTEXTRENDER_TOKEN" else "wrong"
-    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "" if given else "wrong")
+    token = None if source == "CONTEXTRENDER_TOKEN" else "wrong"
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "" if token else "wrong")
     forget_settings()
     try:
-        with ContextRender(credentials.url, given) as stranger:
+        with ContextRender(credentials.url, token) as stranger:
             with pytest.raises(Unauthorized, match=source) as refused:
                 stranger.list_sessions()
             assert "`contextrender user token NAME`" in refused.value.message
@@ -202,14 +205,14 @@ def test_fit_uses_budget_from_environment(
     try:
         with ContextRender(credentials.url, credentials.token) as client:
             rendered = client.fit(session, history(12))
-            given = client.fit(session, history(12), budget=2000)
+            with_budget = client.fit(session, history(12), budget=2000)
     finally:
         monkeypatch.undo()
         settings.forget_settings()
     assert rendered.reply is not None
-    assert given.reply is not None
+    assert with_budget.reply is not None
     assert (rendered.reply["budget"], rendered.reply["policy"]) == (1500, "prune")
-    assert given.reply["budget"] == 2000
+    assert with_budget.reply["budget"] == 2000
 
 
 def test_local_token_is_not_sent_to_other_machines(
@@ -245,8 +248,8 @@ def test_fit_keeps_results_of_bypassed_tools(client: ContextRender, session: str
     rendered = client.fit(session, messages, budget=1_500, fail_open=False)
     assert rendered.changed
     with_bypass = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
-    assert [one for one in with_bypass.messages if one["role"] == "tool"] == [
-        one for one in messages if one["role"] == "tool"
+    assert [message for message in with_bypass.messages if message["role"] == "tool"] == [
+        message for message in messages if message["role"] == "tool"
     ]
     with pytest.raises(InvalidRequest, match="bypass_tools"):
         client.fit(session, messages, bypass_tools="get_*")
@@ -259,14 +262,14 @@ def test_excerpt_line_names_recall_only_if_available(client: ContextRender, sess
     fields: dict[str, Any] = {"budget": 1_500, "fail_open": False}
     plain = client.fit(session, messages, **fields)
     rendered = client.fit(session, messages, recalls=True, **fields)
-    seen = client.fit(session, {"messages": messages, "tools": recall}, **fields)
+    with_tool = client.fit(session, {"messages": messages, "tools": recall}, **fields)
 
     def line(made: RenderedRequest) -> str:
         return str(made.messages[2]["content"]).partition("\n")[0]
 
     assert line(plain).endswith("; call its tool again for all of it]")
     assert line(rendered).endswith("; recall result 2 for all of it]")
-    assert line(seen) == line(rendered)
+    assert line(with_tool) == line(rendered)
 
 
 def test_restored_text_line_names_recall_only_if_available() -> None:
@@ -277,5 +280,5 @@ def test_restored_text_line_names_recall_only_if_available() -> None:
     reply["substitutes"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": restored_text}]
     reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
     reply["plan"] += [{"message": 2, "calls": [], "text": restored_text, "arguments": None}]
-    (again,) = [m for m in apply_plan(body, transcript, reply).messages if m["role"] == "tool"]
-    assert again["content"].startswith("[Parts of result 2, which left; call its tool again for")
+    (result,) = [m for m in apply_plan(body, transcript, reply).messages if m["role"] == "tool"]
+    assert result["content"].startswith("[Parts of result 2, which left; call its tool again for")

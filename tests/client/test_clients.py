@@ -127,8 +127,8 @@ def test_fit_uses_agent_defaults_without_settings(client: ContextRender, session
         24_000,
     )
     client.sync(session, history(3), settings={"budget": 900})
-    own = client.fit(session, history(3)).reply
-    assert own is not None and own["budget"] == 900
+    reply = client.fit(session, history(3)).reply
+    assert reply is not None and reply["budget"] == 900
     assert client.render(session, history(3))["policy"] == "contextrender"
 
 

@@ -28,11 +28,15 @@ def canonical(dialect: str, body: Any) -> list[Json]:
 
 def plain(message: Json) -> Json:
     """Return a message with its arguments as values and its text as words."""
-    made = [
-        {**one["function"], "arguments": json.loads(one["function"]["arguments"]), "id": one["id"]}
-        for one in message.get("tool_calls") or ()
+    calls = [
+        {
+            **call["function"],
+            "arguments": json.loads(call["function"]["arguments"]),
+            "id": call["id"],
+        }
+        for call in message.get("tool_calls") or ()
     ]
-    return {**message, "tool_calls": made, "content": (message.get("content") or "").split()}
+    return {**message, "tool_calls": calls, "content": (message.get("content") or "").split()}
 
 
 @pytest.mark.parametrize("dialect", BODIES)
@@ -47,9 +51,9 @@ def test_shown_prompt_equals_sent_prompt(client: ContextRender, session: str, di
         len(rendered_calls) == TURNS + 1
         and sum(rendered_call.changed for rendered_call in rendered_calls) > 40
     )
-    for turn, made in enumerate(rendered_calls, 1):
+    for turn, rendered in enumerate(rendered_calls, 1):
         view = client.call("get_call", {"session": session, "turn": turn, **ASKED})
         if dialect == "chat":
-            assert json.dumps(view["prompt"]) == json.dumps(list(made.messages)), turn
-        shown = canonical("chat", {"messages": view["prompt"]})
-        assert shown == canonical(dialect, made.body), turn
+            assert json.dumps(view["prompt"]) == json.dumps(list(rendered.messages)), turn
+        prompt = canonical("chat", {"messages": view["prompt"]})
+        assert prompt == canonical(dialect, rendered.body), turn

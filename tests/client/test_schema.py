@@ -38,27 +38,27 @@ def test_reply_types_equal_served_replies(walkers: dict[str, Any]) -> None:
 def test_client_parameters_equal_endpoint_fields(
     walkers: dict[str, Any], client: Any, method: str
 ) -> None:
-    given = set(inspect.signature(getattr(client, method)).parameters) - CLIENT_PARAMETERS
-    assert given == fields_of(walkers[method]) - COMPUTED_FIELDS - PAGING_FIELDS
+    parameters = set(inspect.signature(getattr(client, method)).parameters) - CLIENT_PARAMETERS
+    assert parameters == fields_of(walkers[method]) - COMPUTED_FIELDS - PAGING_FIELDS
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
 def test_return_types_equal_reports(walkers: dict[str, Any], client: Any, method: str) -> None:
-    given = plain(get_type_hints(getattr(client, method))["return"])
+    return_type = plain(get_type_hints(getattr(client, method))["return"])
     reports = plain(get_type_hints(walkers[method])["reports"])
-    assert reports == f"list[{given}]"
+    assert reports == f"list[{return_type}]"
 
 
 def test_api_document_lists_endpoint_fields(walkers: dict[str, Any]) -> None:
     page = (app_dir() / "docs" / "api.md").read_text().replace("\n  ", " ")
     rows = re.findall(r"^- ((?:`\w+`(?:, )?)+) .*?: (.*)$", page.split("## ")[1], re.MULTILINE)
-    told = {
+    documented_fields = {
         walker: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", named)))
         for names, named in rows
         for walker in re.findall(r"\w+", names)
     }
-    assert told == {name: fields_of(walker) for name, walker in walkers.items()}
+    assert documented_fields == {name: fields_of(walker) for name, walker in walkers.items()}
 
 
 def plain(hint: Any) -> str:

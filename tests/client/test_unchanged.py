@@ -18,18 +18,18 @@ from tests.support.strategies import modest
 
 @pytest.fixture
 def offsets(client: ContextRender) -> list[int]:
-    seen: list[int] = []
-    hooks = {"request": [lambda request: seen.append(loads(request.content)["offset"])]}
+    sent_offsets: list[int] = []
+    hooks = {"request": [lambda request: sent_offsets.append(loads(request.content)["offset"])]}
     client._http.event_hooks = hooks
-    return seen
+    return sent_offsets
 
 
 def holders(value: Any) -> Iterator[Any]:
     """Yield every non-empty dict and list."""
     if isinstance(value, (dict, list)) and value:
         yield value
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from holders(each)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from holders(child)
 
 
 @given(data=st.data())
@@ -40,9 +40,9 @@ def test_any_replaced_value_is_noticed(data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(items)))
     unchanged = UnchangedItems()
     for part in (items[:cut], items[cut:]):
-        held = container_blocks(part)
-        assert held is not None
-        unchanged.add(part, held)
+        blocks = container_blocks(part)
+        assert blocks is not None
+        unchanged.add(part, blocks)
     assert unchanged.begin(items)
     assert unchanged.begin([*copy.deepcopy(items), {"role": "user", "content": "More."}])
     places = list(holders(items))
@@ -68,10 +68,10 @@ def test_old_messages_of_a_long_history_are_checked_in_turn(
 ) -> None:
     monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK_CONTAINERS", 8)
     items: list[Json] = [{"role": "user", "content": [f"text {n}"]} for n in range(640)]
-    held = container_blocks(items)
-    assert held is not None
+    blocks = container_blocks(items)
+    assert blocks is not None
     unchanged = UnchangedItems()
-    unchanged.add(items, held)
+    unchanged.add(items, blocks)
     assert all(unchanged.begin(items) for _ in range(5))
     for old in (0, 200, 383):
         (text,) = items[old]["content"]

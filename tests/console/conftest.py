@@ -142,9 +142,9 @@ class Console:
 
     def open(self, session: str, view: str = "timeline", item: int | None = None) -> "Console":
         """Go to a view without loading the page again."""
-        where = f"#/session/{quote(session, safe='')}/{view}"
-        where += "" if item is None else f"/{item}"
-        self.page.evaluate("where => { location.hash = where }", where)
+        address = f"#/session/{quote(session, safe='')}/{view}"
+        address += "" if item is None else f"/{item}"
+        self.page.evaluate("where => { location.hash = where }", address)
         self.page.get_by_role("heading", name=session, level=1).wait_for()
         return self
 

@@ -45,15 +45,15 @@ def open_view(console: Console, view: str) -> None:
 def test_axe_finds_no_violations(visit: Visit, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     console = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
-    found = []
+    all_violations = []
     console.page.goto(f"{console.service.server.url}/console/")
     expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
-    found += [("login", one) for one in violations(axe, console)]
+    all_violations += [("login", violation) for violation in violations(axe, console)]
     console.enter()
     for view in VIEWS:
         open_view(console, view)
-        found += [(view, one) for one in violations(axe, console)]
-    assert not found
+        all_violations += [(view, violation) for violation in violations(axe, console)]
+    assert not all_violations
 
 
 def violations(axe: Any, console: Console) -> list[str]:

@@ -105,8 +105,8 @@ def test_binary_result_opens_quickly(extreme: str, console: Console) -> None:
         console.open(extreme, "timeline").page.locator(".timeline").wait_for()
         before = processor_time()
         console.open(extreme, "result", position).page.locator(".blocks").wait_for()
-        drawn = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
-        console.page.evaluate(drawn)
+        next_frame = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+        console.page.evaluate(next_frame)
         return processor_time() - before
 
     small, binary = (min(opening(position) for _ in range(3)) for position in (SMALL, BINARY))

@@ -23,15 +23,15 @@ def nodes(console: Console) -> int:
 def test_graph_traces_a_value(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=ORDERS)
     uses = [edge["result"] for edge in graph["edges"]]
-    most = max(range(len(graph["results"]["positions"])), key=uses.count)
-    edge = next(edge for edge in graph["edges"] if edge["result"] == most)
+    most_used = max(range(len(graph["results"]["positions"])), key=uses.count)
+    edge = next(edge for edge in graph["edges"] if edge["result"] == most_used)
     value = edge["values"][0]
     trace = service("trace_value", session=ORDERS, value=value)
-    assert trace["first_result"] == most and trace["holders"][0] == most
+    assert trace["first_result"] == most_used and trace["holders"][0] == most_used
     console.open(ORDERS, "graph")
     console.page.locator(READY).wait_for()
     assert is_drawn(console, CANVAS, 8)
-    position = graph["results"]["positions"][most]
+    position = graph["results"]["positions"][most_used]
     console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
     console.page.locator("aside .chip", has_text=value).first.click()
     panel = console.page.get_by_role("region", name=f"Value {value}")
@@ -44,17 +44,17 @@ def test_large_graph_has_expandable_groups(console: Console, service: Service) -
     brought = {call: number for number, call in enumerate(graph["calls"]) if call >= 0}
     ends = {brought[e["operation"]] for e in graph["edges"] if e["operation"] in brought}
     # The results that are used, or whose calls use other results.
-    kept = ends | {edge["result"] for edge in graph["edges"]}
+    linked_results = ends | {edge["result"] for edge in graph["edges"]}
     console.open(LARGE, "graph")
     console.page.locator(READY).wait_for()
     summary = console.page.locator(".graph .summary")
-    expect(summary).to_contain_text(f"{len(kept):,} results")
+    expect(summary).to_contain_text(f"{len(linked_results):,} results")
     # The number of uses equals the session's; the operations of one turn are one use.
     uses = console.page.locator(".session > .figures .figure", has_text="Uses").locator("dd")
     expect(uses).to_have_text(re.compile(r"^\d"))
     expect(summary).to_contain_text(f"{uses.inner_text()} uses")
     fitted = nodes(console)
-    assert 20 < fitted < len(kept) / 2
+    assert 20 < fitted < len(linked_results) / 2
     expect(summary).to_contain_text(f"drawn as {fitted} nodes")
     assert is_drawn(console, CANVAS, 8)
     console.page.get_by_role("button", name="Zoom in").click()
@@ -77,8 +77,8 @@ def test_groups_are_by_tool_and_file(console: Console, service: Service) -> None
     run = make_run(30, 9)
     calls = [call["function"] for message in run for call in message.get("tool_calls", ())]
     for number, call in enumerate(calls):
-        named = {"file_path": f"src/part_{number % 7}.py"}
-        call["arguments"] = json.dumps(json.loads(call["arguments"]) | named)
+        path_argument = {"file_path": f"src/part_{number % 7}.py"}
+        call["arguments"] = json.dumps(json.loads(call["arguments"]) | path_argument)
     service.record("coding", run)
     graph = service("reuse_graph", session="coding")
     assert graph["files"] == [f"src/part_{number}.py" for number in range(7)]
@@ -114,7 +114,7 @@ def test_lineage_of_one_result_is_shown(console: Console, service: Service) -> N
 
 def reached(edges: list[Any], start: int) -> set[int]:
     """Return a result and all results reachable from it."""
-    found = {start}
-    while more := {end for begin, end in edges if begin in found} - found - {None}:
-        found |= more
-    return found
+    reachable = {start}
+    while more := {end for begin, end in edges if begin in reachable} - reachable - {None}:
+        reachable |= more
+    return reachable

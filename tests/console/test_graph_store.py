@@ -23,16 +23,16 @@ def edges(service: Service, id: str) -> Iterator[Any]:
 
 def test_following_edges_reaches_the_whole_session(service: Service) -> None:
     first = look(service, session="nightly-02")
-    seen, kinds, left = set(), Counter[str](), [first["id"]]
-    while left:
-        node = look(service, id=left.pop())
-        if node["id"] in seen or node["kind"] == "Root":
+    visited, kinds, open_ids = set(), Counter[str](), [first["id"]]
+    while open_ids:
+        node = look(service, id=open_ids.pop())
+        if node["id"] in visited or node["kind"] == "Root":
             continue
-        seen.add(node["id"])
+        visited.add(node["id"])
         kinds[node["kind"]] += 1
-        found = Counter((e["kind"], e["outgoing"]) for e in edges(service, node["id"]))
-        assert found == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
-        left += [edge["id"] for edge in node["edges"]]
+        edge_counts = Counter((e["kind"], e["outgoing"]) for e in edges(service, node["id"]))
+        assert edge_counts == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
+        open_ids += [edge["id"] for edge in node["edges"]]
     reply = service("inspect_session", session="nightly-02")["branches"][0]
     assert kinds["ToolResult"] == kinds["ToolCall"] == reply["results"]
     assert kinds["Message"] == reply["messages"] - reply["results"]
@@ -79,11 +79,11 @@ def test_edges_are_followed_by_click(console: Console) -> None:
     page = console.page
     page.get_by_role("link", name="Graph store").click()
     page.get_by_role("region", name="Edges").get_by_role("link", name=ORDERS).click()
-    drawn = page.get_by_role("region", name="Neighbourhood")
-    drawn.get_by_role("link", name="Branch 0").click()
-    expect(drawn.locator(".here")).to_contain_text("Branch 0")
+    neighbourhood = page.get_by_role("region", name="Neighbourhood")
+    neighbourhood.get_by_role("link", name="Branch 0").click()
+    expect(neighbourhood.locator(".here")).to_contain_text("Branch 0")
     page.get_by_role("button", name="→ HasFirstEvent 1").click()
-    expect(drawn.get_by_role("link")).to_have_count(1)
+    expect(neighbourhood.get_by_role("link")).to_have_count(1)
     page.get_by_role("region", name="Edges").get_by_role("link").first.click()
     expect(page.locator("main h2")).to_contain_text("message 0")
     node = look(console.service, id=page.url.rpartition("/")[2])
@@ -91,8 +91,8 @@ def test_edges_are_followed_by_click(console: Console) -> None:
     edges = event_before_a_result(console.service)["edges"]
     wide = max(edges, key=lambda edge: edge["kind"] == "HasResult")
     page.evaluate("where => { location.hash = where }", f"#/store/{wide['id']}")
-    stored = look(console.service, id=wide["id"])
-    expect(drawn.get_by_role("link")).to_have_count(len(stored["edges"]))
+    stored_node = look(console.service, id=wide["id"])
+    expect(neighbourhood.get_by_role("link")).to_have_count(len(stored_node["edges"]))
     page.get_by_label("A node’s id").fill(f"session:{ORDERS}")
     page.keyboard.press("Enter")
     expect(page.locator("main h2")).to_contain_text("Session " + ORDERS)
@@ -116,11 +116,11 @@ def test_graph_data_has_format_of_jac_viewer(service: Service, other: str) -> No
         event_before_a_result(service)["edges"], key=lambda edge: edge["kind"] == "HasResult"
     )
     page = data(node=wide["id"])
-    stored = look(service, id=wide["id"])
-    assert len(page["edges"]) == len(stored["edges"]) and page["next"] == stored["next"]
-    assert {edge["label"] for edge in page["edges"]} == {e["kind"] for e in stored["edges"]}
-    named = data(node=f"session:{ORDERS}")
-    assert named["nodes"][0]["id"] == look(service, session=ORDERS)["id"]
+    stored_node = look(service, id=wide["id"])
+    assert len(page["edges"]) == len(stored_node["edges"]) and page["next"] == stored_node["next"]
+    assert {edge["label"] for edge in page["edges"]} == {e["kind"] for e in stored_node["edges"]}
+    named_node = data(node=f"session:{ORDERS}")
+    assert named_node["nodes"][0]["id"] == look(service, session=ORDERS)["id"]
     absent = service.http.get("/graph/data", params={"node": "session:nothing"})
     assert absent.status_code == 404
     token = {"authorization": f"Bearer {other}"}
@@ -150,8 +150,8 @@ def test_trace_finds_results_and_uses_of_a_value(service: Service) -> None:
 def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     names = ["contextrender", "prune", "full"]
     view = complete(service, "compare_policies", session=ORDERS, policies=names)
-    assert [one["policy"] for one in view["options"]] == names
-    own, _, full = view["options"]
+    assert [option["policy"] for option in view["options"]] == names
+    current, _, full = view["options"]
     totals = complete(service, "savings", session=ORDERS)["totals"]
     field_names = (
         "turns",
@@ -164,9 +164,12 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
         "results_used_visible",
         "full_cost",
     )
-    assert {name: own[name] for name in field_names} == {name: totals[name] for name in field_names}
+    assert {name: current[name] for name in field_names} == {
+        name: totals[name] for name in field_names
+    }
     assert (
-        totals["cost"] == own["cost"] is None and totals["calls_without_price"] == totals["turns"]
+        totals["cost"] == current["cost"] is None
+        and totals["calls_without_price"] == totals["turns"]
     )
     prices = ["*:input=2,cached=0.5,output=8"]
     priced = complete(service, "compare_policies", session=ORDERS, policies=names, prices=prices)
@@ -174,7 +177,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert totals["cost"] == pytest.approx(priced["options"][0]["cost"])
     assert totals["full_cost"] == pytest.approx(priced["options"][2]["cost"])
     assert full["prompt"] == full["full"] and full["recall"] == 1.0
-    assert len({one["full"] for one in view["options"]}) == 1
+    assert len({option["full"] for option in view["options"]}) == 1
 
 
 def test_miss_and_explain_have_the_same_reason(service: Service) -> None:

@@ -84,10 +84,10 @@ def test_terminal_opens_link_in_browser(service: Service, tmp_path: Path) -> Non
         command, env=environment, capture_output=True, text=True, check=True, timeout=60
     )
     assert f"to=%2Fsession%2F{ORDERS}" in piped.stdout and not opened_url_file.exists()
-    ours, theirs = pty.openpty()
-    subprocess.run(command, env=environment, stdout=theirs, check=True, timeout=60)
-    os.close(theirs)
-    os.close(ours)
+    controller, terminal = pty.openpty()
+    subprocess.run(command, env=environment, stdout=terminal, check=True, timeout=60)
+    os.close(terminal)
+    os.close(controller)
     assert f"to=%2Fsession%2F{ORDERS}" in opened_url_file.read_text()
 
 

@@ -15,8 +15,10 @@ pytestmark = pytest.mark.slow
 def test_printed_link_leaves_no_token_in_browser(console: Console) -> None:
     page = console.page
     assert "token" not in page.url
-    held = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
-    assert console.service.token not in held and "eyJ" not in held
+    browser_storage = page.evaluate(
+        "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie"
+    )
+    assert console.service.token not in browser_storage and "eyJ" not in browser_storage
     page.reload()
     expect(page.get_by_role("link", name=ORDERS)).to_be_visible()
 

@@ -40,8 +40,8 @@ def test_list_shows_totals_of_a_session(console: Console, service: Service) -> N
     judged = complete(service, "savings", session=ORDERS)["totals"]
     share = 1 - judged["steps_with_misses"] / judged["steps"]
     expect(cells.nth(5)).to_have_text(f"{share:.0%}")
-    most, *others = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
-    expect(cells.nth(6)).to_have_text(f"{most} +{len(others)}")
+    most_used, *other_tools = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
+    expect(cells.nth(6)).to_have_text(f"{most_used} +{len(other_tools)}")
     expect(cells.nth(7)).to_have_text(re.compile("just now|min ago"))
 
 
@@ -130,11 +130,11 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
     assert service("inspect_session", session="from-a-file")["branches"][0]["results"] == 64
 
     console.home()
-    for file, told in ((files[0], "already"), (files[1], "there are no sessions in notes.json")):
+    for file, message in ((files[0], "already"), (files[1], "there are no sessions in notes.json")):
         with page.expect_file_chooser() as chooser:
             page.get_by_role("button", name="Import", exact=True).click()
         chooser.value.set_files(file)
-        expect(page.get_by_role("alert")).to_contain_text(told)
+        expect(page.get_by_role("alert")).to_contain_text(message)
     console.problems.clear()  # The browser's own line about a refused request.
 
     dropped = json.dumps({**data, "session": "dropped"})

@@ -28,14 +28,14 @@ def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) 
 def test_sessions_are_listed_and_searched(service: Service) -> None:
     (listed,) = service("list_sessions", query=ORDERS)["sessions"]
     totals = complete(service, "savings", session=ORDERS)["totals"]
-    (line,) = [one for one in run(service, "sessions").splitlines() if ORDERS in one]
+    (line,) = [line for line in run(service, "sessions").splitlines() if ORDERS in line]
     assert totals["steps_with_misses"] and totals["steps"]
     assert (
         f"{1 - totals['steps_with_misses'] / totals['steps']:.0%}" in line
         and f" {listed['turns']} " in line
     )
-    found = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
-    assert found.count("nightly-0") == 5 and ORDERS not in found
+    output = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
+    assert output.count("nightly-0") == 5 and ORDERS not in output
     assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
 
 
@@ -62,8 +62,8 @@ def test_show_prints_a_line_for_each_result(service: Service) -> None:
     lines = run(service, "show", ORDERS).splitlines()[2:]
     assert len(lines) == turns[-1]["results"]
     newest = [line.rstrip()[-1] for line in lines]
-    shown = [n for n, mark in enumerate(newest) if mark in "█●"]
-    assert shown == numbers_in(turns[-1]["complete"])
+    complete_numbers = [n for n, mark in enumerate(newest) if mark in "█●"]
+    assert complete_numbers == numbers_in(turns[-1]["complete"])
 
 
 def test_show_prints_one_call(service: Service) -> None:
@@ -86,17 +86,17 @@ def test_explain_prints_scores_and_uses(service: Service) -> None:
 
 
 def test_terminal_requests_only_shown_rows(service: Service) -> None:
-    named = [ORDERS, "--turn", "30"]
+    arguments = [ORDERS, "--turn", "30"]
     reply = service("explain", session=ORDERS, turn=30)
-    first = run(service, "explain", *named, "--rows", "3").splitlines()
-    every = run(service, "explain", *named).splitlines()
+    first = run(service, "explain", *arguments, "--rows", "3").splitlines()
+    every = run(service, "explain", *arguments).splitlines()
     assert [line.split()[:3] for line in first[:5]] == [line.split()[:3] for line in every[:5]]
     assert first[-1] == f"{reply['count'] - 3:,} more; --rows 0 shows all"
-    few = json.loads(run(service, "explain", *named, "--rows", "3", "--json"))
+    few = json.loads(run(service, "explain", *arguments, "--rows", "3", "--json"))
     assert len(few["results"]) == 3 and few["count"] == reply["count"]
 
     last = service("get_call", session=ORDERS, turn=30)["messages"][-2:]
-    output = run(service, "show", *named, "--messages", "2")
+    output = run(service, "show", *arguments, "--messages", "2")
     assert all(f"\n{line['position']:>2}  " in output for line in last)
     assert " earlier" in output
 
@@ -167,14 +167,14 @@ def test_json_output_equals_endpoint(service: Service, command: list[str]) -> No
 
 def test_recall_prints_complete_results(service: Service) -> None:
     first = service("explain", session=ORDERS)["results"][0]
-    asked = [ORDERS, str(first["position"])]
-    report = json.loads(run(service, "recall", *asked, "--json"))
+    arguments = [ORDERS, str(first["position"])]
+    report = json.loads(run(service, "recall", *arguments, "--json"))
     (result,) = report["results"]
-    printed = run(service, "recall", *asked)
+    printed = run(service, "recall", *arguments)
     assert printed.startswith(f"#{first['position']} {first['name']}")
     assert result["message"]["content"] in printed
-    found = json.loads(run(service, "recall", ORDERS, "--query", first["name"], "--json"))
-    assert len(found["results"]) == 5
+    query_reply = json.loads(run(service, "recall", ORDERS, "--query", first["name"], "--json"))
+    assert len(query_reply["results"]) == 5
     run(service, "recall", ORDERS, status=2)
 
 

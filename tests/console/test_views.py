@@ -38,12 +38,12 @@ def state(turn: dict[str, Any], result: int) -> str:
 
 def test_timeline_marks_turns_with_dropped_results(console: Console, service: Service) -> None:
     service.render("live", make_run(60, 3), policy="contextrender_cache_aware", budget=3000)
-    shown: set[int] = set()
+    previous: set[int] = set()
     dropped = []
     for turn in service.timeline("live"):
         now = {n for n in range(turn["results"]) if state(turn, n) != "omitted"}
-        dropped += [turn["turn"]] * bool(shown - now)
-        shown = now
+        dropped += [turn["turn"]] * bool(previous - now)
+        previous = now
     assert len(dropped) > 1
     rebuilds = console.open("live").page.locator(".rebuilds")
     expect(rebuilds).to_contain_text(f"dropped in {len(dropped)} calls")
@@ -128,15 +128,17 @@ def test_call_view_agrees_with_explain(console: Console, service: Service) -> No
 def test_call_view_shows_prompt_beside_full_history(console: Console, service: Service) -> None:
     turn = 40
     view = service("get_call", session=ORDERS, turn=turn)
-    told = {row["position"]: row["display"] for row in view["explain"]["results"]}
+    display_by_position = {row["position"]: row["display"] for row in view["explain"]["results"]}
     for line in view["messages"]:
-        if line["position"] in told:
-            assert line["display"] == told[line["position"]]
+        if line["position"] in display_by_position:
+            assert line["display"] == display_by_position[line["position"]]
     console.open(ORDERS, "call", turn)
     response = console.page.get_by_role("region", name="What the model got")
     full_history = console.page.get_by_role("region", name="Full history")
-    shown = [position for position, kind in told.items() if kind != "omitted"]
-    expect(response.locator(".message.tool")).to_have_count(len(shown))
+    shown_positions = [
+        position for position, kind in display_by_position.items() if kind != "omitted"
+    ]
+    expect(response.locator(".message.tool")).to_have_count(len(shown_positions))
     folds = full_history.locator("details.fold")
     assert folds.count() > 0
     inside = folds.first.locator(".message")
@@ -188,8 +190,10 @@ def test_call_view_uses_settings_in_address(console: Console, service: Service) 
             f"{other['tokens_after']:,} of 3,000 tokens"
         )
         expect(console.page.locator(".tag.complete")).to_have_count(len(shown(other)))
-        gone = len(shown(reply) - shown(other))
-        expect(console.page.locator(".call .verdict")).to_contain_text(f"without {gone} that")
+        dropped_count = len(shown(reply) - shown(other))
+        expect(console.page.locator(".call .verdict")).to_contain_text(
+            f"without {dropped_count} that"
+        )
         expect(console.page.locator(".outcome code")).to_contain_text("BUDGET=3000")
         expect(console.page.locator(".outcome")).to_contain_text(re.compile("would be|same values"))
     console.page.get_by_role("link", name="Show the session as it was").click()
@@ -202,23 +206,23 @@ def test_call_view_shows_answer(console: Console, service: Service) -> None:
     turns = service.timeline(ORDERS)
     run, missed = service.runs[ORDERS], next(service.misses(ORDERS))
     answers = [m for m in run if m["role"] == "assistant"]
-    said = console.page.get_by_role("region", name="The answer")
+    answer_region = console.page.get_by_role("region", name="The answer")
     for turn in (missed["turn"], len(answers)):
         answer = answers[turn - 1]
         console.open(ORDERS, "call", turn)
-        expect(said.locator("h2")).to_contain_text(f"message {run.index(answer)}")
+        expect(answer_region.locator("h2")).to_contain_text(f"message {run.index(answer)}")
         if answer["content"]:
-            expect(said.locator("pre")).to_have_text(answer["content"])
+            expect(answer_region.locator("pre")).to_have_text(answer["content"])
         for place, call in enumerate(answer.get("tool_calls", [])):
-            shown = said.locator(".toolcall").nth(place)
+            call_view = answer_region.locator(".toolcall").nth(place)
             laid_out = json.dumps(json.loads(call["function"]["arguments"]), indent=2)
-            expect(shown).to_contain_text(laid_out)
-        is_drawn = said.locator(".drawn li")
+            expect(call_view).to_contain_text(laid_out)
+        is_drawn = answer_region.locator(".drawn li")
         expect(is_drawn).to_have_count(len(turns[turn - 1]["uses"]))
     console.open(ORDERS, "call", missed["turn"])
-    red = said.locator(".drawn .lacking").first
+    red = answer_region.locator(".drawn .lacking").first
     expect(red).to_have_text(re.compile("|".join(map(re.escape, missed["values"]))))
-    expect(said.locator("pre .lacking, .toolcall .lacking").first).to_be_visible()
+    expect(answer_region.locator("pre .lacking, .toolcall .lacking").first).to_be_visible()
 
 
 def test_two_calls_are_compared(console: Console, service: Service) -> None:
@@ -233,8 +237,10 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     expect(console.page).to_have_url(re.compile("with=12"))
     expect(status).to_contain_text("messages differ")
     views = [service("get_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
-    shown = [{line["position"] for line in view if line["display"] == "complete"} for view in views]
-    (came,) = sorted(shown[1] - shown[0])[-1:]
+    shown_by_call = [
+        {line["position"] for line in view if line["display"] == "complete"} for view in views
+    ]
+    (came,) = sorted(shown_by_call[1] - shown_by_call[0])[-1:]
     row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")
     expect(row.locator("td").nth(0)).to_have_text("–")
     expect(row.locator("td").nth(1)).to_have_text("complete")
@@ -276,9 +282,9 @@ def test_large_result_loads_in_parts(console: Console, service: Service) -> None
     # Text that loads above the button must not move it away from the pointer.
     expect(more).to_be_in_viewport()
     while more.count():
-        left = more.text_content()
+        remaining_text = more.text_content()
         more.click()
-        expect(console.page.get_by_text(left or "", exact=True)).to_have_count(0)
+        expect(console.page.get_by_text(remaining_text or "", exact=True)).to_have_count(0)
     blocks = console.page.locator(".blocks pre")
     end = "line 11999 of a très long résult 🙂"
 
@@ -313,8 +319,8 @@ def test_savings_view_shows_totals_and_own_prices(console: Console, service: Ser
 
 def headline(totals: Any) -> str:
     """Return the headline that every page shows."""
-    steps, missing = totals["steps"], totals["steps_with_misses"]
-    return f"{percent(1 - missing / steps)} of {steps:,} steps had every value they used"
+    steps, steps_with_misses = totals["steps"], totals["steps_with_misses"]
+    return f"{percent(1 - steps_with_misses / steps)} of {steps:,} steps had every value they used"
 
 
 def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) -> None:
@@ -341,7 +347,7 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
     line = f"CONTEXTRENDER_POLICY={other['policy']} CONTEXTRENDER_BUDGET={other['budget']}"
     expect(outcome).to_contain_text(line)
     page.get_by_role("link", name="Misses", exact=True).click()
-    left = [
+    remaining_misses = [
         miss
         for part in service.pages(
             "misses", session=ORDERS, policy=other["policy"], budget=other["budget"]
@@ -349,8 +355,8 @@ def test_setting_chosen_on_curve_is_shown(console: Console, service: Service) ->
         for miss in part["misses"]
         if not miss["names_only"]
     ]
-    assert len(left) == other["misses"]
-    if left:
+    assert len(remaining_misses) == other["misses"]
+    if remaining_misses:
         expect(page.locator(".misses .verdict")).to_contain_text(headline(other))
     page.get_by_role("link", name="Show the session as it was").click()
     expect(page.locator(".misses .verdict")).to_contain_text(headline(current))
@@ -362,9 +368,9 @@ def test_running_session_is_followed(console: Console, service: Service) -> None
     console.open("running")
     expect(console.page.get_by_text("Model’s turn")).to_be_visible()
     service.record("running", service.runs[ORDERS][:20])
-    turns = sum(one["role"] == "assistant" for one in service.runs[ORDERS][:20])
-    waiting = service.runs[ORDERS][19]["role"] != "assistant"
-    label = re.compile(f"Timeline of {turns + waiting} turns")
+    turns = sum(message["role"] == "assistant" for message in service.runs[ORDERS][:20])
+    awaits_answer = service.runs[ORDERS][19]["role"] != "assistant"
+    label = re.compile(f"Timeline of {turns + awaits_answer} turns")
     grid = console.page.locator(".grid")
     expect(grid).to_have_attribute("aria-label", label)
     grid.press("+")
@@ -379,8 +385,8 @@ def test_running_session_is_followed(console: Console, service: Service) -> None
 
 def had(turns: list[Any], miss: Any) -> bool:
     """Return whether one of the turns showed the missed result complete."""
-    known = (turn for turn in turns if turn["results"] > miss["result"])
-    return any(state(turn, miss["result"]) == "shown complete" for turn in known)
+    later_turns = (turn for turn in turns if turn["results"] > miss["result"])
+    return any(state(turn, miss["result"]) == "shown complete" for turn in later_turns)
 
 
 def test_session_opens_with_misses(console: Console, service: Service) -> None:

@@ -42,9 +42,13 @@ class _Run:
 
     def step(self, calls: int) -> None:
         """Add an assistant message with this many calls, and their results."""
-        made = [self._call(self.results + index) for index in range(calls)]
-        self.messages.append(assistant(self._thought(), *(called for called, _ in made)))
-        self.messages += [result(called["id"], text + self.hostile) for called, text in made]
+        calls_with_results = [self._call(self.results + index) for index in range(calls)]
+        self.messages.append(
+            assistant(self._thought(), *(called for called, _ in calls_with_results))
+        )
+        self.messages += [
+            result(called["id"], text + self.hostile) for called, text in calls_with_results
+        ]
         self.results += calls
         if self.results % 97 == 0:
             self.messages.append(user("Go on with the next batch, please."))
@@ -73,15 +77,16 @@ class _Run:
         return call(f"call_{number}", name, json.dumps(arguments, ensure_ascii=False)), text
 
     def _search_orders(self) -> tuple[Json, str]:
-        fresh = [f"ORD_{self._number(6)}" for _ in range(6)]
-        self.orders += fresh
+        new_orders = [f"ORD_{self._number(6)}" for _ in range(6)]
+        self.orders += new_orders
         late, choice = self.random.random, self.random.choice
         rows = [
-            {"order": order, "city": choice(CITIES), "delayed": late() < 0.5} for order in fresh
+            {"order": order, "city": choice(CITIES), "delayed": late() < 0.5}
+            for order in new_orders
         ]
-        found = {"total": len(self.orders), "rows": rows}
+        page = {"total": len(self.orders), "rows": rows}
         fields = {"status": "delayed", "page": len(self.orders) // 6}
-        return fields, json.dumps(found, ensure_ascii=False)
+        return fields, json.dumps(page, ensure_ascii=False)
 
     def _get_order(self) -> tuple[Json, str]:
         order = self._pick(self.orders)

@@ -53,10 +53,10 @@ def responses_body(messages: list[Json]) -> Json:
             if text:
                 items.append({"type": "message", "role": "assistant", "content": text})
             for call in message.get("tool_calls") or ():
-                made = _tool_use(call)
-                given = json.dumps(made["input"])
-                head = {"type": "function_call", "call_id": made["id"], "name": made["name"]}
-                items.append({**head, "arguments": given})
+                block = _tool_use(call)
+                arguments = json.dumps(block["input"])
+                head = {"type": "function_call", "call_id": block["id"], "name": block["name"]}
+                items.append({**head, "arguments": arguments})
         else:
             items.append({"role": message["role"], "content": text})
     return {"model": "m", "input": items, "instructions": "Help."}
@@ -149,8 +149,8 @@ def _blocks(content: Any) -> list[Json]:
 
 def _tool_use(call: Json) -> Json:
     body = call.get("function") or call["custom"]
-    given = body.get("arguments", body.get("input"))
-    return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": _object(given)}
+    arguments = body.get("arguments", body.get("input"))
+    return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": _object(arguments)}
 
 
 def _object(given: Any) -> Json:

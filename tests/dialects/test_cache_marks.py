@@ -31,22 +31,22 @@ def apply_breakpoints(body: Json, breakpoints: list[int], left_out: int | None =
     """Apply a plan with these breakpoints; `left_out` omits one result and its call."""
     transcript = MESSAGES.read(body)
     removed = {left_out} if left_out is None else {left_out, left_out - 1}
-    shown = [
+    rows = [
         {"message": position, "calls": list(range(len(message.get("tool_calls") or ())))}
         for position, message in enumerate(transcript.messages)
         if position not in removed
     ]
     before = copy.deepcopy(body)
-    made = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
+    new_body = transcript.apply(MessagePlan(transcript.messages, rows, breakpoints))
     assert body == before
-    return made
+    return new_body
 
 
 def marks(part: Any) -> list[Json]:
     if isinstance(part, dict):
-        own = [part["cache_control"]] if "cache_control" in part else []
-        return [mark for value in part.values() for mark in marks(value)] + own
-    return [mark for each in part for mark in marks(each)] if isinstance(part, list) else []
+        own_marks = [part["cache_control"]] if "cache_control" in part else []
+        return [mark for value in part.values() for mark in marks(value)] + own_marks
+    return [mark for child in part for mark in marks(child)] if isinstance(part, list) else []
 
 
 def marked_messages(body: Json) -> list[int]:

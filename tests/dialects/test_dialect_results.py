@@ -52,14 +52,14 @@ RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHEL
 
 
 def plan_without(messages: list[Json], *results: int) -> MessagePlan:
-    shown = []
+    rows = []
     for position, message in enumerate(messages):
         ids = [call["id"] for call in message.get("tool_calls", ())]
         tool_call_ids = {messages[result]["tool_call_id"] for result in results}
         calls = [number for number, id in enumerate(ids) if id not in tool_call_ids]
         if position not in results:
-            shown.append({"message": position, "calls": calls})
-    return MessagePlan(messages, shown)
+            rows.append({"message": position, "calls": calls})
+    return MessagePlan(messages, rows)
 
 
 def test_anthropic_server_tools_are_results() -> None:
@@ -143,12 +143,12 @@ def test_messages_sent_adjacent_are_not_merged(dialect: str) -> None:
 
 def test_call_in_user_message_is_kept() -> None:
     """An edited history may have one."""
-    asked = [text("Look."), {"type": "tool_use", "id": "u1", "name": "web", "input": {}}]
+    blocks = [text("Look."), {"type": "tool_use", "id": "u1", "name": "web", "input": {}}]
     body = {
         "messages": [
             {"role": "user", "content": "Why?"},
             assistant_blocks(text("Ask.")),
-            {"role": "user", "content": asked},
+            {"role": "user", "content": blocks},
             assistant_blocks(text("Seen.")),
         ]
     }

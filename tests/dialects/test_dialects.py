@@ -124,13 +124,13 @@ def test_incremental_read_equals_full_read(dialect: str, data: st.DataObject, bu
     for end in sorted(data.draw(st.sets(st.integers(0, len(body[key])), max_size=3))):
         begun = DIALECTS[dialect].read({**body, key: body[key][:end]}, begun)
         assert begun.pairs
-    anew, read_on = DIALECTS[dialect].read(body), DIALECTS[dialect].read(body, begun)
-    assert read_on.messages == anew.messages
-    assert read_on.pairs.call_of_result == Pairs(anew.messages).call_of_result
-    for plan in (plan_of(anew.messages, budget), MessagePlan(anew.messages, [])):
-        assert read_on.apply(plan) == anew.apply(plan)
+    full_read, read_on = DIALECTS[dialect].read(body), DIALECTS[dialect].read(body, begun)
+    assert read_on.messages == full_read.messages
+    assert read_on.pairs.call_of_result == Pairs(full_read.messages).call_of_result
+    for plan in (plan_of(full_read.messages, budget), MessagePlan(full_read.messages, [])):
+        assert read_on.apply(plan) == full_read.apply(plan)
     for result in read_on.pairs.call_of_result:
-        assert read_on.result(result) == anew.result(result)
+        assert read_on.result(result) == full_read.result(result)
 
 
 @given(data=st.data())
@@ -154,6 +154,6 @@ def test_text_observations_are_distinguished_from_tool_calls(
     dialect: str, data: st.DataObject
 ) -> None:
     body = data.draw(bodies(dialect, strange=False))
-    found = dialect_of("chat", body) is OBSERVATIONS
+    is_observations = dialect_of("chat", body) is OBSERVATIONS
     results = any(m["role"] == "tool" for m in OBSERVATIONS.read(body).messages)
-    assert found == (dialect == "observations" and results)
+    assert is_observations == (dialect == "observations" and results)

@@ -104,10 +104,10 @@ def plans(messages: list[Json]) -> Iterator[MessagePlan]:
         {"message": n, "calls": calls, "text": "cut", "arguments": ['{"cut": true}' for _ in calls]}
         for n, calls in enumerate(numbers)
     ]
-    kept = [{"message": n, "calls": calls} for n, calls in enumerate(numbers)]
-    yield MessagePlan(messages, kept, breakpoints)
+    full_rows = [{"message": n, "calls": calls} for n, calls in enumerate(numbers)]
+    yield MessagePlan(messages, full_rows, breakpoints)
     yield MessagePlan(messages, short, breakpoints)
-    yield MessagePlan(messages, kept[::2], breakpoints)
+    yield MessagePlan(messages, full_rows[::2], breakpoints)
     yield MessagePlan(messages, [])
 
 

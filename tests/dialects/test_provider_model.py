@@ -53,15 +53,17 @@ class Step:
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[Step]:
-    made = []
+    generated = []
     for number in range(draw(st.integers(1, 6))):
         text, thinks = draw(st.just("") | TEXTS), draw(st.booleans())
         width = draw(st.integers(0 if text else 1, 3))
         signed = draw(st.sampled_from(SIGNED))
         asks = not width or draw(st.integers(0, 4)) == 0
-        made.append(Step(number, text and f"{text} {number}.", thinks, width, signed, asks, False))
-        made[-1].stray = bool(width) and asks and draw(st.integers(0, 5)) == 0
-    return made
+        generated.append(
+            Step(number, text and f"{text} {number}.", thinks, width, signed, asks, False)
+        )
+        generated[-1].stray = bool(width) and asks and draw(st.integers(0, 5)) == 0
+    return generated
 
 
 def sign(call: Json, step: Step) -> Json:
@@ -98,16 +100,16 @@ def chat(step: Step, ids: str) -> list[Json]:
 
 
 def messages(step: Step, ids: str) -> list[Json]:
-    said: list[Json] = []
+    blocks: list[Json] = []
     if step.thinks:
         value = f"thought {step.number}"
-        said.append({"type": "thinking", "thinking": value, "signature": f"T{step.number}"})
-    said += [{"type": "text", "text": step.text}] if step.text else []
+        blocks.append({"type": "thinking", "thinking": value, "signature": f"T{step.number}"})
+    blocks += [{"type": "text", "text": step.text}] if step.text else []
     results = []
     for place, letter in enumerate("abc"[: step.width]):
         call = {"type": "tool_use", "name": "look", "input": {"at": letter}}
         call = with_id(call, "id", step, letter, ids)
-        said.append(call if place else sign(call, step))
+        blocks.append(call if place else sign(call, step))
         result = {"type": "tool_result", "content": f"result {letter}{step.number}"}
         results.append(with_id(result, "tool_use_id", step, letter, ids))
     if step.stray:
@@ -115,7 +117,7 @@ def messages(step: Step, ids: str) -> list[Json]:
         results.append(stray)
     if step.asks:
         results.append({"type": "text", "text": f"And {step.number}?"})
-    return [{"role": "assistant", "content": said}, {"role": "user", "content": results}]
+    return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
 
 
 def responses(step: Step, ids: str) -> list[Json]:
@@ -227,8 +229,8 @@ def test_what_a_provider_gets(dialect: str, data: st.DataObject) -> None:
         if step.thinks and step.text:
             assert f"T{step.number}" in text or dialect == "chat"
     # The model's newest message is what it was.
-    came, got = newest(dialect, before), newest(dialect, new_body)
-    assert (got[len(got) - len(came) :] if dialect == "responses" else got) == came
+    came, new_item = newest(dialect, before), newest(dialect, new_body)
+    assert (new_item[len(new_item) - len(came) :] if dialect == "responses" else new_item) == came
     # Calls are those that came, in order; the first of a step has what its step was signed with.
     original = [unsigned(call) for call in calls_in(dialect, before)]
     places, at = [], -1

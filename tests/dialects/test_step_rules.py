@@ -76,7 +76,7 @@ def read(dialect: str, body: Json) -> Transcript:
 def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
     """Return the request after a plan that omits these results with their calls."""
     removed = {transcript.pairs.call_of_result[result] for result in results}
-    shown: list[Json] = [
+    rows: list[Json] = [
         {
             "message": place,
             "calls": [
@@ -87,8 +87,8 @@ def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
         for place, m in enumerate(transcript.messages)
         if place not in results
     ]
-    shown = [s for s in shown if s["calls"] or transcript.messages[s["message"]]["content"]]
-    return transcript.apply(transcript.plan(shown))
+    rows = [s for s in rows if s["calls"] or transcript.messages[s["message"]]["content"]]
+    return transcript.apply(transcript.plan(rows))
 
 
 def results_of(transcript: Transcript) -> list[int]:
@@ -139,8 +139,8 @@ def test_reasoning_names_a_kept_call() -> None:
     detail = {"type": "reasoning.encrypted", "data": "SIG", "id": "a", "format": "google-gemini-v1"}
     first[0]["reasoning_details"] = [{"type": "reasoning.text", "text": "hm"}, detail]
     transcript = read("chat", {"messages": [ASK, *first, *chat_step([chat_call("c")])]})
-    (_, said, *_) = without(transcript, 2)["messages"]
-    assert said["reasoning_details"] == [
+    (_, answer, *_) = without(transcript, 2)["messages"]
+    assert answer["reasoning_details"] == [
         {"type": "reasoning.text", "text": "hm"},
         {**detail, "id": "b"},
     ]
@@ -176,8 +176,8 @@ def test_newest_message_is_unchanged(dialect: str, step: Any) -> None:
     results = results_of(transcript)
     for omitted in (results[:4], results[3:4], results[1:4], results):
         new_body = without(transcript, *omitted)
-        came, sent = newest(dialect, body), newest(dialect, new_body)
-        assert (sent[-len(came) :] if dialect == "responses" else sent) == came
+        came, new_items = newest(dialect, body), newest(dialect, new_body)
+        assert (new_items[-len(came) :] if dialect == "responses" else new_items) == came
         assert not faults(dialect, new_body)
         text = str(new_body)
         assert all(f"Step {n}." in text for n in range(5))  # all texts of the agent are kept
@@ -262,9 +262,11 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
     messages = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
     assert messages == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
     # An incremental read gives the same pairs.
-    again = DIALECTS["chat"].read(body, read("chat", {"messages": body["messages"][: 2 + width]}))
-    assert again.reused_count
-    assert again.messages == transcript.messages
+    incremental = DIALECTS["chat"].read(
+        body, read("chat", {"messages": body["messages"][: 2 + width]})
+    )
+    assert incremental.reused_count
+    assert incremental.messages == transcript.messages
 
 
 def test_function_calls_of_older_api_are_paired() -> None:
@@ -291,7 +293,7 @@ def test_other_formats_are_paired_by_order(dialect: str) -> None:
 
     def bare(value: Any) -> Any:
         if isinstance(value, list):
-            return [bare(one) for one in value]
+            return [bare(item) for item in value]
         if isinstance(value, dict):
             return {
                 k: bare(v) for k, v in value.items() if k not in ("id", "call_id", "tool_use_id")

@@ -49,10 +49,10 @@ def test_pinned_result_is_complete_under_every_policy(policy: str) -> None:
 def test_pins_above_half_the_budget_become_excerpts(policy: str) -> None:
     messages = run(700, 700, 700, 700)
     rendered, prompt = render(messages, 4_000, policy, pins=SKILL)
-    kept = rendered.pinned
-    assert list(kept) == [2, 4, 6, 8]
-    assert kept[8] == "complete"
-    assert "excerpt" in kept.values()
+    displays = rendered.pinned
+    assert list(displays) == [2, 4, 6, 8]
+    assert displays[8] == "complete"
+    assert "excerpt" in displays.values()
     plan, results = rendered.selection, rendered.view.history.results
     pinned = [r for r in range(4) if r in plan.shown_results]
     sizes = [
@@ -86,8 +86,8 @@ def test_cache_aware_policy_keeps_pins_and_prefix() -> None:
 @given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
 def test_budget_holds_for_any_pins(messages: list[Json], budget: int, policy: str) -> None:
-    everything = Pins(pinned_tools=("*",))
-    rendered, _ = render(messages, budget, policy, pins=everything)
+    all_pins = Pins(pinned_tools=("*",))
+    rendered, _ = render(messages, budget, policy, pins=all_pins)
     calls = [call for call in rendered.view.history.results.call_event if call >= 0]
     assert len(rendered.pinned) == len(calls)
     if policy != "full":

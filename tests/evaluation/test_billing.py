@@ -72,10 +72,10 @@ def test_tool_schemas_precede_every_prompt() -> None:
     tool: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
     message = {"role": "user", "content": "Find it."}
     prompts = Prompts(counter, [tool])
-    made, sent = prompts.send([], [message])
-    schemas, text = prompts.with_tools(made)
-    assert sent.tokens == text.tokens == counter.message(message)
+    units_of_prompt, usage = prompts.send([], [message])
+    schemas, text = prompts.with_tools(units_of_prompt)
+    assert usage.tokens == text.tokens == counter.message(message)
     assert schemas.tokens == counter.text(
         '[{"type":"function","function":{"name":"look","parameters":{}}}]'
     )
-    assert list(Prompts(counter).with_tools(made)) == made
+    assert list(Prompts(counter).with_tools(units_of_prompt)) == units_of_prompt

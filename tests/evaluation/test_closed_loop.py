@@ -44,9 +44,18 @@ class Blind:
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         self.asked.append(list(messages))
         self.times = list(times)
-        shown = {i for i, m in enumerate(messages) if m["role"] == "tool"} - {*self._hidden}
-        seen = [m for i, m in enumerate(messages) if i not in self._hidden]
-        return Prompt(0, 0, 0, frozenset(shown), seen, visible=frozenset(shown))
+        result_positions = {i for i, m in enumerate(messages) if m["role"] == "tool"} - {
+            *self._hidden
+        }
+        visible_messages = [m for i, m in enumerate(messages) if i not in self._hidden]
+        return Prompt(
+            0,
+            0,
+            0,
+            frozenset(result_positions),
+            visible_messages,
+            visible=frozenset(result_positions),
+        )
 
 
 def loop(blind: Blind, run: Run = RUN) -> LoopScore:
@@ -74,13 +83,16 @@ def test_omitted_value_is_fetched_again_before_the_step() -> None:
     # Before the second step it is the newest result and omitted, so its call is repeated. The copy
     # stays visible, also for the last step.
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 1, 0)
-    again, copy = blind.asked[-1][3:5]
-    assert again["tool_calls"][0]["function"] == call("", "look", '{"of": "owner"}')["function"]
+    repeated_call, copy = blind.asked[-1][3:5]
+    assert (
+        repeated_call["tool_calls"][0]["function"]
+        == call("", "look", '{"of": "owner"}')["function"]
+    )
     assert copy["content"] == OWNER["content"]
-    assert copy["tool_call_id"] == again["tool_calls"][0]["id"] not in ("a", "b")
+    assert copy["tool_call_id"] == repeated_call["tool_calls"][0]["id"] not in ("a", "b")
     assert [len(history) for history in blind.asked] == [1, 3, 5, 7]
-    spent = [MESSAGES[1], again, MESSAGES[3], MESSAGES[5]]
-    assert score.output == sum(map(COUNTER.message, spent))
+    output_messages = [MESSAGES[1], repeated_call, MESSAGES[3], MESSAGES[5]]
+    assert score.output == sum(map(COUNTER.message, output_messages))
 
 
 class Forgetful(Blind):

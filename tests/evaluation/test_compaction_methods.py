@@ -44,11 +44,11 @@ def scores() -> list[MethodScore]:
 
 
 def complete(scores: list[MethodScore], method: str, size: int) -> int:
-    found = [each for each in scores if (each.method, each.size) == (method, size)]
-    assert [each.session for each in found] == ["a#1", "b#1"]
-    assert all(each.steps == len(USED) for each in found)
-    assert len({each.complete for each in found}) == 1
-    return found[0].complete
+    method_scores = [score for score in scores if (score.method, score.size) == (method, size)]
+    assert [each.session for each in method_scores] == ["a#1", "b#1"]
+    assert all(each.steps == len(USED) for each in method_scores)
+    assert len({each.complete for each in method_scores}) == 1
+    return method_scores[0].complete
 
 
 def test_step_counts_if_context_has_all_its_values(scores: list[MethodScore]) -> None:

@@ -87,7 +87,7 @@ def test_replay_reports_compactions(tmp_path: Path) -> None:
     ]
     file, figures = tmp_path / "runs.jsonl", tmp_path / "figures.json"
     file.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    told = printed("replay", file, "--policy", "prune", "--workers", "1", "--json", figures)
-    assert "After 1 compaction by the agent: 3 steps" in told
-    told = json.loads(figures.read_text())["compactions"]
-    assert told["summary_had_all"] == 1 / 3 and told["shown"]["24000"] == 1
+    output = printed("replay", file, "--policy", "prune", "--workers", "1", "--json", figures)
+    assert "After 1 compaction by the agent: 3 steps" in output
+    output = json.loads(figures.read_text())["compactions"]
+    assert output["summary_had_all"] == 1 / 3 and output["shown"]["24000"] == 1

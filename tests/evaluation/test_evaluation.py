@@ -59,9 +59,9 @@ def test_run_has_its_task(tmp_path: Path) -> None:
 
 
 def test_bootstrap_is_deterministic() -> None:
-    first, again, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
+    first, repeated, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
     assert first.tasks == 3
-    assert to_json(scores(), first) == to_json(scores(), again)
+    assert to_json(scores(), first) == to_json(scores(), repeated)
     assert first.estimates(0) != other.estimates(0)
     for index in range(len(CASES)):
         for name, estimate in first.estimates(index).items():
@@ -69,10 +69,12 @@ def test_bootstrap_is_deterministic() -> None:
                 assert estimate.low is not None
                 assert estimate.high is not None
                 assert estimate.low <= estimate.high, name
-    whole = first.estimates(0)["result_recall"].value
+    recall_value = first.estimates(0)["result_recall"].value
     recall = [run.cases[0].recall for run in scores()]
-    seen = sum(sum(each.visible_by_age.values()) for each in recall)
-    assert whole == pytest.approx(seen / sum(each.events for each in recall))
+    visible_count = sum(sum(run_score.visible_by_age.values()) for run_score in recall)
+    assert recall_value == pytest.approx(
+        visible_count / sum(run_score.events for run_score in recall)
+    )
 
 
 def test_runs_of_one_task_are_sampled_together() -> None:
@@ -89,19 +91,19 @@ def test_differences_are_paired() -> None:
         ("prune@120", "full@120"),
         ("prune@240", "full@240"),
     ]
-    found = {
+    by_figure = {
         difference.figure.name: difference
         for difference in differences(bootstrap, CASES, pairs[:1])
     }
-    assert set(found) == set(BY_NAME)
-    lost, saved = found["result_recall"], found["tokens_per_call"]
-    ours, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))
-    assert ours is not None
+    assert set(by_figure) == set(BY_NAME)
+    recall_difference, saved = by_figure["result_recall"], by_figure["tokens_per_call"]
+    policy_recall, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))
+    assert policy_recall is not None
     assert full is not None
-    assert lost.estimate.value == pytest.approx(ours - full)
-    assert (lost.verdict, saved.verdict) == ("worse", "better")
+    assert recall_difference.estimate.value == pytest.approx(policy_recall - full)
+    assert (recall_difference.verdict, saved.verdict) == ("worse", "better")
     # The full history's recall is always 1, so the difference varies with the policy's recall.
-    assert lost.estimate.low == pytest.approx(
+    assert recall_difference.estimate.low == pytest.approx(
         (bootstrap.estimates(0)["result_recall"].low or 0) - 1
     )
 
@@ -118,10 +120,10 @@ def test_policies_of_different_budgets_are_compared() -> None:
 
 
 def test_case_overrides_default_parameters() -> None:
-    plain, own = cases_of("recency:reuse_rate=1,recency:reuse_rate=1:recency_decay=2", "120")
+    plain, with_decay = cases_of("recency:reuse_rate=1,recency:reuse_rate=1:recency_decay=2", "120")
     assert plain.changed_parameters == {"reuse_rate": 1}
-    assert own.changed_parameters == {"reuse_rate": 1, "recency_decay": 2}
-    assert str(own) == "recency:reuse_rate=1:recency_decay=2@120"
+    assert with_decay.changed_parameters == {"reuse_rate": 1, "recency_decay": 2}
+    assert str(with_decay) == "recency:reuse_rate=1:recency_decay=2@120"
     for wrong in ("decay=1", "recency_decay=fast", "recency_decay"):
         with pytest.raises(CommandError):
             cases_of(f"recency:{wrong}", "120")
@@ -138,7 +140,7 @@ def test_eval_writes_report_and_figures(file: Path, tmp_path: Path) -> None:
         "recency"
     ]
     assert set(figures["cases"][0]["figures"]) == set(BY_NAME)
-    assert {each["figure"] for each in figures["compared"]} == set(BY_NAME)
+    assert {comparison["figure"] for comparison in figures["compared"]} == set(BY_NAME)
     _check_page((tmp_path / "out" / "report.html").read_text())
 
 

@@ -26,8 +26,10 @@ def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    each = [columns_of(run, run.cases[0]) for run in runs]
-    return with_derived({name: np.array(sum(one[name] for one in each)) for name in each[0]})
+    columns = [columns_of(run, run.cases[0]) for run in runs]
+    return with_derived(
+        {name: np.array(sum(run_columns[name] for run_columns in columns)) for name in columns[0]}
+    )
 
 
 def value(name: str, sums: Sums) -> float:
@@ -73,11 +75,11 @@ def test_provider_costs() -> None:
     run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
     sums = sums_over(run)
     policy_cost = 0.3 * 1e6 * price.uncached + 0.1 * 1e6 * price.cache_read
-    own = 0.001 * 1e6 * price.uncached + 0.0005 * 1e6 * price.output
+    model_cost = 0.001 * 1e6 * price.uncached + 0.0005 * 1e6 * price.output
     full_cost = 0.2 * 1e6 * price.uncached + 1.8 * 1e6 * price.cache_read
-    assert value("openai_prompts", sums) == pytest.approx((policy_cost + own) / full_cost)
+    assert value("openai_prompts", sums) == pytest.approx((policy_cost + model_cost) / full_cost)
     answers = 0.01 * 1e6 * price.output
-    expected = (policy_cost + own + answers) / (full_cost + answers)
+    expected = (policy_cost + model_cost + answers) / (full_cost + answers)
     assert value("openai_calls", sums) == pytest.approx(expected)
     assert price.cache_read == price.uncached / 2
 
@@ -94,10 +96,10 @@ def test_cached_tokens_are_the_shared_prefix() -> None:
         result("a", "one"),
         result("b", "two"),
     ]
-    units, sent = prompts.send([], first)
-    assert (sent.tokens, sent.cached) == (sum(map(counter.message, first)), 0)
-    _, again = prompts.send(units, [*first, assistant("Done.")])
-    assert again.cached == sent.tokens
+    units, usage = prompts.send([], first)
+    assert (usage.tokens, usage.cached) == (sum(map(counter.message, first)), 0)
+    _, repeated = prompts.send(units, [*first, assistant("Done.")])
+    assert repeated.cached == usage.tokens
     # Without the second call, the message's text still matches, but not its calls and what follows.
     _, less = prompts.send(
         units, [TASK, assistant("I look.", call("a", "look")), result("a", "one")]

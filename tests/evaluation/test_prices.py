@@ -42,9 +42,9 @@ def price_of(model: str) -> Price:
 
 def test_cost_of_a_call() -> None:
     price = price_from({"input": 2, "cached": 0.5, "written": 2.5, "output": 8})
-    billed = Usage(uncached=100_000, cache_read=400_000, cache_write=200_000)
-    assert cost_of(price, billed) == pytest.approx(0.2 + 0.2 + 0.5)
-    assert cost_of(price, billed, 10_000) == pytest.approx(0.9 + 0.08)
+    usage = Usage(uncached=100_000, cache_read=400_000, cache_write=200_000)
+    assert cost_of(price, usage) == pytest.approx(0.2 + 0.2 + 0.5)
+    assert cost_of(price, usage, 10_000) == pytest.approx(0.9 + 0.08)
 
 
 @pytest.mark.parametrize("model", [*DEFAULTS.values(), "gpt-4o"])

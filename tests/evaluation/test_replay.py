@@ -114,15 +114,15 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 def test_figures_of_a_small_run() -> None:
-    seen: list[tuple[int, Prompt]] = []
+    prompts_by_turn: list[tuple[int, Prompt]] = []
 
     def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
-        seen.append((turn.number, prompt))
+        prompts_by_turn.append((turn.number, prompt))
 
     scores = replay_run(SMALL, [Case("prune", 90)], NoEmbedder(), watch)
     (score,) = scores.cases
     assert [turn.position for turn in turns_of(SMALL)] == [2, 4, 6]
-    assert [sorted(prompt.complete) for _, prompt in seen] == [[], [3], [5]]
+    assert [sorted(prompt.complete) for _, prompt in prompts_by_turn] == [[], [3], [5]]
     figures: Json = score.to_json()
     assert (figures["invocations"], figures["over_budget_invocations"]) == (3, 1)
     assert figures["events_by_age"] == {"<=3": 3, "4-10": 0, "11-25": 0, ">25": 0}

@@ -27,8 +27,8 @@ def test_progress_moves_within_a_task(monkeypatch: pytest.MonkeyPatch, processes
 
     monkeypatch.setattr(workers, "show_progress", lambda description, total: Bar())
     monkeypatch.setattr(task_progress, "UPDATE_SECONDS", 0.1)
-    found = workers.run_tasks("Working", long_task, [(60,), (60,)], [20, 20], processes)
-    assert found == [60, 60]
+    results = workers.run_tasks("Working", long_task, [(60,), (60,)], [20, 20], processes)
+    assert results == [60, 60]
     assert sum(steps for _, steps in steps_shown) == 40
     assert len(steps_shown) >= 8 and max(steps for _, steps in steps_shown) < 20
 

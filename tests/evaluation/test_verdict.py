@@ -28,9 +28,9 @@ def figures(
             return Estimate(value, None, None)
         return Estimate(value, value - spread, value + spread)
 
-    known = {"openai_calls": about(cost), "openai_loop": about(loop)}
-    known |= {"openai_dollars": about(2 * cost), "turns_with_all_values": about(seen)}
-    return known
+    estimates = {"openai_calls": about(cost), "openai_loop": about(loop)}
+    estimates |= {"openai_dollars": about(2 * cost), "turns_with_all_values": about(seen)}
+    return estimates
 
 
 def verdict(*rows: tuple[int, dict[str, Estimate]], tasks: int = 9) -> Verdict:
@@ -173,10 +173,10 @@ def test_recommend_prints_sentence_and_options(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)))
     output = printed("recommend", path, "--budget", "4000,8000", "--workers", "1")
     sentence, table = output.split("\n", 1)
-    found = recommend(runs, cases_of("contextrender_cache_aware", "4000,8000"))
-    assert sentence == found.sentence
-    assert found.best is not None
-    assert found.best.cost.low is not None
+    recommendation = recommend(runs, cases_of("contextrender_cache_aware", "4000,8000"))
+    assert sentence == recommendation.sentence
+    assert recommendation.best is not None
+    assert recommendation.best.cost.low is not None
     assert "8,000" in table
     assert "4,000" in table
 

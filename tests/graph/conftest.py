@@ -24,8 +24,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Create an empty store with the app's types."""
     load_app(app_dir())
     if request.param == "sqlite":
-        made: Store = SqliteStore(tmp_path / "store.db")
+        new_store: Store = SqliteStore(tmp_path / "store.db")
     else:
-        made = PostgresStore(request.getfixturevalue("new_database"), Settings())
-    yield made
-    made.close()
+        new_store = PostgresStore(request.getfixturevalue("new_database"), Settings())
+    yield new_store
+    new_store.close()

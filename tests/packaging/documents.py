@@ -45,7 +45,7 @@ def texts() -> list[tuple[str, str]]:
 
 
 def _commands(document: str, text: str) -> list[DocumentedCommand]:
-    found = []
+    commands = []
     for block in BLOCK.findall(text):
         if "$(" in block:
             continue
@@ -53,6 +53,8 @@ def _commands(document: str, text: str) -> list[DocumentedCommand]:
             words = shlex.split(line[2:], comments=True) if line.startswith("$ ") else []
             if words:
                 needs = NEEDS.search(line)
-                kept = tuple(word for word in words if word != "&")
-                found.append(DocumentedCommand(document, kept, needs[1].strip() if needs else ""))
-    return found
+                kept_words = tuple(word for word in words if word != "&")
+                commands.append(
+                    DocumentedCommand(document, kept_words, needs[1].strip() if needs else "")
+                )
+    return commands

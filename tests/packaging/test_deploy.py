@@ -67,14 +67,16 @@ def test_kustomization_lists_every_manifest_except_secrets() -> None:
 
 
 def test_manifests_set_known_settings() -> None:
-    known = {variable for row in list_settings() for variable in variables(row.name)}
+    known_variables = {variable for row in list_settings() for variable in variables(row.name)}
     texts = [path.read_text() for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
-    named = {name for text in texts for name in re.findall(r"CONTEXTRENDER_[A-Z_]+", text)}
-    assert named - known == set()
+    named_variables = {
+        name for text in texts for name in re.findall(r"CONTEXTRENDER_[A-Z_]+", text)
+    }
+    assert named_variables - known_variables == set()
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name) or shutil.which(name, path=str(REPOSITORY / ".venv" / "bin"))
-    if found is None:
+    program = shutil.which(name) or shutil.which(name, path=str(REPOSITORY / ".venv" / "bin"))
+    if program is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return program

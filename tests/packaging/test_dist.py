@@ -71,10 +71,10 @@ def test_demo_runs_from_the_folder_alone(dist: Path) -> None:
     first = run(dist, "demo")
     assert first.returncode == 0, first.stderr
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    again = run(dist, "demo")
+    second = run(dist, "demo")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert again.returncode == 0 and "One call explained" in again.stdout
+    assert second.returncode == 0 and "One call explained" in second.stdout
     assert processor_seconds < WARM_SECONDS, processor_seconds
     audit = run(dist, "audit", str(REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl"))
     assert audit.returncode == 0, audit.stderr

@@ -22,8 +22,14 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
     subprocess.run([sys.executable, *build], check=True, capture_output=True)
     (wheel,) = place.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        (name,) = (one for one in packed.namelist() if one.endswith(".dist-info/METADATA"))
-        assert any(one.endswith("licenses/LICENSE") for one in packed.namelist())
+        (name,) = (
+            name_in_wheel
+            for name_in_wheel in packed.namelist()
+            if name_in_wheel.endswith(".dist-info/METADATA")
+        )
+        assert any(
+            name_in_wheel.endswith("licenses/LICENSE") for name_in_wheel in packed.namelist()
+        )
         return message_from_bytes(packed.read(name))
 
 
@@ -33,19 +39,25 @@ def test_wheel_has_metadata(metadata: Message) -> None:
     assert metadata["Author"] == "the ContextRender authors"
     assert metadata["Keywords"]
     assert len(metadata.get_all("Classifier") or ()) > 5
-    told = metadata.get_payload(decode=True)
-    assert isinstance(told, bytes)
-    assert told.decode().strip() == (REPOSITORY / "README.md").read_text().strip()
+    description = metadata.get_payload(decode=True)
+    assert isinstance(description, bytes)
+    assert description.decode().strip() == (REPOSITORY / "README.md").read_text().strip()
 
 
 @pytest.mark.release
 def test_only_runtime_packages_are_pinned(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
-    exact = {one.split("=")[0] for one in required if "==" in one.split(";")[0]}
+    exact = {
+        requirement.split("=")[0] for requirement in required if "==" in requirement.split(";")[0]
+    }
     assert exact == {"byllm", "jac-scale", "jaclang", "wordllama"}
-    assert [one for one in required if "==" not in one and "<" not in one.split(";")[0]] == []
+    assert [
+        requirement
+        for requirement in required
+        if "==" not in requirement and "<" not in requirement.split(";")[0]
+    ] == []
     # With a marker, installers on an older Python would skip the runtime without an error.
-    assert [one for one in required if "python_version" in one] == []
+    assert [requirement for requirement in required if "python_version" in requirement] == []
 
 
 def test_license_copies_are_equal() -> None:

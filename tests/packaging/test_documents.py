@@ -59,9 +59,11 @@ def test_every_make_target_can_run() -> None:
 
 def test_named_make_targets_exist() -> None:
     (loop,) = re.findall(r"^for target in (.*); do$", (REPOSITORY / ".ci/run").read_text(), re.M)
-    named = {name for text in TEXTS.values() for name in re.findall(r"`make ([a-z-]+)", text)}
-    assert named
-    assert {*loop.split(), *named} <= set(TARGETS)
+    named_targets = {
+        name for text in TEXTS.values() for name in re.findall(r"`make ([a-z-]+)", text)
+    }
+    assert named_targets
+    assert {*loop.split(), *named_targets} <= set(TARGETS)
 
 
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
@@ -84,11 +86,11 @@ def running_tests(path: str) -> set[str]:
     """Return the tests of a file that are not marked skip or xfail."""
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
     return {
-        found.name
-        for found in tree.body
-        if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not any(
-            re.search(r"\.(skip|xfail)\b", ast.unparse(mark)) for mark in found.decorator_list
+            re.search(r"\.(skip|xfail)\b", ast.unparse(mark)) for mark in node.decorator_list
         )
     }
 
@@ -114,7 +116,7 @@ def test_adapter_row_has_locked_version(adapter: str) -> None:
 def _locked(adapter: str) -> set[str]:
     """Return the locked versions of an adapter's packages; its runtime may have its own folder."""
     folder = ADAPTERS / adapter
-    found = {
+    versions = {
         version
         for path in folder.glob("requirements.txt")
         for version in re.findall(r"==([^\s;]+)", path.read_text())
@@ -125,5 +127,5 @@ def _locked(adapter: str) -> set[str]:
         lock = json.loads(at.read_text()) if at.exists() else {}
         names = {**manifest.get("dependencies", {}), **manifest.get("optionalDependencies", {})}
         packages = lock.get("packages", {})
-        found |= {packages.get(f"node_modules/{name}", {}).get("version", "") for name in names}
-    return found
+        versions |= {packages.get(f"node_modules/{name}", {}).get("version", "") for name in names}
+    return versions

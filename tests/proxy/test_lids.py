@@ -91,11 +91,11 @@ def test_a_wrapped_agents_codings_reach_the_provider_and_its_packed_reply_is_cou
     with wrapped(model, totals) as place:
         for sent in (f"{coding};q=0.9, identity", None):
             model.script = [Reply([pack(reply)], 200, headers)]
-            asked = {"accept-encoding": sent} if sent else {}
+            fields = {"accept-encoding": sent} if sent else {}
             with httpx.Client() as http:
                 del http.headers["accept-encoding"]
                 body = {"model": "m", "messages": []}
-                assert http.post(place, json=body, headers=asked).content == reply
+                assert http.post(place, json=body, headers=fields).content == reply
             assert model.asked[-1].header("accept-encoding") == sent
     assert (totals.totals.calls, totals.totals.calls_without_usage) == (2, 0)
 

@@ -29,8 +29,8 @@ def session(credentials: Credentials) -> str:
 
 
 def environment(credentials: Credentials) -> dict[str, str]:
-    known = {"CONTEXTRENDER_URL": credentials.url, "CONTEXTRENDER_TOKEN": credentials.token}
-    return {**os.environ, **known}
+    variables = {"CONTEXTRENDER_URL": credentials.url, "CONTEXTRENDER_TOKEN": credentials.token}
+    return {**os.environ, **variables}
 
 
 async def talk(client: Any, session: str) -> None:
@@ -38,7 +38,7 @@ async def talk(client: Any, session: str) -> None:
     assert sorted(tool.name for tool in tools.tools) == ["explain", "recall", "sessions"]
     assert all(tool.annotations.read_only_hint for tool in tools.tools)
     listed = await client.call_tool("sessions", {"limit": 100})
-    assert session in [one["session"] for one in listed.structured_content["sessions"]]
+    assert session in [session["session"] for session in listed.structured_content["sessions"]]
     reply = await client.call_tool("recall", {"session": session, "query": "host_1_X", "limit": 1})
     assert reply.structured_content["results"][0]["message"]["content"] == finding(0)
     reply = await client.call_tool("recall", {"session": session, "results": [4]})

@@ -122,11 +122,11 @@ def running(
     The store is SQLite unless `environment` names a database.
     """
     inherited = {key: one for key, one in os.environ.items() if key != DATABASE}
-    known: dict[str, str] = {**inherited, **environment}
+    variables: dict[str, str] = {**inherited, **environment}
     data.parent.mkdir(parents=True, exist_ok=True)
     with (data.parent / "out").open("wb") as out, (data.parent / "err").open("wb") as err:
-        process = subprocess.Popen(command, cwd=cwd, env=known, stdout=out, stderr=err)
-    server = Server(process, data, known)
+        process = subprocess.Popen(command, cwd=cwd, env=variables, stdout=out, stderr=err)
+    server = Server(process, data, variables)
     try:
         until(
             lambda: "ready" in server.out,
@@ -153,9 +153,9 @@ def another_server(
     If `patient` is false, it waits 0.1 s for the store's lock.
     """
     *python, code = PROCESS
-    known: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}
-    known |= environment
+    variables: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}
+    variables |= environment
     if not patient:
         code = IMPATIENT + code
-        known["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = "0.1"
-    return running([*python, code, "serve", "--port", "0", "--data", str(data)], data, **known)
+        variables["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = "0.1"
+    return running([*python, code, "serve", "--port", "0", "--data", str(data)], data, **variables)

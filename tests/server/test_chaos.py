@@ -66,7 +66,7 @@ class Load:
         goal = self.answered + calls
 
         def reached() -> bool:
-            failed = [one.exception() for one in self._working if one.done()]
+            failed = [future.exception() for future in self._working if future.done()]
             assert not failed, failed
             return self.answered >= goal
 
@@ -92,10 +92,10 @@ class Load:
                 name: branch_histories(api("export_session", session=name)) for name in names
             }
         for agent in self.agents:
-            own = {
+            own_histories = {
                 name: lines for name, lines in stored_histories.items() if owner(name) == agent.name
             }
-            agent.settle(own)
+            agent.settle(own_histories)
         assert {owner(name) for name in stored_histories} <= {agent.name for agent in self.agents}
         check_graph(local_graph(server.data), stored_histories)
 

@@ -93,15 +93,15 @@ def read_by_commands(data: Path, folder: Path) -> bool:
     with serving(app) as url:
         environment = {**os.environ, "CONTEXTRENDER_URL": url, "CONTEXTRENDER_TOKEN": token}
         listed = ran("sessions", environment=environment)
-        whole = listed.returncode == 0 and all(name in listed.stdout for name in ("s", "other"))
+        is_intact = listed.returncode == 0 and all(name in listed.stdout for name in ("s", "other"))
         for name in ("s", "other"):
             file = folder / f"{name}.json"
             if ran("export", name, file, environment=environment).returncode:
-                whole = False
+                is_intact = False
             else:
                 branches = json.loads(file.read_text())["branches"]
-                whole &= [branch["messages"] for branch in branches] == BRANCHES
-    return whole
+                is_intact &= [branch["messages"] for branch in branches] == BRANCHES
+    return is_intact
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

@@ -58,12 +58,14 @@ def output(command: str, service: Server, folder: Path) -> str:
 def test_documented_walker_lists_most_used_results(
     service: Server, api: Api, tmp_path: Path
 ) -> None:
-    told = output(COMMANDS[0], service, tmp_path)
-    found = [(int(u), int(p)) for u, p in re.findall(r"^(\d+) result (\d+) of", told, re.M)]
+    printed = output(COMMANDS[0], service, tmp_path)
+    uses_by_position = [
+        (int(u), int(p)) for u, p in re.findall(r"^(\d+) result (\d+) of", printed, re.M)
+    ]
     uses = {row["position"]: len(row["uses"]) for row in api("explain", session="run-1")["results"]}
-    assert [u for u, _ in found] == sorted(uses.values(), reverse=True)[:5]
-    assert found[0][0] > 0
-    assert all(uses[position] == u for u, position in found)
+    assert [u for u, _ in uses_by_position] == sorted(uses.values(), reverse=True)[:5]
+    assert uses_by_position[0][0] > 0
+    assert all(uses[position] == u for u, position in uses_by_position)
 
 
 def test_documented_walker_lists_history_of_a_result(
@@ -83,14 +85,14 @@ def test_documented_walker_lists_history_of_a_result(
     for row in api("explain", session="run-3")["results"][:4]:
         process = contextrender(service, tmp_path, "run", "life.jac", "run-3", str(row["position"]))
         assert process.returncode == 0, process.stderr
-        found = ast.literal_eval(process.stdout)
+        events = ast.literal_eval(process.stdout)
         in_view = False
         for turn, positions in sorted(views.items()):
-            in_view |= (turn, "shown") in found
-            in_view &= (turn, "dropped") not in found
+            in_view |= (turn, "shown") in events
+            in_view &= (turn, "dropped") not in events
             assert in_view == (row["position"] in positions)
-        drawn = [turn for turn, what in found if what == "used"]
-        assert drawn == [use["turn"] for use in row["uses"]]
+        use_turns = [turn for turn, what in events if what == "used"]
+        assert use_turns == [use["turn"] for use in row["uses"]]
 
 
 def contextrender(service: Server, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -99,16 +101,16 @@ def contextrender(service: Server, folder: Path, *words: str) -> subprocess.Comp
 
 
 def test_jac_run_executes_walker_on_stored_graph(service: Server, api: Api, tmp_path: Path) -> None:
-    told = output(COMMANDS[0], service, tmp_path)
+    printed = output(COMMANDS[0], service, tmp_path)
     process = contextrender(service, tmp_path, "run", "most_used.jac", "run-1")
-    assert (process.returncode, process.stdout) == (0, told)
-    drawn = contextrender(service, tmp_path, "dot", "run-1").stdout
-    assert drawn.startswith("digraph {")
+    assert (process.returncode, process.stdout) == (0, printed)
+    dot = contextrender(service, tmp_path, "dot", "run-1").stdout
+    assert dot.startswith("digraph {")
     shape = api("inspect_session", session="run-1")
-    assert drawn.count('label="result ') == shape["session"]["results"]
+    assert dot.count('label="result ') == shape["session"]["results"]
     # Each answer of this run uses a result twice: in its text, and in its next call.
-    assert drawn.count('label="Reuse ') == 2 * shape["uses"]
-    assert re.findall(r"Session (\S+)", drawn) == ["run-1"]
+    assert dot.count('label="Reuse ') == 2 * shape["uses"]
+    assert re.findall(r"Session (\S+)", dot) == ["run-1"]
 
 
 def test_jac_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> None:

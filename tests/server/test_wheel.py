@@ -68,8 +68,16 @@ class Installed:
             for name, value in os.environ.items()
             if not name.startswith(("CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV"))
         }
-        own = {"HOME": str(self.place), "PATH": f"{self.bin}{os.pathsep}{inherited['PATH']}"}
-        return {**inherited, **own, "CONTEXTRENDER_DATA": str(self.place / "data"), **variables}
+        variables_of_user = {
+            "HOME": str(self.place),
+            "PATH": f"{self.bin}{os.pathsep}{inherited['PATH']}",
+        }
+        return {
+            **inherited,
+            **variables_of_user,
+            "CONTEXTRENDER_DATA": str(self.place / "data"),
+            **variables,
+        }
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +113,8 @@ def server(installed: Installed) -> Iterator[Server]:
 
 def test_wheel_serves_by_both_commands_and_changes_no_file(installed: Installed) -> None:
     def files() -> set[Path]:
-        found = (installed.place / "venv").rglob("*")
-        return {path for path in found if path.is_file() and path.suffix != ".pyc"}
+        paths = (installed.place / "venv").rglob("*")
+        return {path for path in paths if path.is_file() and path.suffix != ".pyc"}
 
     before = files()
     demo = installed.run("contextrender", "demo")
@@ -196,9 +204,11 @@ def test_client_without_extras_runs_on_python_3_10(server: Server, tmp_path: Pat
 def test_documented_script_runs(
     document: str, script: str, installed: Installed, server: Server
 ) -> None:
-    own = script.replace("http://127.0.0.1:8000", server.url)
-    own = own.replace("~/.local/share/contextrender", str(installed.place / "data"))
-    process = installed.run("bash", "-euc", own)
+    adapted_script = script.replace("http://127.0.0.1:8000", server.url)
+    adapted_script = adapted_script.replace(
+        "~/.local/share/contextrender", str(installed.place / "data")
+    )
+    process = installed.run("bash", "-euc", adapted_script)
     assert process.returncode == 0, f"{document}\n{process.stderr}"
     assert '"reports"' in process.stdout, f"{document}\n{process.stdout}"
 
@@ -221,8 +231,8 @@ def _leave_a_codex_session(file: Path) -> None:
 
 def _resolve(one: DocumentedCommand) -> None:
     """Assert that the packages of an install command exist and are compatible."""
-    chosen = ("--python", "python3.12")  # by installers that would use another
-    words = [word for word in one.words[1:] if word not in ("tool", "install", *chosen)]
+    ignored_words = ("--python", "python3.12")  # by installers that would use another
+    words = [word for word in one.words[1:] if word not in ("tool", "install", *ignored_words)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
     # Resolve into an empty target; each agent's package limits the Python versions itself.
     command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *words]
@@ -249,10 +259,10 @@ def _listen(one: DocumentedCommand, installed: Installed) -> None:
 
 
 def _python_3_10() -> str:
-    found = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "3.10"]
+    command = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "3.10"]
     # pyenv offers a version only if this variable names it.
-    named = {**os.environ, "PYENV_VERSION": "3.10"}
-    process = subprocess.run(found, capture_output=True, text=True, env=named)
+    variables = {**os.environ, "PYENV_VERSION": "3.10"}
+    process = subprocess.run(command, capture_output=True, text=True, env=variables)
     if process.returncode:
         pytest.skip("there is no Python 3.10 on this machine")
     return process.stdout.strip()

@@ -46,7 +46,7 @@ class Agent:
     def settle(self, stored: States) -> None:
         """Accept the stored state, which must be one of the two possible states."""
         possible = [self.acknowledged, *([] if self.under_way is None else [self.under_way])]
-        assert stored in possible, (self.name, shape(stored), [shape(one) for one in possible])
+        assert stored in possible, (self.name, shape(stored), [shape(state) for state in possible])
         self.acknowledged, self.under_way, self.deleting = stored, None, ""
 
     def _step(self, api: Api) -> None:
@@ -80,12 +80,12 @@ class Agent:
         values."""
         number = next(self.numbers)
         contents = [message["content"] for message in before if message["role"] == "tool"]
-        known = self.random.choice(contents).split()[0] if contents else "nothing"
-        found = f"{self.name}_item_{number} REQ-{number}\\nclerk_{number % 7} " + "row " * 60
-        calls = [call(f"c{number}", "look", f'{{"of": "{known}"}}')]
+        value = self.random.choice(contents).split()[0] if contents else "nothing"
+        text = f"{self.name}_item_{number} REQ-{number}\\nclerk_{number % 7} " + "row " * 60
+        calls = [call(f"c{number}", "look", f'{{"of": "{value}"}}')]
         if self.random.random() < 0.3:
             calls.append(call(f"d{number}", "unanswered", "{}"))
-        return [assistant(f"I look at {known}.", *calls), result(f"c{number}", found)]
+        return [assistant(f"I look at {value}.", *calls), result(f"c{number}", text)]
 
     def _send(self, api: Api, session: str, lines: Lines, at: int) -> None:
         fields: Json = {"session": session, "messages": lines[at]}

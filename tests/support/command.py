@@ -25,11 +25,11 @@ def contextrender(
     """Run a command and return its output and exit code. `environment` replaces all variables, if
     given."""
     out, err = StringIO(), StringIO()
-    known = dict(os.environ) if environment is None else environment
+    variables = dict(os.environ) if environment is None else environment
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        for name in os.environ.keys() - known.keys():
+        for name in os.environ.keys() - variables.keys():
             patch.delenv(name)
-        for name, value in known.items():
+        for name, value in variables.items():
             patch.setenv(name, value)
         patch.setattr(sys, "stdin", StringIO(input))
         settings.forget_settings()

@@ -67,12 +67,12 @@ def damaged_copy(draw: st.DrawFn, right: Any) -> Any:
         return draw(JSON)
     keys = [*right] if isinstance(right, dict) else [*range(len(right))]
     key = draw(st.sampled_from(keys))
-    made = right.copy()
+    copied = right.copy()
     if draw(st.integers(0, 4)) == 0:
-        del made[key]
+        del copied[key]
     else:
-        made[key] = draw(damaged_copy(right[key]))
-    return made | draw(EXTRAS) if isinstance(made, dict) and draw(st.booleans()) else made
+        copied[key] = draw(damaged_copy(right[key]))
+    return copied | draw(EXTRAS) if isinstance(copied, dict) and draw(st.booleans()) else copied
 
 
 @st.composite

@@ -28,8 +28,8 @@ def _recomputed(line: str) -> tuple[list[tuple[str, int, int, str]], Edges]:
         first.append(len(events))
         kind = "ToolResult" if message["role"] == "tool" else "Message"
         events.append((kind, position, turns[position], slow_rules.text_of(message["content"])))
-        for asked in message.get("tool_calls") or []:
-            arguments = slow_rules.name_and_arguments(asked)[1]
+        for call in message.get("tool_calls") or []:
+            arguments = slow_rules.name_and_arguments(call)[1]
             events.append(("ToolCall", position, turns[position], arguments))
     edges: Edges = {("Next", at, at + 1) for at in range(len(events) - 1)}
     for answer, (asking, place) in slow_rules.answers(messages).items():
@@ -48,31 +48,31 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
     assert {key: sorted(found) for key, found in branches.items()} == {
         key: list(range(len(lines))) for key, lines in sessions.items()
     }
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     expected: Edges = set()
     for key, lines in sessions.items():
         for number, messages in enumerate(lines):
             line = _line(graph, branches[key], number)
             events, edges = _recomputed(json.dumps(messages))
-            told = [
+            stored_events = [
                 (event.kind, *(event.fields[name] for name in ("position", "turn", "text")))
                 for event in line
             ]
-            assert told == events, (key, number)
+            assert stored_events == events, (key, number)
             assert [event.fields["number"] for event in line] == list(range(len(line)))
             fields = branches[key][number].fields
             assert (fields["messages"], fields["events"]) == (len(messages), len(line))
             ids = [event.id for event in line]
-            seen |= {*ids}
+            seen_ids |= {*ids}
             expected |= {(kind, ids[a], ids[b], *rest) for kind, a, b, *rest in edges}
-    assert seen == {node.id for node in graph.nodes.values() if node.kind in EVENTS}
-    stored = [
+    assert seen_ids == {node.id for node in graph.nodes.values() if node.kind in EVENTS}
+    stored_edges = [
         (edge.kind, edge.source, edge.target, *sorted(edge.fields.get("values", [])))
         for edge in graph.edges
         if edge.kind in ("Next", "HasResult", "Reuse")
     ]
-    assert len(stored) == len({*stored})
-    assert {*stored} == expected
+    assert len(stored_edges) == len({*stored_edges})
+    assert {*stored_edges} == expected
 
 
 def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:
@@ -89,9 +89,9 @@ def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:
             after.setdefault(edge.source, []).append(edge.target)
             assert edge.target not in before
             before[edge.target] = edge.source
-    own = begins[branches[number].id]
+    first_event = begins[branches[number].id]
     forks = {begins[branch.id] for at, branch in branches.items() if at != number}
-    line = [own]
+    line = [first_event]
     while line[0] in before:
         line.insert(0, before[line[0]])
         assert line[0] not in line[1:]

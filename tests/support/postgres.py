@@ -42,25 +42,25 @@ class Cluster:
     @classmethod
     @contextmanager
     def running(cls, sync: str = "off") -> Iterator["Cluster"]:
-        with cls.empty(sync) as made:
-            run_program("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
-            made.start()
-            yield made
+        with cls.empty(sync) as new_cluster:
+            run_program("initdb", "-D", new_cluster._data, "-A", "trust", "-U", ACCOUNT, "-N")
+            new_cluster.start()
+            yield new_cluster
 
     @classmethod
     @contextmanager
     def empty(cls, sync: str = "off") -> Iterator["Cluster"]:
         """Create the folder of a cluster until the block ends; stop a cluster that was started in
         it."""
-        made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")), sync)
+        new_cluster = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")), sync)
         if os.geteuid() == 0:
-            shutil.chown(made.folder, ACCOUNT)
+            shutil.chown(new_cluster.folder, ACCOUNT)
         try:
-            yield made
+            yield new_cluster
         finally:
             with suppress(subprocess.CalledProcessError):  # it may have been stopped
-                made.stop()
-            shutil.rmtree(made.folder, ignore_errors=True)
+                new_cluster.stop()
+            shutil.rmtree(new_cluster.folder, ignore_errors=True)
 
     def start(self) -> None:
         options = f"-k {self.folder} -c listen_addresses= -c fsync={self.sync}"
@@ -85,9 +85,9 @@ def new_database(address: str) -> str:
 
 def programs() -> Path | None:
     """Return the folder of PostgreSQL's programs, if it is installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if folders:
+        return folders[-1].parent
     path = shutil.which("initdb")
     return Path(path).parent if path else None
 

@@ -28,8 +28,10 @@ class ProviderDouble:
     def environment(self, **models: str) -> dict[str, str]:
         """Return the variables that make it a service's provider for `model`, `embed_model`, or
         both."""
-        known = {"OPENAI_API_BASE": self.url, "OPENAI_API_KEY": "scripted"}
-        return known | {f"CONTEXTRENDER_{kind.upper()}": model for kind, model in models.items()}
+        variables = {"OPENAI_API_BASE": self.url, "OPENAI_API_KEY": "scripted"}
+        return variables | {
+            f"CONTEXTRENDER_{kind.upper()}": model for kind, model in models.items()
+        }
 
     def reply(self, asked: ModelRequest) -> Reply:
         body = asked.json

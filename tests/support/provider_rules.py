@@ -60,7 +60,7 @@ def _is_models(item: Json) -> bool:
 
 
 def _chat(body: Json) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     open_ids: list[str] = []
     before = ""
     for number, item in enumerate(body["messages"]):
@@ -70,43 +70,43 @@ def _chat(body: Json) -> list[str]:
             if name in open_ids:
                 open_ids.remove(name)
             else:
-                found.append(f"{number}: a result without its call")
+                problems.append(f"{number}: a result without its call")
         else:
             if open_ids:
-                found.append(f"{number}: {len(open_ids)} calls without a result")
+                problems.append(f"{number}: {len(open_ids)} calls without a result")
             old = [""] if item.get("function_call") else []
             open_ids = [call.get("id") or "" for call in item.get("tool_calls") or ()] + old
             if role == before == "assistant":
-                found.append(f"{number}: two of the model's messages in a row")
+                problems.append(f"{number}: two of the model's messages in a row")
         before = role
-    return found + (["the newest calls have no result"] if open_ids else [])
+    return problems + (["the newest calls have no result"] if open_ids else [])
 
 
 def _messages(body: Json) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     open_ids: list[str] = []
     before = ""
     for number, item in enumerate(body["messages"]):
         blocks = item["content"] if isinstance(item["content"], list) else []
-        answered = [b.get("tool_use_id") or "" for b in blocks if b["type"] == "tool_result"]
-        if sorted(answered) != sorted(open_ids):
-            found.append(f"{number}: results and calls differ")
+        result_ids = [b.get("tool_use_id") or "" for b in blocks if b["type"] == "tool_result"]
+        if sorted(result_ids) != sorted(open_ids):
+            problems.append(f"{number}: results and calls differ")
         open_ids = [b.get("id") or "" for b in blocks if b["type"] == "tool_use"]
         if item["role"] == before == "assistant":  # the API joins messages of the user
-            found.append(f"{number}: two of the model's messages in a row")
+            problems.append(f"{number}: two of the model's messages in a row")
         if not item["content"]:
-            found.append(f"{number}: no content")
+            problems.append(f"{number}: no content")
         before = item["role"]
         kinds = [b["type"] for b in blocks]
         if "thinking" in kinds and kinds[0] != "thinking" and item["role"] == "assistant":
-            found.append(f"{number}: does not begin with thinking")
+            problems.append(f"{number}: does not begin with thinking")
         if kinds and set(kinds) == {"thinking"}:
-            found.append(f"{number}: thinking alone")
-    return found
+            problems.append(f"{number}: thinking alone")
+    return problems
 
 
 def _responses(body: Json) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     open_ids: list[str] = []
     for number, item in enumerate(body["input"]):
         kind = item.get("type", "message")
@@ -117,9 +117,9 @@ def _responses(body: Json) -> list[str]:
             if name in open_ids:
                 open_ids.remove(name)
             else:
-                found.append(f"{number}: an output without its call")
+                problems.append(f"{number}: an output without its call")
         elif kind == "reasoning":
-            behind = body["input"][number + 1 : number + 2]
-            if not behind or not _is_models(behind[0]):
-                found.append(f"{number}: reasoning without what it led to")
-    return found + [f"no output for {name}" for name in open_ids]
+            next_items = body["input"][number + 1 : number + 2]
+            if not next_items or not _is_models(next_items[0]):
+                problems.append(f"{number}: reasoning without what it led to")
+    return problems + [f"no output for {name}" for name in open_ids]

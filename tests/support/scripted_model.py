@@ -77,13 +77,13 @@ class Model:
                 break
         query = scope["query_string"].decode()
         path = scope["raw_path"].decode() + (f"?{query}" if query else "")
-        asked = ModelRequest(scope["method"], path, list(scope["headers"]), body)
-        self.asked.append(asked)
+        request = ModelRequest(scope["method"], path, list(scope["headers"]), body)
+        self.asked.append(request)
         if self.answer:
-            made = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
-            reply = await made
+            task = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, request)
+            reply = await task
         else:
-            reply = self.next(asked)
+            reply = self.next(request)
         start = {"type": "http.response.start", "status": reply.status, "headers": reply.headers}
         watcher = asyncio.create_task(receive())
         if reply.late:
@@ -260,8 +260,8 @@ def response_events(items: list[Json]) -> list[Json]:
             pieces = _pieces(item["content"][0]["text"])
             delta = {"type": "response.output_text.delta", **place, "content_index": 0}
             events += [{**delta, "delta": piece} for piece in pieces]
-        done = {"type": "response.output_item.done", "output_index": index, "item": item}
-        events.append(done)
+        done_event = {"type": "response.output_item.done", "output_index": index, "item": item}
+        events.append(done_event)
     events.append({"type": "response.completed", "response": response(items)})
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
@@ -284,8 +284,8 @@ def _opened(block: Json) -> tuple[Json, list[Json]]:
         deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
         return {**block, "text": ""}, deltas
     if block["type"] == "tool_use":
-        given = json.dumps(block["input"])
-        pieces = [{"type": "input_json_delta", "partial_json": p} for p in _pieces(given)]
+        arguments = json.dumps(block["input"])
+        pieces = [{"type": "input_json_delta", "partial_json": p} for p in _pieces(arguments)]
         return {**block, "input": {}}, pieces
     deltas = [
         {"type": "thinking_delta", "thinking": block["thinking"]},

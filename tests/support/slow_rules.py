@@ -25,17 +25,17 @@ DIGITS = "0123456789"
 def text_of(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    said = []
+    parts = []
     for part in content:
         if isinstance(part, str):
-            said.append(part)
+            parts.append(part)
         elif part["type"] == "refusal":
-            said.append(part["refusal"])
+            parts.append(part["refusal"])
         elif part["type"] == "text":
-            said.append(part["text"])
+            parts.append(part["text"])
         elif part["type"] != "image_url":
-            said.append(json.dumps(part, ensure_ascii=False, separators=(",", ":")))
-    return "\n".join(said)
+            parts.append(json.dumps(part, ensure_ascii=False, separators=(",", ":")))
+    return "\n".join(parts)
 
 
 def name_and_arguments(call: Json) -> tuple[str, str]:
@@ -57,8 +57,8 @@ def own_tokens(message: Json, count: Count) -> int:
     """Return the tokens of a message without its calls; 0 for an assistant message without text."""
     parts = message["content"] if isinstance(message["content"], list) else []
     images = sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts)
-    said = count(text_of(message["content"])) + 765 * images
-    return 0 if message["role"] == "assistant" and not said else 4 + said
+    text_tokens = count(text_of(message["content"])) + 765 * images
+    return 0 if message["role"] == "assistant" and not text_tokens else 4 + text_tokens
 
 
 def tokens(messages: Sequence[Json], count: Count) -> int:
@@ -76,14 +76,14 @@ def values(text: str) -> frozenset[str]:
         else:
             plain, at = plain + text[at], at + 1
     runs = "".join(c if c in LETTERS + CAPITALS + DIGITS + "_.-" else " " for c in plain).split(" ")
-    found = set()
+    found_values = set()
     for run in runs:
         value = run.strip("_.-")
         telling = any(c in CAPITALS + DIGITS + "_.-" for c in value)
         titlecase = value[:1] in CAPITALS and value[1:] and all(c in LETTERS for c in value[1:])
         if len(value) >= 6 and telling and not titlecase:
-            found.add(value)
-    return frozenset(found)
+            found_values.add(value)
+    return frozenset(found_values)
 
 
 def answers(messages: Sequence[Json]) -> dict[int, Call]:
@@ -91,7 +91,7 @@ def answers(messages: Sequence[Json]) -> dict[int, Call]:
 
     If several open calls have a result's id, the first one of the latest message is used.
     """
-    found: dict[int, Call] = {}
+    call_of_result: dict[int, Call] = {}
     for position, message in enumerate(messages):
         if message["role"] != "tool":
             continue
@@ -99,23 +99,24 @@ def answers(messages: Sequence[Json]) -> dict[int, Call]:
             open_calls = [
                 (asking, place)
                 for place, call in enumerate(messages[asking].get("tool_calls") or [])
-                if call["id"] == message["tool_call_id"] and (asking, place) not in found.values()
+                if call["id"] == message["tool_call_id"]
+                and (asking, place) not in call_of_result.values()
             ]
             if open_calls:
-                found[position] = open_calls[0]
+                call_of_result[position] = open_calls[0]
                 break
-    return found
+    return call_of_result
 
 
 def turns(messages: Sequence[Json]) -> list[int]:
     """Return the turn of each message: a result has its call's, a user or system message the next
     assistant's."""
-    answered = answers(messages)
+    call_of_result = answers(messages)
     numbers = []
     for position, message in enumerate(messages):
         assistants = sum(m["role"] == "assistant" for m in messages[: position + 1])
         if message["role"] == "tool":
-            asking = answered[position][0] if position in answered else position
+            asking = call_of_result[position][0] if position in call_of_result else position
             assistants = sum(m["role"] == "assistant" for m in messages[: asking + 1])
         elif message["role"] != "assistant":
             assistants += 1
@@ -137,17 +138,17 @@ def operations(messages: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
 
 def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
     """Return the uses of each operation: its event, the result's position, and the values."""
-    found = []
+    found_uses = []
     for position, event, text in operations(messages):
         by_result: dict[int, list[str]] = {}
         for value in values(text):
             for earlier in range(position):
-                said = text_of(messages[earlier]["content"])
-                if messages[earlier]["role"] == "tool" and value in values(said):
+                earlier_text = text_of(messages[earlier]["content"])
+                if messages[earlier]["role"] == "tool" and value in values(earlier_text):
                     by_result.setdefault(earlier, []).append(value)
                     break
-        found += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
-    return found
+        found_uses += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
+    return found_uses
 
 
 def lacking(
@@ -157,31 +158,33 @@ def lacking(
     not have."""
     at = {event: position for position, event, _ in operations(messages)}
     number = turns(messages)
-    seen = {}
+    last_prompt = {}
     for turn, prompt in prompts.items():
         texts = [text_of(message["content"]) for message in prompt]
         calls = [call for message in prompt for call in message.get("tool_calls") or []]
         texts += [" ".join(name_and_arguments(call)) for call in calls]
-        seen[turn] = frozenset().union(*map(values, texts))
+        last_prompt[turn] = frozenset().union(*map(values, texts))
     return {
         (number[at[event]], result, value)
         for event, result, drawn in uses(messages)
         for value in drawn
-        if value not in seen[number[at[event]]]
+        if value not in last_prompt[number[at[event]]]
     }
 
 
 def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
     """Return the reuse score of each result by position, before the next model call."""
-    held = {
+    values_by_position = {
         position: values(text_of(message["content"]))
         for position, message in enumerate(messages)
         if message["role"] == "tool"
     }
-    scores = dict.fromkeys(held, Fraction(0))
+    scores = dict.fromkeys(values_by_position, Fraction(0))
     for _, result, matched in uses(messages):
         for value in matched:
-            scores[result] += Fraction(1, sum(value in some for some in held.values()))
+            scores[result] += Fraction(
+                1, sum(value in some for some in values_by_position.values())
+            )
     return scores
 
 
@@ -311,33 +314,33 @@ def candidates(
     messages: Sequence[Json], budget: int, count: Count, embed: Embed, task_share: float
 ) -> list[Candidate]:
     """Return every result in history order."""
-    answered, number, scores = answers(messages), turns(messages), reuse_scores(messages)
+    call_of_result, number, scores = answers(messages), turns(messages), reuse_scores(messages)
     similar = relevance(messages, embed, task_share)
-    kept = retained(messages, budget, count)
+    text = retained(messages, budget, count)
     next_turn = 1 + sum(message["role"] == "assistant" for message in messages)
-    found = []
+    rows = []
     for position, message in enumerate(messages):
         if message["role"] != "tool":
             continue
-        asked = 0
-        if position in answered:
-            asking, place = answered[position]
-            asked = call_tokens(messages[asking]["tool_calls"][place], count)
-        cost = own_tokens(message, count) + asked
-        found.append(
+        call_cost = 0
+        if position in call_of_result:
+            asking, place = call_of_result[position]
+            call_cost = call_tokens(messages[asking]["tool_calls"][place], count)
+        cost = own_tokens(message, count) + call_cost
+        rows.append(
             Candidate(
                 position,
                 next_turn - number[position],
                 scores[position],
                 similar[position],
                 unit(embed(text_of(message["content"])[:8000])),
-                asked,
-                asked + max(100, budget // 8) if cost > budget else cost,
+                call_cost,
+                call_cost + max(100, budget // 8) if cost > budget else cost,
                 cost > budget,
-                position in answered and position not in kept.left_messages,
+                position in call_of_result and position not in text.left_messages,
             )
         )
-    return found
+    return rows
 
 
 def choice(
@@ -352,14 +355,14 @@ def choice(
     competing = [c.may_show and (c.age == 1 or not c.oversized) for c in found]
     costs = [c.cost if some else free + 1 for c, some in zip(found, competing, strict=True)]
     matrix = [[cosine(a.vector, b.vector) for b in found] for a in found]
-    taken = greedy(useful, costs, free, matrix, penalty)
-    limits = {r: max(100, budget // 8) for r in taken if found[r].oversized}
-    room = free - sum(costs[r] for r in taken)
+    selected = greedy(useful, costs, free, matrix, penalty)
+    limits = {r: max(100, budget // 8) for r in selected if found[r].oversized}
+    room = free - sum(costs[r] for r in selected)
     older = [r for r, c in enumerate(found) if c.may_show and c.oversized and c.age > 1]
     for result in sorted(older, key=lambda r: useful[r], reverse=True):
         limit = max(100, budget // 8)
         if limit + found[result].call_cost <= room:
-            taken.append(result)
+            selected.append(result)
             limits[result] = limit
             room -= limit + found[result].call_cost
-    return taken, limits
+    return selected, limits

@@ -59,7 +59,7 @@ def texts(draw: st.DrawFn, *, longest: int = 150) -> str:
 
 def contents(*, longest: int = 150) -> st.SearchStrategy[Any]:
     """Return a strategy for message content: text, content parts, or null."""
-    written = texts(longest=longest).map(lambda text: {"type": "text", "text": text})
+    text_parts = texts(longest=longest).map(lambda text: {"type": "text", "text": text})
     short = texts(longest=8)
     other = st.sampled_from(
         [
@@ -68,7 +68,7 @@ def contents(*, longest: int = 150) -> st.SearchStrategy[Any]:
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA_1"}},
         ]
     )
-    part = st.one_of(written, written, written, written, short, short, other)
+    part = st.one_of(text_parts, text_parts, text_parts, text_parts, short, short, other)
     text = texts(longest=longest)
     return st.one_of(text, text, text, st.none(), st.lists(part, max_size=3))
 
@@ -105,8 +105,8 @@ def transcripts(
     ]
     late: list[str] = []
     for _ in range(draw(st.integers(0, most_turns))):
-        said = draw(st.sampled_from([0, 0, 1, 1, 2]))
-        messages += [{"role": "user", "content": draw(remark)} for _ in range(said)]
+        user_count = draw(st.sampled_from([0, 0, 1, 1, 2]))
+        messages += [{"role": "user", "content": draw(remark)} for _ in range(user_count)]
         if draw(st.integers(0, 9)) == 9:
             messages.append({"role": "system", "content": draw(remark)})
         unique: bool = draw(st.integers(0, 9)) < 9
@@ -115,18 +115,18 @@ def transcripts(
         if bool(ids) or draw(st.booleans()):
             message["tool_calls"] = [draw(calls(call_id)) for call_id in ids]
         messages.append(message)
-        answered = list(draw(st.permutations(ids)))
+        answered_ids = list(draw(st.permutations(ids)))
         if not complete:
             fates = {
                 call_id: draw(st.sampled_from(["now", "now", "now", "late", "never"]))
                 for call_id in ids
             }
-            answered = [i for i in answered if fates[i] == "now"]
-            answered += draw(st.sampled_from([[], [], [], ["c1"], ["stray"], late]))
+            answered_ids = [i for i in answered_ids if fates[i] == "now"]
+            answered_ids += draw(st.sampled_from([[], [], [], ["c1"], ["stray"], late]))
             late = [i for i in ids if fates[i] == "late"]
         messages += [
             {"role": "tool", "tool_call_id": call_id, "content": draw(content)}
-            for call_id in answered
+            for call_id in answered_ids
         ]
     if draw(st.booleans()):
         messages.append({"role": "user", "content": draw(content)})
@@ -160,8 +160,8 @@ class Script:
         self.asked.append((way, earlier, text))
         if self.fails:
             raise SummaryFailed("the script says no", Usage(uncached=7))
-        written = COUNTER.cut(self.text_of(way, earlier, text), way.limit)
-        return written, Usage(uncached=100, output=10)
+        summary_text = COUNTER.cut(self.text_of(way, earlier, text), way.limit)
+        return summary_text, Usage(uncached=100, output=10)
 
 
 def scripted_summaries(
@@ -200,7 +200,7 @@ def render(
     """Render `messages` and return the rendered call and its prompt. Use `history`, if given."""
     history = history or history_of(messages)
     settings = repr((budget, policy, parameters, agent_defaults, pins))
-    answered = [
+    selections = [
         selection
         for known_by, selection in history.selections.values()
         if known_by == settings and history.roles[selection.messages :][:1] == ["assistant"]
@@ -217,7 +217,7 @@ def render(
         summaries=summaries or scripted_summaries(),
         agent_defaults=agent_defaults,
         pins=pins,
-        previous=max(answered, key=lambda one: one.messages, default=None),
+        previous=max(selections, key=lambda one: one.messages, default=None),
         follows=True,
     )
     history.remember(settings, rendered.selection)

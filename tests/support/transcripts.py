@@ -39,15 +39,15 @@ def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
         user("Find out why order ORD-1000 is late and who should be told."),
     ]
     for turn in range(turns):
-        asked = f"ORD-{1000 + turn * 5 // 7}"
-        arguments = json.dumps({"order_id": asked})
+        order = f"ORD-{1000 + turn * 5 // 7}"
+        arguments = json.dumps({"order_id": order})
         rows = [
-            f"row {row}: {asked} moved via hub_{(turn * 3 + row) % 9} on day {row}"
+            f"row {row}: {order} moved via hub_{(turn * 3 + row) % 9} on day {row}"
             for row in range(lines)
         ]
-        found = f"order {asked} precedes ORD-{1001 + turn}, clerk_{turn}@example.com\n"
+        found = f"order {order} precedes ORD-{1001 + turn}, clerk_{turn}@example.com\n"
         text = found + "\n".join(rows)
-        messages += step(f"call_{turn}", "get_order", arguments, text, f"I look up {asked}.")
+        messages += step(f"call_{turn}", "get_order", arguments, text, f"I look up {order}.")
         if turn % 5 == 4:
             messages.append(user(f"What about clerk_{turn - 2}@example.com?"))
     return messages

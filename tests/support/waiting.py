@@ -16,7 +16,7 @@ def until[T](
     Fails with `why` after so many seconds, or as soon as what is to bring it about is not `alive`.
     """
     deadline = time.monotonic() + seconds
-    while not (found := holds()):
+    while not (value := holds()):
         assert alive() and time.monotonic() < deadline, why()
         time.sleep(0.02)
-    return found
+    return value

@@ -71,8 +71,8 @@ def test_stuck_worker_is_replaced(count: int) -> None:
     with running(looks=20, count=count) as supervisor:
         workers = supervisor.started()
         os.kill(workers[last], signal.SIGSTOP)
-        gone, new = supervisor.lines(2)
-        assert gone == ["gone", str(workers[last])]
+        ended, new = supervisor.lines(2)
+        assert ended == ["gone", str(workers[last])]
         assert new[:2] == ["worker", last]
         supervisor.process.send_signal(signal.SIGTERM)
         _, error_output = supervisor.process.communicate(timeout=30)
@@ -89,8 +89,8 @@ def test_signal_ends_all_workers_cleanly() -> None:
         with running() as supervisor:
             workers = supervisor.started()
             supervisor.process.send_signal(number)
-            said = supervisor.lines(4)
-            assert {tuple(line) for line in said} >= {("ended", "0"), ("ended", "1")}
+            lines = supervisor.lines(4)
+            assert {tuple(line) for line in lines} >= {("ended", "0"), ("ended", "1")}
             assert supervisor.process.wait(30) == 0
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 

@@ -28,8 +28,8 @@ class User:
         path.write_text(text if isinstance(text, str) else json.dumps(text))
 
     def runs(self, agent: Agent, *words: str) -> Redirect:
-        given = RunRequest(words, self.variables, self.home / "work", self.home)
-        return agent.redirect(given, self.routes)
+        request = RunRequest(words, self.variables, self.home / "work", self.home)
+        return agent.redirect(request, self.routes)
 
     @property
     def upstreams(self) -> list[str]:
@@ -76,8 +76,8 @@ def test_claude_settings_precedence(user: User, strongest: int) -> None:
 
 
 def test_claude_settings_file_is_merged_and_private(user: User) -> None:
-    allowed = {"permissions": {"allow": ["Bash"], "deny": ["Read"]}}
-    user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **allowed})
+    permissions = {"permissions": {"allow": ["Bash"], "deny": ["Read"]}}
+    user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **permissions})
     redirect = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
     settings = settings_of(redirect)
     assert settings["env"] == {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": ROUTE}
@@ -147,7 +147,9 @@ def test_codex_keeps_its_provider(
     assert redirect.arguments[:2] == ["-c", f'{option}="http://127.0.0.1:PORT/w/0/v1"']
     assert redirect.arguments[-2:] == ["exec", "hi"]
     # Other users can see arguments, so secrets are in the environment.
-    assert not [one for one in (user.routes.token, "SECRET") if one in " ".join(redirect.arguments)]
+    assert not [
+        secret for secret in (user.routes.token, "SECRET") if secret in " ".join(redirect.arguments)
+    ]
     variable = "OPENAI_PROJECT" if option == "openai_base_url" else "CONTEXTRENDER_WRAP_LINK"
     assert redirect.environment[variable] == "SECRET"
 
@@ -284,11 +286,11 @@ def test_hermes_keeps_its_provider(
     user.write(".hermes/.env", "OPENAI_API_KEY=sk-1\n")
     redirect = user.runs(AGENTS["hermes"], *words)
     assert user.upstreams == [upstream]
-    told = hermes_config(redirect)
-    recall = told.pop("mcp_servers")["contextrender"]
+    hermes_settings = hermes_config(redirect)
+    recall = hermes_settings.pop("mcp_servers")["contextrender"]
     assert recall["headers"] == {"Authorization": "Bearer ${CONTEXTRENDER_WRAP_TOKEN}"}
-    assert told.pop("mcp_discovery_timeout") == 15
-    assert told == expected
+    assert hermes_settings.pop("mcp_discovery_timeout") == 15
+    assert hermes_settings == expected
     assert redirect.arguments == words
     assert not (user.home / "config.yaml").exists()
 

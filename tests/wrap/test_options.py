@@ -38,11 +38,11 @@ def test_options_override_settings(settings: pytest.MonkeyPatch) -> None:
     settings.setenv("CONTEXTRENDER_RENDER_TIMEOUT", "5")
     settings.setenv("CONTEXTRENDER_PROVIDER_TIMEOUT", "60")
     forget_settings()
-    known = proxy_settings()
-    assert (known["budget"], known["policy"]) == (12_000, "prune")
-    assert (known["render_timeout"], known["provider_timeout"]) == (5.0, 60.0)
-    asked = proxy_settings("--budget", "3000", "--policy", "full")
-    assert (asked["budget"], asked["policy"]) == (3_000, "full")
+    from_environment = proxy_settings()
+    assert (from_environment["budget"], from_environment["policy"]) == (12_000, "prune")
+    assert (from_environment["render_timeout"], from_environment["provider_timeout"]) == (5.0, 60.0)
+    with_options = proxy_settings("--budget", "3000", "--policy", "full")
+    assert (with_options["budget"], with_options["policy"]) == (3_000, "full")
 
 
 def test_invalid_option_raises_command_error(settings: pytest.MonkeyPatch) -> None:
@@ -53,9 +53,9 @@ def test_invalid_option_raises_command_error(settings: pytest.MonkeyPatch) -> No
 def test_unset_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)
-    unknown, known = (
+    unknown, with_default = (
         contextrender("wrap", "--dry-run", "--base-url-env", name, "--", "true")
         for name in ("MY_URL", "MY_OPENAI_URL")
     )
     assert unknown.returncode != 0 and "MY_URL is not set" in unknown.stderr
-    assert "MY_OPENAI_URL is not set; wrap uses https://api.openai.com/v1" in known.stdout
+    assert "MY_OPENAI_URL is not set; wrap uses https://api.openai.com/v1" in with_default.stdout

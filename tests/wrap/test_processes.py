@@ -68,7 +68,7 @@ def test_two_runs_share_one_service(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
     data = tmp_path / "data"
-    (one, first), (other, second) = wrap("one"), wrap("other")
+    (first_process, first), (other, second) = wrap("one"), wrap("other")
     until(lambda: first.exists() and second.exists() and second.read_text() and first.read_text())
     output = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
     assert output.count("starting the service (usually") == 1
@@ -77,8 +77,8 @@ def test_two_runs_share_one_service(
     route = first.read_text()
     assert httpx.get(route.rpartition("/w/")[0] + "/w/guess/0/v1/models").status_code == 404
     # After wrap is killed, its agent continues and its lease ends.
-    one.kill()
-    one.wait()
+    first_process.kill()
+    first_process.wait()
     assert answers(f"{url}/healthz")
     other.send_signal(signal.SIGTERM)
     assert other.wait(timeout=WAIT) == 7
@@ -92,17 +92,17 @@ def test_terminal_shows_provider_and_one_time_link(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     command = [*WRAP, "true"]
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    process = subprocess.Popen(command, env=environment, stderr=theirs, stdin=subprocess.DEVNULL)
-    os.close(theirs)
-    said = b""
+    controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    process = subprocess.Popen(command, env=environment, stderr=terminal, stdin=subprocess.DEVNULL)
+    os.close(terminal)
+    received = b""
     with suppress(OSError):  # raised once no process has the terminal open
-        while piece := os.read(ours, 4096):
-            said += piece
-    os.close(ours)
+        while piece := os.read(controller, 4096):
+            received += piece
+    os.close(controller)
     assert process.wait(timeout=WAIT) == 0
-    text = said.decode()
+    text = received.decode()
     assert "between true and http://127.0.0.1:9/v1: budget auto" in text
     assert "#token=" not in text
     (url, code) = re.findall(r"(http://\S+)/console/#code=(\S+)", text)[0]
@@ -241,13 +241,13 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
-    counted, declared = listed[0]["totals"], report["declared"]
+    usage_totals, declared = listed[0]["totals"], report["declared"]
     assert (declared["tools"], declared["never_called"]) == (2, 1)
     assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
     assert (report["calls"], report["fail_open"]) == (5, 0) and report["tokens_omitted"] > 0
-    assert counted["calls"] == sum(row["calls_with_usage"] for row in rows) == 5
+    assert usage_totals["calls"] == sum(row["calls_with_usage"] for row in rows) == 5
     before, after = report["tokens_before"], report["tokens_after"]
-    assert (counted["full"], counted["prompt"]) == (before, after)
+    assert (usage_totals["full"], usage_totals["prompt"]) == (before, after)
     assert (rows[0]["full_capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
     assert rows[0]["usage_cost"] == pytest.approx(report["cost"], abs=1e-6)
     assert rows[0]["full_usage_cost"] == pytest.approx(report["full_history_cost"], abs=1e-6)
@@ -257,8 +257,8 @@ def test_run_totals_equal_service_totals(environment: dict[str, str], tmp_path: 
 def test_killed_service_is_restarted_at_its_address(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
-    process, there = wrap("one")
-    until(lambda: there.exists() and there.read_text())
+    process, address_file = wrap("one")
+    until(lambda: address_file.exists() and address_file.read_text())
     data = tmp_path / "data"
     url = load_credentials(data).url
     (lock,) = {int(pid) for pid in re.findall(r"\d+", _holder(data))}

@@ -124,10 +124,10 @@ def test_unknown_model_uses_its_familys_price() -> None:
 
 
 def test_omitted_share_is_of_the_complete_prompt() -> None:
-    known = (8_000, 2_000, Usage(GPT, 3_000))
-    line = closing_line(collect_totals(known).totals, "link", observing=False)
+    call = (8_000, 2_000, Usage(GPT, 3_000))
+    line = closing_line(collect_totals(call).totals, "link", observing=False)
     assert "6,000 of 9,000 prompt tokens omitted (67%)" in line
-    collector = collect_totals(known, (1_000, 500, None))
+    collector = collect_totals(call, (1_000, 500, None))
     assert (collector.totals.tokens_before, collector.totals.tokens_after) == (10_000, 3_500)
 
 

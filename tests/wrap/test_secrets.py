@@ -113,9 +113,9 @@ def test_no_process_has_a_secret_in_its_arguments(
         secrets = secrets_in(report)
         assert secrets, report
         secrets |= {json.loads((data / "credentials.json").read_text())["token"]}
-        everything = "\n".join(arguments_of_all())
-        assert f"wrap\0{AGENTS[agent][0]}" in everything
-        assert not [secret for secret in secrets if secret in everything]
+        all_arguments = "\n".join(arguments_of_all())
+        assert f"wrap\0{AGENTS[agent][0]}" in all_arguments
+        assert not [secret for secret in secrets if secret in all_arguments]
         for name, (text, mode) in report["files"].items():
             assert mode & 0o077 == 0 or not any(secret in text for secret in secrets), name
     finally:
@@ -131,10 +131,12 @@ def secrets_in(told: dict[str, dict[str, object]]) -> set[str]:
     """Return the secret of the link and the token of the recall tool from the agent's environment
     and files."""
     text = json.dumps([told["environment"], told["files"]])
-    found = set(re.findall(r"/w/([A-Za-z0-9_-]{20,})/", text))
-    found |= set(re.findall(r"Bearer ([A-Za-z0-9_-]{20,})", text))
+    secrets = set(re.findall(r"/w/([A-Za-z0-9_-]{20,})/", text))
+    secrets |= set(re.findall(r"Bearer ([A-Za-z0-9_-]{20,})", text))
     names = ("CONTEXTRENDER_WRAP_TOKEN", "CONTEXTRENDER_WRAP_LINK", "OPENAI_PROJECT")
-    return found | {str(told["environment"][name]) for name in names if name in told["environment"]}
+    return secrets | {
+        str(told["environment"][name]) for name in names if name in told["environment"]
+    }
 
 
 CALLING = f"""#!{sys.executable}
@@ -177,5 +179,5 @@ def test_secret_in_project_header_keeps_users_project(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True
         )
     assert process.stdout.split() == ["200", "404", "404"], process.stderr
-    asked = model.asked[-1]
-    assert asked.header("openai-project") == (own or None)
+    request = model.asked[-1]
+    assert request.header("openai-project") == (own or None)

@@ -69,9 +69,11 @@ def test_messages_and_results_are_in_history_order() -> None:
 def test_first_and_newest_user_messages_are_kept() -> None:
     spoken = [MessageText(n, "user", words(300, f"m{n}_")) for n in range(9)]
     compaction = compaction_of(spoken, [])
-    shown = [n for n in range(9) if f"m{n}_299" in compaction.text]
-    assert shown[0] == 0 and shown[-1] == 8
-    assert len(shown) < 9 and shown[1:] == list(range(9 - len(shown) + 1, 9))
+    shown_numbers = [n for n in range(9) if f"m{n}_299" in compaction.text]
+    assert shown_numbers[0] == 0 and shown_numbers[-1] == 8
+    assert len(shown_numbers) < 9 and shown_numbers[1:] == list(
+        range(9 - len(shown_numbers) + 1, 9)
+    )
 
 
 def test_long_message_is_cut_in_the_middle() -> None:

@@ -16,7 +16,7 @@ DAY = 1_790_000_000
 
 
 def record(**changed: object) -> CallRecord:
-    known: dict[str, object] = {
+    fields: dict[str, object] = {
         "settings": RenderSettings(),
         "at": DAY,
         "results": 10,
@@ -26,14 +26,14 @@ def record(**changed: object) -> CallRecord:
         "retained": 50,
         "shared": 1_000,
     }
-    return CallRecord(**{**known, **changed})  # type: ignore[arg-type]
+    return CallRecord(**{**fields, **changed})  # type: ignore[arg-type]
 
 
 @given(st.sampled_from(DELIVERIES))
 def test_record_survives_json(delivery: str) -> None:
-    made = record(delivery=delivery, settings=AGENT_SETTINGS, usage=(1, 2, 3, 4, 5), model="m")
-    assert CallRecord.from_json(made.to_json()) == made.as_sent()
-    assert CallRecord.from_json(made.fields()) == made.as_sent()
+    original = record(delivery=delivery, settings=AGENT_SETTINGS, usage=(1, 2, 3, 4, 5), model="m")
+    assert CallRecord.from_json(original.to_json()) == original.as_sent()
+    assert CallRecord.from_json(original.fields()) == original.as_sent()
 
 
 @given(st.sets(st.integers(0, 5_000), max_size=200))

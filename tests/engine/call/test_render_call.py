@@ -54,13 +54,13 @@ def test_prompt_fits_in_order_without_orphans(
         assert {**message, "tool_calls": 0, "content": 0} == same
         if item.message not in replaced:
             assert message.get("content") == original.get("content")
-        asked, shortened = original.get("tool_calls") or [], dict(item.arguments)
-        for place, made in zip(item.calls, message.get("tool_calls") or [], strict=True):
+        original_calls, shortened = original.get("tool_calls") or [], dict(item.arguments)
+        for place, new_call in zip(item.calls, message.get("tool_calls") or [], strict=True):
             if place in shortened:
-                assert made["id"] == asked[place]["id"]
-                assert call_parts(made)[0] == call_parts(asked[place])[0]
+                assert new_call["id"] == original_calls[place]["id"]
+                assert call_parts(new_call)[0] == call_parts(original_calls[place])[0]
             else:
-                assert made == asked[place]
+                assert new_call == original_calls[place]
     results = {p for p, message in enumerate(messages) if message["role"] == "tool"}
     assert rendered.complete == sorted(results & {*positions} - replaced)
     assert rendered.omitted == sorted(results - {*positions})
@@ -104,8 +104,8 @@ def test_scores_and_selection_equal_reference(
     assert list(scores.relevance) == [candidate.relevance for candidate in candidates]
     assert scores.usefulness == pytest.approx(useful, abs=1e-12)
 
-    kept = slow_rules.retained(messages, budget, COUNTER.text).tokens
-    free = budget - (rendered.text_tokens if plan.text.cut else kept)
+    retained_tokens = slow_rules.retained(messages, budget, COUNTER.text).tokens
+    free = budget - (rendered.text_tokens if plan.text.cut else retained_tokens)
     selected, limits = slow_rules.choice(
         candidates,
         [float(u) for u in scores.usefulness],
@@ -144,21 +144,21 @@ def test_retained_text_equals_reference(messages: list[Json], budget: int, polic
     rendered, _ = render(messages, budget, policy)
     if rendered.view.fits:
         return
-    kept = slow_rules.retained(messages, budget, COUNTER.text)
+    expected = slow_rules.retained(messages, budget, COUNTER.text)
     retained = rendered.selection.text
-    assert list(retained.turns) == kept.dropped_turns
-    assert bool(retained.cut) == (kept.tokens > budget)
+    assert list(retained.turns) == expected.dropped_turns
+    assert bool(retained.cut) == (expected.tokens > budget)
     positions = {item.message for item in rendered.items}
-    assert not positions & kept.left_messages
+    assert not positions & expected.left_messages
     for position, message in enumerate(messages):
-        if message["role"] == "tool" or position in kept.left_messages:
+        if message["role"] == "tool" or position in expected.left_messages:
             continue
         if slow_rules.own_tokens(message, COUNTER.text) and position not in retained.cut:
             assert position in positions
     if retained.cut:
         assert rendered.text_tokens <= budget
     else:
-        assert rendered.text_tokens == kept.tokens
+        assert rendered.text_tokens == expected.tokens
 
 
 def test_longest_kept_text_is_cut_first() -> None:
@@ -190,12 +190,12 @@ def test_oversized_result_is_marked_excerpt(messages: list[Json], budget: int) -
     texts = reader(messages)
     contents = {item.message: message for item, message in zip(rendered.items, prompt, strict=True)}
     for number, limit in rendered.selection.limits.items():
-        made = rendered.selection.excerpts[number]
+        excerpt = rendered.selection.excerpts[number]
         position = rendered.view.history.results.message[number]
         message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
-        assert made.kind == "excerpt"
-        assert made.text == text != texts(position)
+        assert excerpt.kind == "excerpt"
+        assert excerpt.text == text != texts(position)
         assert COUNTER.message(message) <= limit <= max(100, budget // 8)
         assert text.startswith(
             f"[Excerpt of a tool result of {COUNTER.message(messages[position])} tokens"

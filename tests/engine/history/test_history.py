@@ -69,13 +69,13 @@ def test_token_sizes_equal_reference(messages: list[Json]) -> None:
     history = history_of(messages)
     assert history.total_tokens == slow_rules.tokens(messages, COUNTER.text)
     for position, message in enumerate(messages):
-        own = slow_rules.own_tokens(message, COUNTER.text)
-        assert history.text_tokens[position] == (0 if message["role"] == "tool" else own)
-    answered = slow_rules.answers(messages)
+        tokens = slow_rules.own_tokens(message, COUNTER.text)
+        assert history.text_tokens[position] == (0 if message["role"] == "tool" else tokens)
+    call_of_result = slow_rules.answers(messages)
     for number, position in enumerate(history.results.message):
         assert history.results.tokens[number] == COUNTER.message(messages[position])
-        if position in answered:
-            asking, place = answered[position]
+        if position in call_of_result:
+            asking, place = call_of_result[position]
             call = messages[asking]["tool_calls"][place]
             assert history.results.call_tokens[number] == COUNTER.call(call)
 
@@ -83,7 +83,7 @@ def test_token_sizes_equal_reference(messages: list[Json]) -> None:
 @given(transcripts(longest=8), st.data())
 @modest
 def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObject) -> None:
-    whole, history = history_of(messages), History()
+    at_once, history = history_of(messages), History()
     at = 0
     while at < len(messages):
         step = data.draw(st.integers(1, 4))
@@ -93,7 +93,7 @@ def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObjec
         if data.draw(st.booleans()):
             render(messages[:at], 90, history=history)
     whenever = {"missing": 0, "vectors": 0}
-    assert snapshot(history) | whenever == snapshot(whole) | whenever
+    assert snapshot(history) | whenever == snapshot(at_once) | whenever
 
 
 @given(transcripts(longest=8), st.data())

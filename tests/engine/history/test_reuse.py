@@ -28,16 +28,16 @@ def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
     positions = list(history.results.message)
     uses = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
     assert uses == slow_rules.uses(messages)
-    held = Counter(
+    holder_counts = Counter(
         value
         for message in messages
         if message["role"] == "tool"
         for value in slow_rules.values(slow_rules.text_of(message["content"]))
     )
-    assert history.reuse.holders([*held, "unheard_of"]) == dict(held)
+    assert history.reuse.holders([*holder_counts, "unheard_of"]) == dict(holder_counts)
     for number, position in enumerate(positions):
-        used = {value for _, result, some in uses if result == position for value in some}
-        assert history.reuse.used_values(number) == sorted(used)
+        used_values = {value for _, result, some in uses if result == position for value in some}
+        assert history.reuse.used_values(number) == sorted(used_values)
 
 
 @given(transcripts(longest=8))

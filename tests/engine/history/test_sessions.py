@@ -42,21 +42,21 @@ class Recorder:
 
     def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
         """Record a history as the walkers do; return the branch match before."""
-        found = self.place(whole[offset:], offset, prefix)
-        fresh = whole[found.matched :]
-        branch = found.branch
-        if not fresh:
-            return found
-        if branch == ROOT or found.matched < self.branches[branch].messages:
+        match = self.place(whole[offset:], offset, prefix)
+        new_messages = whole[match.matched :]
+        branch = match.branch
+        if not new_messages:
+            return match
+        if branch == ROOT or match.matched < self.branches[branch].messages:
             number = len(self.branches)
-            shared = self.history_of(branch).first_events[found.matched] if branch != ROOT else 0
-            first = digest(whole, found.matched + 1)
+            shared = self.history_of(branch).first_events[match.matched] if branch != ROOT else 0
+            first = digest(whole, match.matched + 1)
             self.branches.append(
-                BranchInfo(number, branch, found.matched, shared, first_digest=first)
+                BranchInfo(number, branch, match.matched, shared, first_digest=first)
             )
-            self.lines.append(whole[: found.matched])
+            self.lines.append(whole[: match.matched])
             branch = number
-        self.lines[branch] += fresh
+        self.lines[branch] += new_messages
         history = self.history_of(branch)
         self.branches[branch] = replace(
             self.branches[branch],
@@ -65,14 +65,14 @@ class Recorder:
             digest=history.digest,
         )
         self.head = branch
-        return found
+        return match
 
 
 def digest(messages: Sequence[Json], count: int) -> str:
-    found = ""
+    current = ""
     for message in messages[:count]:
-        found = digest_after(found, message)
-    return found
+        current = digest_after(current, message)
+    return current
 
 
 def check_place(recorder: Recorder, whole: list[Json], found: BranchMatch) -> None:
@@ -98,20 +98,22 @@ def test_history_matches_longest_common_prefix(data: st.DataObject) -> None:
     replies: list[list[Json]] = [[]]
     suffixes = st.lists(st.sampled_from([A, B, C]), min_size=1, max_size=3)
     for _ in range(data.draw(st.integers(1, 9), label="calls")):
-        known = data.draw(st.sampled_from(replies), label="reply to continue from")
-        kept = data.draw(st.integers(0, len(known)), label="kept messages")
+        earlier = data.draw(st.sampled_from(replies), label="reply to continue from")
+        kept_count = data.draw(st.integers(0, len(earlier)), label="kept messages")
         incremental = data.draw(st.booleans(), label="sends an offset")
-        whole = known[:kept] + data.draw(st.one_of(suffixes, st.just([])), label="new messages")
-        if not whole:
+        history = earlier[:kept_count] + data.draw(
+            st.one_of(suffixes, st.just([])), label="new messages"
+        )
+        if not history:
             continue
-        offset = data.draw(st.sampled_from([0, kept]), label="offset") if incremental else 0
-        prefix = digest(known, offset)
-        check_place(recorder, whole, recorder.place(whole[offset:], offset, prefix))
-        recorder.record(whole, offset, prefix)
+        offset = data.draw(st.sampled_from([0, kept_count]), label="offset") if incremental else 0
+        prefix = digest(earlier, offset)
+        check_place(recorder, history, recorder.place(history[offset:], offset, prefix))
+        recorder.record(history, offset, prefix)
         before = list(recorder.branches)
-        again = recorder.record(whole, offset, prefix)
-        assert (again.matched, recorder.branches) == (len(whole), before)
-        assert recorder.lines[again.branch][: len(whole)] == whole
-        replies.append(whole)
+        repeated = recorder.record(history, offset, prefix)
+        assert (repeated.matched, recorder.branches) == (len(history), before)
+        assert recorder.lines[repeated.branch][: len(history)] == history
+        replies.append(history)
     tellable = {digest(line, len(line)) for line in recorder.lines}
     assert len(tellable) == len(recorder.lines)

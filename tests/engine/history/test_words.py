@@ -26,8 +26,8 @@ def accounts_shown(used: str) -> float:
     _, prompt = render(messages, 8_000, "contextrender_cache_aware", Parameters())
     lines = prompt[-1]["content"].splitlines()
     body = lines[len(lines) // 2 :]
-    held = [line for line in body if "on file" in line]
-    return sum("ACCT" in line for line in held) / len(held)
+    matching_lines = [line for line in body if "on file" in line]
+    return sum("ACCT" in line for line in matching_lines) / len(matching_lines)
 
 
 def test_excerpt_prefers_kinds_used_before() -> None:

@@ -24,8 +24,8 @@ RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 20
 
 
 def compact_result(*given: Any, **limits: Any) -> str:
-    made: str = writer("result_summary").compact_result(*given, **limits)
-    return made
+    text: str = writer("result_summary").compact_result(*given, **limits)
+    return text
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ SLOTS = ("files_read", "key_observations", "commands_run", "decisions", "unresol
 
 
 def summarise(*given: Any, **limits: Any) -> tuple[str, Usage]:
-    made: tuple[str, Usage] = writer("summary_writer").summarise(*given, **limits)
-    return made
+    text_and_usage: tuple[str, Usage] = writer("summary_writer").summarise(*given, **limits)
+    return text_and_usage
 
 
 @pytest.fixture

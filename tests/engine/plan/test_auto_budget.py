@@ -33,11 +33,11 @@ def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) ->
 
 def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
     history = History()
-    made = []
+    calls = []
     for size in [n for n, message in enumerate(messages) if message["role"] == "assistant" and n]:
         history.extend(messages[len(history) : size], COUNTER)
-        made.append(render(messages[:size], AUTO, POLICY, history=history))
-    return made
+        calls.append(render(messages[:size], AUTO, POLICY, history=history))
+    return calls
 
 
 @cache
@@ -58,13 +58,13 @@ def test_budget_starts_at_24000_and_shrinks_without_faults() -> None:
 
 def test_fault_raises_budget() -> None:
     quiet = reading(30)
-    rendered, shown = calls_of(quiet)[-1]
-    text = json.dumps(shown)
+    rendered, prompt = calls_of(quiet)[-1]
+    text = json.dumps(prompt)
     hidden = next(
         name for n in range(120) if (name := f"function_2_{n}") not in text and len(name) > 12
     )
-    seen = next(name for n in range(120) if (name := f"function_28_{n}") in text)
-    for name, faulted in ((hidden, True), (seen, False)):
+    visible_name = next(name for n in range(120) if (name := f"function_28_{n}") in text)
+    for name, faulted in ((hidden, True), (visible_name, False)):
         now = reading(31, said={29: f"now {name}"})
         after, _ = calls_of(now)[-1]
         assert after.selection.faulted is faulted
@@ -101,19 +101,19 @@ def test_used_result_is_restored_until_rebuild() -> None:
     calls = calls_with_restored_result()
     restored = [n for n, (rendered, _) in enumerate(calls) if rendered.selection.restored]
     assert restored
-    rendered, shown = calls[restored[0]]
+    rendered, prompt = calls[restored[0]]
     ((host, added),) = rendered.selection.restored.items()
     assert 2 in added.results
     assert added.tokens <= 0.04 * rendered.budget
     assert "def function_2_" in added.text
     assert host == max(rendered.selection.complete)
     position = rendered.view.history.results.message[2]
-    assert restored_in(shown, position) == [len(shown) - 1]
+    assert restored_in(prompt, position) == [len(prompt) - 1]
     assert rendered.view.history.results.message[host] in rendered.complete
     assert rendered.tokens_after <= rendered.budget
     for later, then in calls[restored[0] + 1 :]:
         if later.selection.restored:
-            assert then[: len(shown)] == shown
+            assert then[: len(prompt)] == prompt
     row = explain_results(rendered)[2]
     if 2 not in rendered.selection.shown_results:
         assert row.decision.display == "excerpt"
@@ -132,8 +132,8 @@ def test_call_record_has_its_budget() -> None:
 
 def test_new_result_is_complete_up_to_2000_tokens() -> None:
     for tokens, complete in ((1_900, True), (9_000, False)):
-        whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
-        messages = [*reading(25), *step("big", "read", "{}", whole, "more")]
+        complete_text = "".join(f"row_{n}_A " for n in range(tokens // 5))
+        messages = [*reading(25), *step("big", "read", "{}", complete_text, "more")]
         text = render(messages, 24_000, POLICY)[1][-1]["content"]
-        assert (text == whole) == complete
+        assert (text == complete_text) == complete
         assert complete or COUNTER.text(text) <= 24_000 / 14

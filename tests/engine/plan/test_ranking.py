@@ -58,5 +58,5 @@ def test_greedy_selection_equals_reference(problem: dict[str, Any]) -> None:
         problem["penalty"],
     )
     assert greedy.selected == slow_rules.greedy(**problem)
-    assert greedy.tokens == sum(problem["costs"][taken] for taken in greedy.selected)
+    assert greedy.tokens == sum(problem["costs"][result] for result in greedy.selected)
     assert greedy.tokens <= max(problem["free"], 0)

@@ -35,14 +35,14 @@ def run_with(edit: Json | None, *, reads_again: bool, used: str) -> list[Json]:
     messages = [user("read them all")]
     for file in range(40 if reads_again else 34):
         words = used if file == (36 if reads_again else 29) else "next"
-        asked = json.dumps({"path": f"src/file_{file}.py"})
+        arguments = json.dumps({"path": f"src/file_{file}.py"})
         if file == 6 and edit:
-            done = step("edit", "edit", json.dumps(edit), "done", "I edit it.")
-            messages += done
+            process = step("edit", "edit", json.dumps(edit), "done", "I edit it.")
+            messages += process
         if file == 7 and reads_again:
             again = file_text(2).replace(line_of(2, 77), "def function_2_new(argument): pass")
             messages += step("again", "read", json.dumps({"path": "src/file_2.py"}), again, "again")
-        messages += step(f"c{file}", "read", asked, file_text(file), words)
+        messages += step(f"c{file}", "read", arguments, file_text(file), words)
     return messages
 
 

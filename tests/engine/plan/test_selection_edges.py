@@ -53,10 +53,12 @@ def check_trail(
         )
         now = rendered.selection
         texts = own_texts(messages, history)
-        made = CallEdges.since(before, now, history, texts.__getitem__)
-        stored = json.loads(json.dumps([made.fields(), [[*edge] for edge in made.edges]]))
-        edges = CallEdges.of(stored[0], (ShownEvent(*edge) for edge in stored[1]))
-        assert edges == made
+        call_edges = CallEdges.since(before, now, history, texts.__getitem__)
+        stored_edges = json.loads(
+            json.dumps([call_edges.fields(), [[*edge] for edge in call_edges.edges]])
+        )
+        edges = CallEdges.of(stored_edges[0], (ShownEvent(*edge) for edge in stored_edges[1]))
+        assert edges == call_edges
         trail.follow(edges.edges)
         assert {history.results.event[result] for result in now.complete} <= trail.complete
         read = trail.selection(size, edges, history, texts.__getitem__)
@@ -106,5 +108,5 @@ def test_selection_of_any_policy_is_restored(messages: list[Json], budget: int) 
 @given(st.text(max_size=60), st.text(max_size=60), st.lists(st.integers(0, 70), max_size=3))
 def test_pieces_restore_any_text(text: str, own: str, starts: list[int]) -> None:
     ranges = tuple(number for start in sorted(starts) for number in (start, 5))
-    for known in ((), ranges):
-        assert text_of(pieces_of(text, own, known), own)[0] == text
+    for known_ranges in ((), ranges):
+        assert text_of(pieces_of(text, own, known_ranges), own)[0] == text

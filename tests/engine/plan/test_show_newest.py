@@ -30,18 +30,18 @@ def calls_after(
         for n in range(len(results))
         for message in step(f"big{n}", "read", f"[{n}]", "", "")
     ]
-    asked = [message["tool_calls"][0] for message in calls if message["role"] == "assistant"]
-    messages.append({"role": "assistant", "content": "more", "tool_calls": asked})
+    tool_calls = [message["tool_calls"][0] for message in calls if message["role"] == "assistant"]
+    messages.append({"role": "assistant", "content": "more", "tool_calls": tool_calls})
     messages += [
         {"role": "tool", "tool_call_id": call["id"], "content": text}
-        for call, text in zip(asked, results, strict=True)
+        for call, text in zip(tool_calls, results, strict=True)
     ]
     later = [*messages, *step("small", "read", "{}", "nothing else", "next")]
-    history, made = History(), []
+    history, rendered_calls = History(), []
     for prompt in (messages, later):
         history.extend(prompt[len(history) :], COUNTER)
-        made.append(render(prompt, budget, POLICY, history=history, window=window))
-    return made
+        rendered_calls.append(render(prompt, budget, POLICY, history=history, window=window))
+    return rendered_calls
 
 
 def test_newest_result_is_complete_once_then_excerpt() -> None:
@@ -74,8 +74,8 @@ def test_smallest_results_are_complete_up_to_8000_tokens() -> None:
 def test_larger_result_shows_first_2000_tokens() -> None:
     text = rows(20_000)
     (first, prompt), (_, later) = calls_after(text)
-    mark, _, shown = prompt[-1]["content"].partition("\n")
-    body = shown.removesuffix("[…]").rstrip()
+    mark, _, excerpt_text = prompt[-1]["content"].partition("\n")
+    body = excerpt_text.removesuffix("[…]").rstrip()
     assert "lines" in mark
     assert text.startswith(body)
     assert 1_700 < COUNTER.text(body) <= 2_000

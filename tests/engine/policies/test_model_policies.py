@@ -74,8 +74,8 @@ def test_every_call_fits_without_orphans(
         )
         check_shown(head, rendered, prompt)
         assert rendered.tokens_after <= budget
-        kept = slow_rules.outside_budget(head) & set(history.text_messages)
-        assert {item.message for item in rendered.items} >= kept
+        kept_messages = slow_rules.outside_budget(head) & set(history.text_messages)
+        assert {item.message for item in rendered.items} >= kept_messages
     for _, _, text in script.asked:
         assert text
 
@@ -91,8 +91,8 @@ def test_summary_is_one_marked_tool_result_with_call(policy: str) -> None:
     assert orphans(prompt) == []
     assert prompt[:2] == messages[:2]
     assert tokens_inside(prompt) == rendered.tokens_after <= 1000
-    ((result, made),) = rendered.selection.excerpts.items()
-    assert made.kind == "summary"
+    ((result, substitute),) = rendered.selection.excerpts.items()
+    assert substitute.kind == "summary"
     position = rendered.view.history.results.message[result]
     rows = {row.position: row.decision for row in explain_results(rendered)}
     assert rows[position].display == "summary"
@@ -165,19 +165,19 @@ def test_earlier_calls_render_equally_without_model(policy: str) -> None:
     for stop, items in live.items():
         recorded_only = scripted_summaries(None, store)
         recorded_only.write = None
-        again, _ = render(messages[:stop], 900, policy, summaries=recorded_only)
-        assert again.items == items
-        assert again.warnings == []
+        repeated, _ = render(messages[:stop], 900, policy, summaries=recorded_only)
+        assert repeated.items == items
+        assert repeated.warnings == []
 
 
 def test_guideline_comes_from_file_or_default(tmp_path: Path) -> None:
-    made = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
-    assert made and made.guideline == GUIDELINE == load_guideline("")
+    summaries = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
+    assert summaries and summaries.guideline == GUIDELINE == load_guideline("")
     file = tmp_path / "guideline.txt"
     file.write_text(" Keep é.\n", encoding="utf-8")
     model_with_guideline = SummaryModel("some/model", str(file))
-    made = summaries_for("acon", SummariesInMemory(), model_with_guideline)
-    assert made and made.guideline == "Keep é."
+    summaries = summaries_for("acon", SummariesInMemory(), model_with_guideline)
+    assert summaries and summaries.guideline == "Keep é."
     for bad in (b"", b"\xff\xfe\xff"):
         file.write_bytes(bad)
         with pytest.raises(InvalidRequest, match="CONTEXTRENDER_ACON_GUIDELINE") as raised:

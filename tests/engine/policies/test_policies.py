@@ -58,13 +58,13 @@ def agent_run(turns: int, seed: int = 0) -> list[Json]:
         ]
         sentence = f"I look at Order_{turn}." if dice.random() < 0.4 else None
         messages.append(assistant(sentence, *calls))
-        for asked in calls:
+        for order in calls:
             lines = dice.choice([2, 5, 10, 30, 120])
             rows = [
                 f"Order_{dice.randint(0, 3 * turn + 3)} row {row} hub_{dice.randint(0, 99)} moved"
                 for row in range(lines)
             ]
-            messages.append(result(asked["id"], "\n".join(rows)))
+            messages.append(result(order["id"], "\n".join(rows)))
         if dice.random() < 0.1:
             messages.append({"role": "user", "content": f"What about Order_{turn // 2}?"})
     return messages
@@ -90,9 +90,9 @@ def test_rendering_is_independent_of_how_history_grew(
         if other:
             render(messages[:at], budget, other, parameters, history=history)
     grown, prompt = render(messages, budget, policy, parameters, history=history)
-    again, shown_again = render(messages, budget, policy, parameters, history=history)
-    fresh, shown_afresh = render(messages, budget, policy, parameters)
-    assert decisions_of(grown) == decisions_of(again) == decisions_of(fresh)
+    repeated, shown_again = render(messages, budget, policy, parameters, history=history)
+    from_start, shown_afresh = render(messages, budget, policy, parameters)
+    assert decisions_of(grown) == decisions_of(repeated) == decisions_of(from_start)
     assert prompt == shown_again == shown_afresh
     assert grown.tokens_after <= budget
 
@@ -100,7 +100,7 @@ def test_rendering_is_independent_of_how_history_grew(
 @pytest.mark.parametrize("policy", IN_PARTS)
 def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
     messages = agent_run(40)
-    found = 0
+    excerpt_count = 0
     for size in turns_of(messages)[::10]:
         rendered, prompt = render(messages[:size], 1_500, policy)
         replaced = {
@@ -109,7 +109,7 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
         for item, message in zip(rendered.items, prompt, strict=True):
             if item.message not in replaced:
                 continue
-            whole, text = messages[item.message]["content"], message["content"]
+            complete_text, text = messages[item.message]["content"], message["content"]
             match = MARK.match(text)
             assert match
             assert int(match[2]) == COUNTER.message(messages[item.message]) > int(match[1]) > 0
@@ -117,10 +117,10 @@ def test_excerpt_names_omitted_tokens_and_recall(policy: str) -> None:
             parts = re.split(r"(?:^| |(?<=\s))\[…\](?: |$)", text[match.end() :])
             at = -1
             for part in filter(None, parts):
-                at = whole.index(part, at + 1)
+                at = complete_text.index(part, at + 1)
             assert any(parts)
-            found += 1
-    assert found
+            excerpt_count += 1
+    assert excerpt_count
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)

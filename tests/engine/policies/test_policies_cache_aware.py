@@ -24,14 +24,14 @@ def prompts(
     messages: list[Json], budget: int, parameters: Parameters = DEFAULTS
 ) -> list[tuple[list[Json], bool]]:
     history = History()
-    made = []
+    prompts_with_rebuilds = []
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
         rendered, prompt = render(messages[:size], budget, POLICY, parameters, history=history)
         is_rebuilt = rendered.selection.rebuilt == size
         assert rendered.tokens_after <= budget
-        made.append((prompt, is_rebuilt))
-    return made
+        prompts_with_rebuilds.append((prompt, is_rebuilt))
+    return prompts_with_rebuilds
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def prompts(
 )
 def test_prompts_repeat_previous_one_between_rebuilds(budget: int, parameters: Parameters) -> None:
     prompts_by_call = prompts(agent_run(60), budget, parameters)
-    kept = 0
+    repeated_count = 0
     for (before, _), (now, is_rebuilt) in itertools.pairwise(prompts_by_call):
         if not is_rebuilt:
             assert json.dumps(now[: len(before)]) == json.dumps(before)
-            kept += 1
-    assert kept > len(prompts_by_call) / 3
+            repeated_count += 1
+    assert repeated_count > len(prompts_by_call) / 3
     assert 1 < sum(is_rebuilt for _, is_rebuilt in prompts_by_call) < len(prompts_by_call) / 2
 
 
@@ -59,8 +59,8 @@ def test_selection_depends_on_last_answered_selection_only() -> None:
             restarted = History()
             restarted.extend(messages[:size], COUNTER)
             restarted.remember(repr((1_500, POLICY, DEFAULTS, False, NO_PINS)), last)
-            again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
-            assert (decisions_of(first), prompt) == (decisions_of(again), shown_again)
+            repeated, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
+            assert (decisions_of(first), prompt) == (decisions_of(repeated), shown_again)
         selections.append(first.selection)
 
 

@@ -30,16 +30,16 @@ def words(text: str) -> set[str]:
 
 def bm25(results: list[str], query: set[str]) -> list[float]:
     """Return BM25 scores with k1 = 1.2 and b = 0.75; a word's frequency counts its segments."""
-    held = [[words(part) for part in segments_of(text)] for text in results]
-    lengths = [sum(map(len, parts)) for parts in held]
+    segment_words = [[words(part) for part in segments_of(text)] for text in results]
+    lengths = [sum(map(len, parts)) for parts in segment_words]
     mean = max(1.0, sum(lengths) / len(lengths))
     scores = []
-    for parts, length in zip(held, lengths, strict=True):
+    for parts, length in zip(segment_words, lengths, strict=True):
         score = 0.0
         for word in query:
-            holders = sum(any(word in part for part in other) for other in held)
+            holders = sum(any(word in part for part in other) for other in segment_words)
             if holders:
-                idf = math.log(1 + (len(held) - holders + 0.5) / (holders + 0.5))
+                idf = math.log(1 + (len(segment_words) - holders + 0.5) / (holders + 0.5))
                 frequency = sum(word in part for part in parts)
                 norm = 1.2 * (0.25 + 0.75 * length / mean)
                 score += idf * frequency * 2.2 / (frequency + norm)
@@ -53,7 +53,7 @@ def density(messages: list[Json]) -> list[float]:
     owner: dict[str, int] = {}
     results: list[int] = []
     introduced: list[int] = []
-    used: list[dict[int, None]] = []
+    use_turns: list[dict[int, None]] = []
     task = latest = ""
     for position, message in enumerate(messages):
         text = content_text(message.get("content"))
@@ -62,12 +62,12 @@ def density(messages: list[Json]) -> list[float]:
             owner |= dict.fromkeys(new, len(results))
             results.append(position)
             introduced.append(len(new))
-            used.append({})
+            use_turns.append({})
         elif message["role"] == "assistant":
             calls = [call_parts(call) for call in message.get("tool_calls") or ()]
             for part in (text, *(f"{name} {arguments}" for name, arguments in calls)):
                 for token in tracked(part) & owner.keys():
-                    used[owner[token]][numbers[position]] = None
+                    use_turns[owner[token]][numbers[position]] = None
             latest = "\n".join([text, *(arguments for _, arguments in calls)])
         elif message["role"] == "user":
             task = task or text
@@ -76,14 +76,14 @@ def density(messages: list[Json]) -> list[float]:
     by_latest, by_task = bm25(texts, words(latest)), bm25(texts, words(task))
     scores = []
     for result, position in enumerate(results):
-        since = max(1, turn - max([numbers[position], *used[result]]))
+        since = max(1, turn - max([numbers[position], *use_turns[result]]))
         cost = COUNTER.message(messages[position])
         if position in answers:
             asking, place = answers[position]
             cost += COUNTER.call(messages[asking]["tool_calls"][place])
         scores.append(
             (1 + introduced[result]) ** 0.4
-            * (1 + len(used[result])) ** 0.6
+            * (1 + len(use_turns[result])) ** 0.6
             * (1 + by_latest[result]) ** 0.2
             * (1 + by_task[result]) ** 0.2
             / (since * max(30, cost) ** 0.75)
@@ -164,13 +164,13 @@ def test_retrieval_selects_recent_then_nearest_results(messages: list[Json], bud
     order = [r for r in range(len(view.costs)) if view.eligible[r]]
     recent = sorted((r for r in order if view.ages[r] <= 3), reverse=True)
     selected: list[int] = []
-    used = 0
-    for among, limit in (
+    used_tokens = 0
+    for candidates, limit in (
         (recent, min(free, 0.6 * budget)),
         (sorted(order, key=lambda r: (-cosine[r], -r)), free),
     ):
-        for result in among:
-            if result not in selected and used + view.costs[result] <= limit:
+        for result in candidates:
+            if result not in selected and used_tokens + view.costs[result] <= limit:
                 selected.append(result)
-                used += view.costs[result]
+                used_tokens += view.costs[result]
     assert list(plan.complete) == selected

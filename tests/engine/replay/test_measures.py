@@ -40,8 +40,8 @@ messages_lists = st.lists(
 def test_recall_events_equal_reference(messages: list[dict[str, Any]]) -> None:
     def said(message: dict[str, Any]) -> set[str]:
         text = message["content"] + " "
-        for made in message.get("tool_calls", []):
-            text += made["function"]["arguments"]
+        for tool_call in message.get("tool_calls", []):
+            text += tool_call["function"]["arguments"]
         for escape in ("\\\\", "\\n", "\\t", "\\r"):
             text = text.replace(escape, " ")
         return {w for w in re.findall(r"[A-Za-z0-9_]{6,}", text) if re.search("[A-Z_]", w)}

@@ -41,25 +41,25 @@ def test_use_of_omitted_value_is_a_miss() -> None:
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
     (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
-    assert why.missing_result == miss
-    assert why.display == "omitted" and why.remaining_tokens is not None
-    assert why.cost > why.remaining_tokens
+    (reason,) = past.misses_at(step, SettingsByTurn(TIGHT))
+    assert reason.missing_result == miss
+    assert reason.display == "omitted" and reason.remaining_tokens is not None
+    assert reason.cost > reason.remaining_tokens
 
 
 def test_value_cut_from_a_call_is_not_visible() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
     write_step = step("w", "write_file", long, "ok", "")
     settings = RenderSettings(budget=400, policy="prune", agent_defaults=True)
-    found = misses_of([*ORDER, *write_step, REFUND], settings)
-    assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
+    misses = misses_of([*ORDER, *write_step, REFUND], settings)
+    assert ("ORD_77412",) in [miss.values for turn, miss in misses if turn == 11]
 
 
 def test_repeated_call_is_a_miss_unless_result_is_visible() -> None:
-    again = assistant("", call("b", "find_order"))
-    ((turn, miss),) = misses_of([*ORDER, again])
+    repeated_call = assistant("", call("b", "find_order"))
+    ((turn, miss),) = misses_of([*ORDER, repeated_call])
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, (), True)
-    assert misses_of([*ORDER[:3], again]) == []
+    assert misses_of([*ORDER[:3], repeated_call]) == []
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_excerpts"])
@@ -70,11 +70,11 @@ def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
     prompts = {}
-    for one in steps:
-        before = past.messages_before(one.turn)
+    for replayed_call in steps:
+        before = past.messages_before(replayed_call.turn)
         assert before is not None
         items = past.render(past.history_before(before), settings).items
-        prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
+        prompts[replayed_call.turn] = [assemble(messages[item.message], item) for item in items]
     misses_of = {
         (step.turn, numbers[missing_result.result], value)
         for step in steps

@@ -33,17 +33,17 @@ def past_of(messages: list[Json]) -> CachedReplay:
 
 
 def steps(past: CachedReplay) -> list[ReplayedCall]:
-    (found,) = past.steps.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
-    return found
+    (replayed_calls,) = past.steps.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
+    return replayed_calls
 
 
 def test_replayed_call_equals_rendering_of_its_prefix() -> None:
     run = make_run(24, 4)[:-1]
-    found = steps(past_of(run))
+    replayed_calls = steps(past_of(run))
     history = History()
     positions = [p for p, one in enumerate(run) if one["role"] == "assistant"] + [len(run)]
-    assert len(found) == len(positions)
-    for step, position in zip(found, positions, strict=True):
+    assert len(replayed_calls) == len(positions)
+    for step, position in zip(replayed_calls, positions, strict=True):
         history.extend(run[len(history) : position], COUNTER)
         rendered = render_call(
             history,
@@ -64,23 +64,24 @@ def test_replayed_call_equals_rendering_of_its_prefix() -> None:
         assert (
             step.usage.cache_read <= step.usage.prompt == step.tokens_after + step.unbudgeted_tokens
         )
-    assert found[-1].tokens_before > SETTINGS.budget
+    assert replayed_calls[-1].tokens_before > SETTINGS.budget
 
 
 def test_costs_use_the_price_of_each_calls_model() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
-    known = steps(past_of(make_run(24, 4)))
-    mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in known]
+    replayed_calls = steps(past_of(make_run(24, 4)))
+    mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in replayed_calls]
     cost_curve = spend(mixed, prices, "dear")
     cheap, dear = (
-        reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
+        reduce(Usage.plus, (step.usage for step in replayed_calls if step.turn % 2 == odd))
+        for odd in (1, 0)
     )
-    fresh = dear.prompt - dear.cache_read
-    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
+    uncached = dear.prompt - dear.cache_read
+    expected = (cheap.prompt + 2 * uncached + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
     assert cost_curve.cost[-1] == pytest.approx(expected)
     assert list(cost_curve.cost) == sorted(cost_curve.cost) and cost_curve.unpriced == 0
     without = spend(mixed, prices)
-    assert without.unpriced == len([step for step in known if step.turn % 2 == 0])
+    assert without.unpriced == len([step for step in replayed_calls if step.turn % 2 == 0])
     assert without.cost[-1] == pytest.approx(cheap.prompt / 1e6)
     assert list(spend([], prices).cost) == []
 

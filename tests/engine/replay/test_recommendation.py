@@ -42,8 +42,8 @@ def test_sentence_names_recommendation_and_current_setting() -> None:
 
 
 def test_each_option_is_compared_once() -> None:
-    found = list(choices("contextrender", 12_000, 20_000))
-    assert found[0] == ("contextrender", 12_000) and len(found) == len(set(found))
-    budgets = [budget for policy, budget in found if policy == "contextrender"]
+    options = list(choices("contextrender", 12_000, 20_000))
+    assert options[0] == ("contextrender", 12_000) and len(options) == len(set(options))
+    budgets = [budget for policy, budget in options if policy == "contextrender"]
     assert budgets == [12_000, 6_000]
     assert [policy for policy, _ in choices("full", "auto", 1)].count("full") == 1

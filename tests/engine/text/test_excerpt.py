@@ -60,9 +60,9 @@ def test_head_and_tail_are_kept(text: str, limit: int) -> None:
     pieces = list(kept_pieces(text, excerpt(text, limit, COUNTER)))
     lines = text.splitlines(keepends=True) or [""]
     first, last = lines[0], lines[-1]
-    for line, kept in ((first, pieces[0][1].startswith), (last, pieces[-1][1].endswith)):
+    for line, has_line in ((first, pieces[0][1].startswith), (last, pieces[-1][1].endswith)):
         if len(pieces) > 1 and COUNTER.text(line) < limit // 4 and len(line) < 240:
-            assert kept(line)
+            assert has_line(line)
 
 
 def test_lines_with_wanted_values_are_kept() -> None:

@@ -20,8 +20,8 @@ from tests.support.transcripts import assistant, system, user
 def test_search_ignores_case_and_regex_syntax() -> None:
     match = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert match is not None
-    told = (match.before, match.match, match.after)
-    assert told == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
+    parts = (match.before, match.match, match.after)
+    assert parts == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
     assert (match.start, match.places) == (17, 2)
     assert TextQuery("(x").look_in("f(x)") is not None
     assert TextQuery("absent").look_in("an absen t") is None

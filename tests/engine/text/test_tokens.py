@@ -61,10 +61,10 @@ def test_special_tokens_and_lone_surrogates_are_text() -> None:
 
 @given(PROSE, st.integers(-1, 80))
 def test_cut_keeps_a_prefix_within_the_limit(text: str, limit: int) -> None:
-    kept = COUNTER.cut(text, limit)
-    assert text.startswith(kept)
-    assert COUNTER.text(kept) <= max(limit, 0)
-    assert kept == text or COUNTER.text(text) > limit
+    prefix = COUNTER.cut(text, limit)
+    assert text.startswith(prefix)
+    assert COUNTER.text(prefix) <= max(limit, 0)
+    assert prefix == text or COUNTER.text(text) > limit
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ LARGEST = 2**24 - 1
 
 def parts(session: UUID, branch: int) -> list[UUID]:
     """Return a branch's ids in the order in which a run writes them."""
-    written = [branch_id(session, branch)]
+    ids = [branch_id(session, branch)]
     for number in (0, 1, 255, 256, LARGEST):
-        written += [event_id(session, branch, number), call_id(session, branch, number)]
-        written.append(call_id(session, branch, number, is_second=True))
-    return written
+        ids += [event_id(session, branch, number), call_id(session, branch, number)]
+        ids.append(call_id(session, branch, number, is_second=True))
+    return ids
 
 
 def test_ids_are_sorted_in_write_order() -> None:

@@ -56,14 +56,14 @@ def test_backup_under_load_restores_into_empty_folder(
         before = first.branches("done")
         writing = [threads.submit(write, writer) for writer in range(3)]
         while min(acknowledged) < 3:
-            assert not any(one.done() for one in writing)
+            assert not any(future.done() for future in writing)
         at_least = list(acknowledged)
-        held = back_up(first.runtime.store, data, backup)
+        counts = back_up(first.runtime.store, data, backup)
         at_most = [count + 1 for count in acknowledged]
         ended.set()
-        [one.result() for one in writing]
+        [future.result() for future in writing]
         after = [first.branches(f"w{writer}")[0]["messages"] for writer in range(3)]
-    assert held["users"] == 1 and held["nodes"] > 40
+    assert counts["users"] == 1 and counts["nodes"] > 40
 
     to = tmp_path / "restored"
     if os.environ["CONTEXTRENDER_DATABASE"]:
@@ -94,11 +94,11 @@ def test_backup_moves_store_to_database_and_back(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: str
 ) -> None:
     use(monkeypatch, new_database(postgres))
-    moved, back, home = (tmp_path / name for name in ("moved", "back", "home"))
+    moved, second_backup, home = (tmp_path / name for name in ("moved", "back", "home"))
     assert main(["restore", str(backup), "--data", str(moved)]) == 0
-    assert main(["backup", str(back), "--data", str(moved)]) == 0
+    assert main(["backup", str(second_backup), "--data", str(moved)]) == 0
     use(monkeypatch, "")
-    assert main(["restore", str(back), "--data", str(home)]) == 0
+    assert main(["restore", str(second_backup), "--data", str(home)]) == 0
     before, after = SqliteStore(backup / "store.db"), SqliteStore(home / "store.db")
     for table in tables(before):
         rows = f"SELECT * FROM {table}"
@@ -116,8 +116,8 @@ def plain(row: tuple[Any, ...]) -> list[str]:
 
 def tables(store: SqliteStore) -> set[str]:
     """Return the tables whose rows are copied unchanged."""
-    found = store.read("SELECT name FROM sqlite_master WHERE type = 'table'")
-    return {name for (name,) in found} - {"meta", "kinds", "sqlite_sequence"}
+    rows = store.read("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name for (name,) in rows} - {"meta", "kinds", "sqlite_sequence"}
 
 
 def test_backup_copies_every_column(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ class Pair:
         """Kill the primary and all its processes with -9, so that it notifies nobody."""
         file = self.primary.folder / "data" / "postmaster.pid"
         parent = file.read_text().splitlines()[0]
-        found = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
-        for process in (parent, *found.stdout.split()):
+        children = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
+        for process in (parent, *children.stdout.split()):
             with suppress(ProcessLookupError):
                 os.kill(int(process), signal.SIGKILL)
         # It can start again only after its process id is free.

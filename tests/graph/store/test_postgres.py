@@ -22,8 +22,8 @@ pytestmark = [
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster.running() as made:
-        yield made
+    with Cluster.running() as running_cluster:
+        yield running_cluster
 
 
 def unit(store: PostgresStore) -> WriteBatch:
@@ -85,9 +85,9 @@ def test_tables_can_be_partitioned_by_owner(cluster: Cluster) -> None:
                 f"CREATE TABLE nodes_{part} PARTITION OF nodes "
                 f"FOR VALUES WITH (MODULUS 4, REMAINDER {part})"
             )
-    made = unit(store)
-    store.write(made)
-    id = made.insert_nodes[0][1]
+    batch = unit(store)
+    store.write(batch)
+    id = batch.insert_nodes[0][1]
     assert [node[0] for node in store.nodes(OWNER, [id])] == [id]
     plan = store.read("EXPLAIN SELECT data FROM nodes WHERE owner = ? AND id IN (?)", (OWNER, id))
     assert len({name for (line,) in plan for name in line.split() if name[:6] == "nodes_"}) <= 2

@@ -25,17 +25,17 @@ def test_removed_log_is_detected(tmp_path: Path, ends: tuple[str, ...]) -> None:
                 store.claim("after", 60)
         with pytest.raises(StoreUnavailable):
             store.probe()
-    with closing(SqliteStore(file)) as again:
-        assert not again.claim("before", 60)
-        assert again.claim("after", 60)
+    with closing(SqliteStore(file)) as reopened:
+        assert not reopened.claim("before", 60)
+        assert reopened.claim("after", 60)
 
 
 def test_last_connection_removes_the_log(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     with closing(SqliteStore(file)) as store, closing(SqliteStore(file)) as other:
-        for one in (store, other):
+        for connection in (store, other):
             with pytest.raises(StoreUnavailable):
-                one.read("SELECT nothing FROM nowhere")
+                connection.read("SELECT nothing FROM nowhere")
         assert not file.with_name("store.db-wal").exists()
         assert store.claim("work", 60)
         assert not other.claim("work", 60)
@@ -97,8 +97,8 @@ def test_damaged_log_is_detected_and_intact_part_saved(
                     call()
         # The log has everything, because SQLite rebuilds an overwritten index.
         assert not acknowledged or end == "-shm"
-    with closing(SqliteStore(file)) as again:
-        works = [work for work in [*BEFORE, *acknowledged] if again.claim(work, 60)]
+    with closing(SqliteStore(file)) as reopened:
+        works = [work for work in [*BEFORE, *acknowledged] if reopened.claim(work, 60)]
         if end == "-shm" or is_saved:
             assert not works
         assert works == BEFORE[len(BEFORE) - len(works) :]

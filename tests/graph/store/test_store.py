@@ -29,8 +29,8 @@ def update(id: UUID, rev: int, **fields: object) -> WriteBatch:
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
-    found = [rows.read(data)[1] for _, _, _, data in store.nodes(owner, [id])]
-    return found[0] if found else None
+    all_fields = [rows.read(data)[1] for _, _, _, data in store.nodes(owner, [id])]
+    return all_fields[0] if all_fields else None
 
 
 def test_node_is_read_by_its_owner_only(store: Store) -> None:
@@ -53,17 +53,17 @@ def test_conflicting_update_raises_write_conflict(store: Store) -> None:
 
 
 def test_fence_refuses_write_based_on_old_revision(store: Store) -> None:
-    session, fresh = uuid4(), uuid4()
+    session, new_node = uuid4(), uuid4()
     insert(store, session)
     store.write(update(session, 1, key="newer"))
     kind = store.kinds.number("nodes.events", "Message")
     unit = WriteBatch(
-        insert_nodes=[(OWNER, fresh, kind, None, row(text="late"))],
+        insert_nodes=[(OWNER, new_node, kind, None, row(text="late"))],
         increment_revisions=[(OWNER, session, 1)],
     )
     with pytest.raises(WriteConflict):
         store.write(unit)
-    assert fields_of(store, fresh) is None
+    assert fields_of(store, new_node) is None
 
 
 def test_concurrent_updates_lose_nothing(store: Store) -> None:
@@ -129,8 +129,8 @@ def test_unloadable_row_is_quarantined_and_recovered(store: Store) -> None:
 def test_second_user_of_a_name_is_refused(store: Store) -> None:
     users = Identities(store)
     name = {"type": "username", "value_raw": "Alice", "value_normalized": "alice"}
-    one, other = ({"user_id": id, "identities": [name], "root_id": id} for id in ("one", "other"))
-    users._store_user(one)
+    first, other = ({"user_id": id, "identities": [name], "root_id": id} for id in ("one", "other"))
+    users._store_user(first)
     with pytest.raises(NameTaken):
         users._store_user(other)
     assert store.read("SELECT user_id FROM identity_users") == [("one",)]

@@ -47,9 +47,13 @@ def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Respon
 def test_tokens_are_revoked_at_once(service: Server) -> None:
     first = user(service, "add", "carol", "--password-stdin", input="first password\n")
     second = user(service, "token", "carol", "--days", "2")
-    assert [ask(service, one, "list_sessions").status_code for one in (first, second)] == [200] * 2
+    assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
+        200
+    ] * 2
     user(service, "token", "carol", "--revoke")
-    assert [ask(service, one, "list_sessions").status_code for one in (first, second)] == [401] * 2
+    assert [ask(service, token, "list_sessions").status_code for token in (first, second)] == [
+        401
+    ] * 2
     headers = {"x-contextrender-token": first}
     model_call = {"model": "m", "messages": MESSAGES}
     url = service.url + "/v1/chat/completions"
@@ -71,7 +75,7 @@ def test_removing_user_deletes_sessions(service: Server) -> None:
     assert user(service, "remove", "alice", "--delete-sessions").endswith(": 2.")
     assert ask(service, token, "list_sessions").status_code == 401
     listed = ask(service, heir, "list_sessions").json()["reports"][0]["sessions"]
-    assert [one["session"] for one in listed] == ["kept"]
+    assert [token_of_user["session"] for token_of_user in listed] == ["kept"]
     assert "alice" not in user(service, "list").split()
     assert "cannot be removed" in user(service, "remove", "local", "--delete-sessions", status=1)
     assert "no user" in user(service, "remove", "nobody", "--delete-sessions", status=1)
@@ -117,10 +121,10 @@ def test_local_token_is_renewed_when_clock_is_set_back(
             clock.setattr(time, "time", lambda: now - 7200)
             clock.setattr(api_jwt, "datetime", _earlier(now - 7200))
             assert accounts.caller(old) is not None
-            fresh = accounts.local_token(old)
-            assert fresh != old and accounts.caller(fresh) is not None
-            assert accounts.local_token(fresh) == fresh
-        assert accounts.caller(fresh) is not None
+            renewed = accounts.local_token(old)
+            assert renewed != old and accounts.caller(renewed) is not None
+            assert accounts.local_token(renewed) == renewed
+        assert accounts.caller(renewed) is not None
 
 
 def test_token_expires_with_one_minute_clock_tolerance(server: Server) -> None:
@@ -165,7 +169,9 @@ def test_audit_log_has_events_without_contents(service: Server) -> None:
     user(service, "remove", "erin", "--delete-sessions")
     text = (service.data / "audit.log").read_text()
     records = map(json.loads, text.splitlines())
-    of_erin = [(one["event"], one.get("session")) for one in records if one["user"] == "erin"]
+    of_erin = [
+        (record["event"], record.get("session")) for record in records if record["user"] == "erin"
+    ]
     assert of_erin == [
         ("user_added", None),
         ("token_made", None),

@@ -24,9 +24,9 @@ RUNTIME_ROUTES = (
 
 def error(reply: httpx.Response, status: int, code: str) -> Json:
     """Return the error in a reply; assert that its message is a sentence."""
-    told = error_of(reply, status, code)
-    assert told["message"].endswith(".")
-    return told
+    error_fields = error_of(reply, status, code)
+    assert error_fields["message"].endswith(".")
+    return error_fields
 
 
 def test_success_has_only_reports(client: httpx.Client) -> None:
@@ -46,8 +46,8 @@ def test_endpoint_without_fields_accepts_empty_body(client: httpx.Client) -> Non
 
 def test_app_error_has_its_details(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
-    told = error(reply, 409, "history_diverged")
-    assert told == {
+    error_fields = error(reply, 409, "history_diverged")
+    assert error_fields == {
         "type": "history_diverged",
         "code": "history_diverged",
         "message": "Send all of it.",

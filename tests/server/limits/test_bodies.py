@@ -66,8 +66,8 @@ def test_type_key_creates_no_object(client: httpx.Client) -> None:
 
 def test_body_with_too_large_content_length_is_refused(server: Server) -> None:
     reply = httpx.post(server.url + "/walker/echo", content=b" " * (2 * 2**20 + 1))
-    told = error(reply, 413, "body_too_large")
-    assert told["message"] == "A body may have up to 2 MB."
+    error_fields = error(reply, 413, "body_too_large")
+    assert error_fields["message"] == "A body may have up to 2 MB."
 
 
 def test_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None:
@@ -84,8 +84,8 @@ def test_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None:
 def test_first_unknown_field_is_refused(client: httpx.Client) -> None:
     """The check stops at the first one."""
     reply = client.post("/walker/echo", json={f"n{number}": 0 for number in range(100_000)})
-    told = error(reply, 422, "invalid_request")
-    assert told["message"].startswith("There is no field 'n0'; ")
+    error_fields = error(reply, 422, "invalid_request")
+    assert error_fields["message"].startswith("There is no field 'n0'; ")
 
 
 def test_refused_body_is_freed(tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ def test_connection_above_limit_gets_429() -> None:
 def test_large_login_is_refused(server: Server) -> None:
     body = json.dumps({"username": "local", "password": "x" * 5000})
     reply = httpx.post(server.url + "/user/login", content=body)
-    told = error(reply, 413, "body_too_large")
-    assert told["message"] == "A body may have up to 4096 bytes."
+    error_fields = error(reply, 413, "body_too_large")
+    assert error_fields["message"] == "A body may have up to 4096 bytes."
 
 
 def test_messages_per_request_are_limited(client: httpx.Client) -> None:

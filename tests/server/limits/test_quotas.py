@@ -97,8 +97,8 @@ def test_concurrent_creation_respects_session_limit(
         def create(number: int) -> int:
             messages = [{"role": "user", "content": f"task {number}"}]
             fields = {"session": f"s{number}", "messages": messages}
-            with server.client() as own:  # a new connection may reach either worker
-                return own.post("/walker/sync", json=fields).status_code
+            with server.client() as new_client:  # a new connection may reach either worker
+                return new_client.post("/walker/sync", json=fields).status_code
 
         with ThreadPoolExecutor(calls) as pool:
             statuses = list(pool.map(create, range(calls)))

@@ -55,16 +55,16 @@ def test_secret_is_marked_and_never_stored_or_logged(redacting: Server) -> None:
         api("import_session", data=json.loads(text))
         copied = json.dumps(api("export_session", session="copy"))
         api.refused("render", 422, "invalid_request", session="x", messages=[{"role": KEY}])
-    for told in (json.dumps(exported), copied):
-        assert "[redacted:keys]" in told and "[redacted:ticket]" in told
-        assert KEY not in told and TICKET not in told
+    for export_text in (json.dumps(exported), copied):
+        assert "[redacted:keys]" in export_text and "[redacted:ticket]" in export_text
+        assert KEY not in export_text and TICKET not in export_text
     assert KEY not in redacting.out + redacting.err
     store = SqliteStore(redacting.data / "store.db")
-    held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
-    held += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
+    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    stored_rows += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
     store.close()
-    assert any(b"[redacted:keys]" in row for row in held)
-    assert not [row for row in held if b"canary7731" in row or b"99120" in row]
+    assert any(b"[redacted:keys]" in row for row in stored_rows)
+    assert not [row for row in stored_rows if b"canary7731" in row or b"99120" in row]
 
 
 def test_unredacted_history_continues_the_session(redacting: Server) -> None:
@@ -160,14 +160,14 @@ def test_escaped_arguments_are_redacted(arguments: str) -> None:
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])
     changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    left = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(left).keys() == json.loads(arguments).keys()
-    left.encode()
-    assert "[redacted:" in left and KEY not in left and "hunter22" not in left
+    redacted = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(redacted).keys() == json.loads(arguments).keys()
+    redacted.encode()
+    assert "[redacted:" in redacted and KEY not in redacted and "hunter22" not in redacted
     plain = json.dumps({"text": "f\u00fcr"})
     call["function"] = {"name": "run", "arguments": plain}
-    kept = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
-    assert kept["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain
+    unchanged = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert unchanged["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain
 
 
 WORD = string.ascii_letters + string.digits
@@ -258,12 +258,12 @@ def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
 
         record()
     store = SqliteStore(tmp_path / "store.db")
-    found = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
-    found += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
+    stored_rows = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    stored_rows += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
     store.close()
-    found += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(b"[redacted:" in data for data in found)
-    assert not [secret for secret in secrets for data in found if secret.encode() in data]
+    stored_rows += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"[redacted:" in data for data in stored_rows)
+    assert not [secret for secret in secrets for data in stored_rows if secret.encode() in data]
 
 
 def test_arguments_that_redaction_breaks_are_not_stored() -> None:

@@ -20,8 +20,8 @@ from tests.support.local import LocalService, local_service
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[LocalService]:
-    with local_service(tmp_path / "data") as made:
-        yield made
+    with local_service(tmp_path / "data") as new_service:
+        yield new_service
 
 
 def sync(service: LocalService, session: str, text: str = "Hello.") -> None:
@@ -60,9 +60,9 @@ def test_longest_unused_sessions_are_deleted_above_count(later: LocalService) ->
     retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
     retention.on_collected = lambda why: metrics.deletions.labels(why).inc()
-    assert [one.session.key for one in retention.due()] == ["b"]
+    assert [deletion.session.key for deletion in retention.due()] == ["b"]
     assert names(later) == {"a", "b", "c"}  # `due` deletes nothing
-    assert [one.reason for one in retention.collect()] == ["sessions"]
+    assert [deletion.reason for deletion in retention.collect()] == ["sessions"]
     assert names(later) == {"a", "c"}
     assert 'deleted_sessions_total{reason="sessions"} 1.0' in metrics.page().decode()
     lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]

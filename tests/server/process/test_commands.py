@@ -90,8 +90,8 @@ def test_invalid_option_is_one_sentence(
 ) -> None:
     if sentence == "already":
         contextrender(*arguments, "--data", data)
-    known = {**os.environ, **environment}
-    refused = contextrender(*arguments, "--data", data, environment=known)
+    variables = {**os.environ, **environment}
+    refused = contextrender(*arguments, "--data", data, environment=variables)
     assert refused.returncode == 1
     assert refused.stderr.startswith("contextrender: ")
     assert refused.stderr.count("\n") == 1

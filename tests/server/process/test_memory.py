@@ -33,8 +33,8 @@ def test_first_start_unloads_compiler(tmp_path: Path) -> None:
         assert list((tmp_path / "cache").rglob("*.jir")), "it has compiled"
         assert "llvmlite" not in Path(f"/proc/{worker}/maps").read_text()
         assert "numpy" not in Path(f"/proc/{server.process.pid}/maps").read_text()
-        held = resident(worker) + resident(server.process.pid)
-        assert held < 300 * MEGABYTE, held / MEGABYTE
+        memory = resident(worker) + resident(server.process.pid)
+        assert memory < 300 * MEGABYTE, memory / MEGABYTE
 
 
 def test_memory_of_large_body_is_released(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_memory_of_large_body_is_released(tmp_path: Path) -> None:
         largest = resident(worker)
         assert len(reply.request.content) > 50 * MEGABYTE
         deadline = time.monotonic() + 60
-        while (held := resident(worker)) > 1.3 * before and time.monotonic() < deadline:
+        while (memory := resident(worker)) > 1.3 * before and time.monotonic() < deadline:
             time.sleep(0.5)
-        told = f"{before / MEGABYTE:.0f}, {largest / MEGABYTE:.0f}, {held / MEGABYTE:.0f} MB"
-        assert held <= 1.3 * before, told
+        figures = f"{before / MEGABYTE:.0f}, {largest / MEGABYTE:.0f}, {memory / MEGABYTE:.0f} MB"
+        assert memory <= 1.3 * before, figures

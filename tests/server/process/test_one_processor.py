@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(
 
 @contextmanager
 def thread(begin: Callable[[], None] = lambda: None) -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1, initializer=begin) as made:
-        made.submit(int).result()
-        yield made
+    with ThreadPoolExecutor(1, initializer=begin) as pool:
+        pool.submit(int).result()
+        yield pool
 
 
 def place(of: ThreadPoolExecutor) -> set[int]:
@@ -31,9 +31,9 @@ def test_threads_share_one_processor_during_the_block() -> None:
         with processor.first():
             assert os.sched_getaffinity(0) == everywhere
             processor.choose()
-            chosen = os.sched_getaffinity(0)
-            assert len(chosen) == 1
-            assert place(early) == place(late) == chosen
+            processors = os.sched_getaffinity(0)
+            assert len(processors) == 1
+            assert place(early) == place(late) == processors
             assert place(other) == everywhere
         assert os.sched_getaffinity(0) == place(early) == place(late) == everywhere
 

@@ -18,7 +18,7 @@ LONG = 1e6
 
 def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
     """Serve an app until `begun` is set; return the messages that it sends."""
-    sent = []
+    sent_types = []
 
     async def run() -> None:
         app = Recovering(build, lambda: None)
@@ -31,12 +31,12 @@ def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
             return {"type": step}
 
         async def send(message: dict[str, Any]) -> None:
-            sent.append(str(message["type"]))
+            sent_types.append(str(message["type"]))
 
         await app({"type": "lifespan"}, receive, send)
 
     asyncio.run(run())
-    return sent
+    return sent_types
 
 
 @pytest.mark.parametrize("refusals", [0, 2])

@@ -41,9 +41,9 @@ CANARY = "CANARY_7731"
 def talk(server: Server) -> None:
     message = {"role": "user", "content": CANARY}
     with server.client() as client:
-        given = {"x-request-id": "run-5.a_1"}
+        headers = {"x-request-id": "run-5.a_1"}
         good = {"session": CANARY, "messages": [message]}
-        reply = client.post("/walker/render", json=good, headers=given)
+        reply = client.post("/walker/render", json=good, headers=headers)
         assert reply.status_code == 200 and reply.headers["x-request-id"] == "run-5.a_1"
         unfit = {"x-request-id": f"{CANARY} with spaces"}
         reply = client.post("/walker/render", json={CANARY: 1}, headers=unfit)
@@ -73,9 +73,11 @@ def test_each_request_is_logged_without_contents(tmp_path: Path, form: str) -> N
         assert re.search(r" user=local route=render status=200 ms=[\d.]+$", line)
         return
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    (first,) = [one for one in records if one["request"] == "run-5.a_1"]
+    (first,) = [record for record in records if record["request"] == "run-5.a_1"]
     assert first["ms"] > 0 and first["level"] == "INFO"
     assert (first["user"], first["route"], first["status"]) == ("local", "render", 200)
-    statuses = [(one["route"], one["status"]) for one in records if one["level"] == "INFO"]
+    statuses = [
+        (record["route"], record["status"]) for record in records if record["level"] == "INFO"
+    ]
     assert {("render", 422), ("unknown", 404), ("user", 401)} <= set(statuses)
-    assert [one["level"] for one in records if one["route"] == "healthz"][-1:] == ["DEBUG"]
+    assert [record["level"] for record in records if record["route"] == "healthz"][-1:] == ["DEBUG"]

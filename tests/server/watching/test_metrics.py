@@ -75,8 +75,8 @@ def post(service: ServiceInProcess, walker: str, **fields: Any) -> int:
 
 
 def page(service: ServiceInProcess) -> str:
-    found: bytes = service.app.state.service.metrics.page()
-    return found.decode()
+    content: bytes = service.app.state.service.metrics.page()
+    return content.decode()
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +108,15 @@ def test_dashboard_uses_existing_labels(served: Names) -> None:
     for query in queries():
         labels = set.union(*(served[name] for name in metric_names(query)))
         grouped = re.findall(r"by \(([^)]*)\)", query)
-        wanted = {name.strip() for group in grouped for name in group.split(",")}
-        wanted |= set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", query))
-        assert wanted <= labels, query
+        used_labels = {name.strip() for group in grouped for name in group.split(",")}
+        used_labels |= set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", query))
+        assert used_labels <= labels, query
 
 
 def test_documentation_lists_every_metric_with_labels(served: Names) -> None:
     rows = re.findall(r"^\| `(contextrender_\w+)(?:\{([^}]*)\})?` \|", PAGE.read_text(), re.M)
-    told = {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
-    assert told == {name: labels - {"le"} for name, labels in served.items()}
+    documented = {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
+    assert documented == {name: labels - {"le"} for name, labels in served.items()}
 
 
 def test_calls_are_counted_by_policy(service: ServiceInProcess) -> None:

@@ -56,15 +56,15 @@ def ready(url: str) -> httpx.Response:
 
 
 def wait_for_status(url: str, status: int) -> httpx.Response:
-    seen: list[httpx.Response] = []
+    responses: list[httpx.Response] = []
 
     def reached() -> bool:
-        seen.append(ready(url))
-        return seen[-1].status_code == status
+        responses.append(ready(url))
+        return responses[-1].status_code == status
 
-    until(reached, why=lambda: seen[-1].text)
+    until(reached, why=lambda: responses[-1].text)
     assert httpx.get(f"{url}/healthz/live").json() == {"status": "ok"}
-    return seen[-1]
+    return responses[-1]
 
 
 def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
@@ -80,8 +80,8 @@ def test_full_disk_is_503_until_freed(disk: Path) -> None:
         assert sync(server, "before").status_code == 200
         fill(ballast)
         error(sync(server, "during", "x" * 100_000), 503, "storage_unavailable")
-        told = error(wait_for_status(server.url, 503), 503, "not_ready")
-        assert "MB left" in told["message"]
+        error_fields = error(wait_for_status(server.url, 503), 503, "not_ready")
+        assert "MB left" in error_fields["message"]
         with server.client() as client:
             assert client.post("/walker/export_session", json={"session": "before"}).is_success
         ballast.unlink()
@@ -138,7 +138,7 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
         if how == "gone":
             file.rename(aside)
         else:
-            told = {
+            new_content = {
                 "emptied": b"",
                 "cut": complete_file[: len(complete_file) // 2],
                 "another's": (tmp_path / "other" / "store.db").read_bytes(),
@@ -146,7 +146,7 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
             }[how]
             with file.open("r+b") as open_file:  # in place: it is the same file
                 open_file.truncate()
-                open_file.write(told)
+                open_file.write(new_content)
                 open_file.truncate()
         refused = error(sync(server, "u"), 503, "storage_unavailable")["message"]
         assert "nothing was written" in refused
@@ -172,13 +172,13 @@ def test_details_and_metrics_need_loopback_or_local_token(
         token, other = accounts.local_token(), accounts.token(accounts.add("other"))
         look, figures = (partial(ask, app, "GET", path) for path in ("/healthz/ready", "/metrics"))
         for unknown in ("", other, "made-up"):
-            told = error(look(unknown, address="10.0.0.9"), 503, "not_ready")
-            assert told["message"] == "The server is not ready."
+            error_fields = error(look(unknown, address="10.0.0.9"), 503, "not_ready")
+            assert error_fields["message"] == "The server is not ready."
             assert figures(unknown, address="10.0.0.9").status_code == 401
-        for at, known in (("127.0.0.1", ""), ("10.0.0.9", token)):
-            told = error(look(known, address=at), 503, "not_ready")
-            assert "MIN_FREE_MB" in told["message"]
-            assert "contextrender_stored_bytes" in figures(known, address=at).text
+        for at, valid_token in (("127.0.0.1", ""), ("10.0.0.9", token)):
+            error_fields = error(look(valid_token, address=at), 503, "not_ready")
+            assert "MIN_FREE_MB" in error_fields["message"]
+            assert "contextrender_stored_bytes" in figures(valid_token, address=at).text
     finally:
         app.state.service.close()
 

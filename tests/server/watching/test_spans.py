@@ -41,7 +41,7 @@ def post(service: ServiceInProcess, walker: str, **fields: Any) -> httpx.Respons
 
 
 def by_name(made: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
-    return [one for one in made if one.name == name]
+    return [span for span in made if span.name == name]
 
 
 def test_request_walker_and_storage_spans_are_nested(
@@ -63,7 +63,7 @@ def test_request_walker_and_storage_spans_are_nested(
     (failed,) = by_name(spans, "walker explain")
     assert failed.attributes == {"error.type": "NotFound"}
     assert not failed.status.is_ok and not failed.events and failed.status.description is None
-    assert CANARY not in "".join(one.to_json() for one in spans)
+    assert CANARY not in "".join(span.to_json() for span in spans)
 
 
 def test_render_span_has_token_counts(tmp_path: Path, exporter: InMemorySpanExporter) -> None:
@@ -128,7 +128,7 @@ def test_completion_span_is_inside_request_span(
         assert completion.attributes == {"gen_ai.request.model": "openai/scripted-compactor"}
     # The walker ran until it had to wait, and again with the answer.
     assert len(by_name(spans, "walker render")) == 2
-    assert CANARY not in "".join(one.to_json() for one in spans)
+    assert CANARY not in "".join(span.to_json() for span in spans)
 
 
 def test_proxy_span_has_provider_host_and_no_contents(
@@ -157,4 +157,4 @@ def test_proxy_span_has_provider_host_and_no_contents(
     for one in (span, *by_name(spans, "walker render")):
         assert one.parent is not None and one.parent.span_id == request.context.span_id
     assert by_name(spans, "walker render")
-    assert CANARY not in "".join(one.to_json() for one in spans)
+    assert CANARY not in "".join(inner_span.to_json() for inner_span in spans)
