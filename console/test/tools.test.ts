@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { ToolView } from "../src/types";
+import type { ToolCost } from "../src/types";
 import { adviceOn, orderBy } from "../src/views/tools";
 
-const tool = (name: string, fields: Partial<ToolView>): ToolView => ({
+const tool = (name: string, fields: Partial<ToolCost>): ToolCost => ({
   name, results: 1, tokens: 100, reused: 0, declared: 0, unused_tokens: 0, largest: 100, largest_turn: 1, dollars: null, declared_dollars: null, ...fields,
 });
 const read = tool("read", { tokens: 20_000, unused_tokens: 10_000, largest: 9000, dollars: 2 });
@@ -22,7 +22,7 @@ test("small results and missing prices give no advice", () => {
 });
 
 test("tools are sorted by any column", () => {
-  const names = (key: keyof ToolView, down: boolean) => orderBy([read, idle], key, down).map(({ name }) => name);
+  const names = (key: keyof ToolCost, down: boolean) => orderBy([read, idle], key, down).map(({ name }) => name);
   expect(names("tokens", true)).toEqual(["read", "fly"]);
   expect(names("name", false)).toEqual(["fly", "read"]);
   expect(names("dollars", true)).toEqual(["read", "fly"]);

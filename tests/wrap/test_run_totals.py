@@ -7,7 +7,7 @@ import pytest
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.usage_reading import read_usage
-from contextrender_bridge.client.replies import ToolView
+from contextrender_bridge.client.replies import ToolCost
 from contextrender_bridge.wrap.closing_report import (
     DeclaredTools,
     closing_json,
@@ -142,8 +142,8 @@ def test_unused_tool_declarations_are_named() -> None:
     assert not DeclaredTools.of_tools(views[:1]).never_called
 
 
-def tool(name: str, results: int, declared: int) -> ToolView:
-    return ToolView(
+def tool(name: str, results: int, declared: int) -> ToolCost:
+    return ToolCost(
         name=name,
         results=results,
         tokens=5,

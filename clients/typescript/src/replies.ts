@@ -384,12 +384,14 @@ export interface BranchView {
 }
 
 /**
- * One tool. `results` and `tokens` count its results, `reused` those that a later operation used. No later operation used
- * `unused_tokens`. `declared` is the tokens of the tool's declaration. `dollars` is the cost of its results in the full
- * history, and `declared_dollars` that of its declaration: written to the provider's cache once and read at every later
- * call. Both are None without a price.
+ * The results and the declaration of one tool, with their tokens and costs.
+ *
+ * `tokens` counts all `results`. `reused` results were used by a later answer; the others have
+ * `unused_tokens`. `declared` is the tokens of the declaration. `dollars` is the cost of the
+ * results in the full history, `declared_dollars` the cost of the declaration; both are None
+ * without a price. The result with the most tokens, `largest`, is of turn `largest_turn`.
  */
-export interface ToolView {
+export interface ToolCost {
   name: string;
   results: number;
   tokens: number;
@@ -411,7 +413,7 @@ export interface InspectView {
   head: number;
   settings: Record<string, unknown>;
   branches: BranchView[];
-  tools: ToolView[];
+  tools: ToolCost[];
   uses: number;
   embedded_results: number;
 }

@@ -8,7 +8,7 @@ import { Signed } from "../parts/cost";
 import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
 import { describeState, type SessionData, useSession } from "../session";
 import { headlineOf, headlineShare, isSame, settingOf } from "../setting";
-import type { InspectView, ToolView } from "../types";
+import type { InspectView, ToolCost } from "../types";
 import { Call } from "./call";
 import { Diagnosis } from "./diagnosis";
 import { Graph } from "./graph";
@@ -21,7 +21,7 @@ import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
 
-const NONE: ToolView[] = [];
+const NONE: ToolCost[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
@@ -155,7 +155,7 @@ interface ContentProps extends Tried {
   place: Place;
   isCorrupted: boolean;
   isRecorded: boolean;
-  declared: ToolView[];
+  declared: ToolCost[];
 }
 
 function Content({ isCorrupted, isRecorded, declared, own, tried, place }: ContentProps) {

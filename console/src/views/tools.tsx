@@ -4,15 +4,15 @@ import { dollars, number, percent, plural, short } from "../format";
 import { RESULTS } from "../parts/notes";
 import { type Column, num, type Sorted, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
-import type { ToolView } from "../types";
+import type { ToolCost } from "../types";
 
 /** `missed` is the number of misses of its results, as far as the calls are loaded. */
-type Tool = ToolView & { missed: number };
+type Tool = ToolCost & { missed: number };
 
 /** The minimum number of tokens of a result that is listed by name. */
 const FLOOD = 4000;
 
-const costOf = ({ dollars, declared_dollars }: ToolView): number => (dollars ?? 0) + (declared_dollars ?? 0);
+const costOf = ({ dollars, declared_dollars }: ToolCost): number => (dollars ?? 0) + (declared_dollars ?? 0);
 const price = (amount: number | null) => (amount === null ? "–" : dollars(amount));
 
 const COLUMNS: Column<Tool>[] = [
@@ -38,7 +38,7 @@ const COLUMNS: Column<Tool>[] = [
   num("Its cost", (tool) => price(tool.declared ? tool.declared_dollars : null), { hint: "Of its declaration in every call", by: "declared_dollars" }),
 ];
 
-export function Tools({ data, declared }: { data: SessionData; declared: ToolView[] }) {
+export function Tools({ data, declared }: { data: SessionData; declared: ToolCost[] }) {
   const [sort, setSort] = useState<Sorted>({ key: "dollars", down: true });
   const tools = useMemo(() => withMisses(declared, data), [data.version, declared]);
   const rows = useMemo(() => orderBy(tools, sort.key as keyof Tool, sort.down), [tools, sort]);
@@ -62,7 +62,7 @@ export function Tools({ data, declared }: { data: SessionData; declared: ToolVie
   );
 }
 
-function withMisses(declared: ToolView[], { turns, results, tools }: SessionData): Tool[] {
+function withMisses(declared: ToolCost[], { turns, results, tools }: SessionData): Tool[] {
   const missed = new Map<string, number>();
   for (const number of turns.flatMap((turn) => turn?.misses ?? [])) {
     const name = tools[results[number]?.tool] ?? "";
@@ -72,7 +72,7 @@ function withMisses(declared: ToolView[], { turns, results, tools }: SessionData
 }
 
 /** Tools with very large results and tools that are never called, each with advice, as in `contextrender tools`. */
-export function adviceOn(tools: ToolView[]): string[] {
+export function adviceOn(tools: ToolCost[]): string[] {
   const sentences: string[] = [];
   const about = (amount: number) => (amount > 0 ? `, about ${dollars(amount)}` : "");
   const [flood] = tools.filter(({ largest, unused_tokens }) => largest >= FLOOD && unused_tokens > 0).sort((a, b) => b.unused_tokens - a.unused_tokens);

@@ -187,12 +187,12 @@ class BranchView(TypedDict):
     tokens: int
 
 
-class ToolView(TypedDict):
-    """One tool. `results` and `tokens` count its results, `reused` those that a later operation
-    used. No later operation used `unused_tokens`. `declared` is the tokens of the tool's
-    declaration. `dollars` is the cost of its results in the full history, and `declared_dollars`
-    that of its declaration: written to the provider's cache once and read at every later call.
-    Both are None without a price.
+class ToolCost(TypedDict):
+    """The results and the declaration of one tool, with their tokens and costs.  `tokens` counts
+    all `results`. `reused` results were used by a later answer; the others have `unused_tokens`.
+    `declared` is the tokens of the declaration. `dollars` is the cost of the results in the full
+    history, `declared_dollars` the cost of the declaration; both are None without a price. The
+    result with the most tokens, `largest`, is of turn `largest_turn`.
     """
 
     name: str
@@ -217,7 +217,7 @@ class InspectView(TypedDict):
     head: int
     settings: Json
     branches: list[BranchView]
-    tools: list[ToolView]
+    tools: list[ToolCost]
     uses: int
     embedded_results: int
 

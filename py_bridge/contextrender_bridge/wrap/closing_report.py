@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from contextrender_bridge.base.worth import pays_from, pricing_rule_of
-from contextrender_bridge.client.replies import ToolView
+from contextrender_bridge.client.replies import ToolCost
 from contextrender_bridge.wrap.run_totals import RunTotals
 
 
@@ -33,7 +33,7 @@ class DeclaredTools:
     tokens_never_called: int = 0
 
     @classmethod
-    def of_tools(cls, tools: Sequence[ToolView]) -> DeclaredTools:
+    def of_tools(cls, tools: Sequence[ToolCost]) -> DeclaredTools:
         """Return the counts of these tools, without ContextRender's own."""
         declared = [
             tool for tool in tools if tool["declared"] and "contextrender" not in tool["name"]
