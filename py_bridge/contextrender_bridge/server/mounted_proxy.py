@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, override
 
 from contextrender_bridge.asgi import Scope
 from contextrender_bridge.base.errors import Unauthorized
@@ -56,6 +56,8 @@ class InProcessClient(AsyncContextRender):
     async def close(self) -> None:
         """Do nothing, because there are no connections."""
 
-    async def _take(self, step: Step) -> ServiceReply:
+    @override
+    async def _run_step(self, step: Step) -> ServiceReply:
+        """Run the walker that an exchange names."""
         assert isinstance(step, Exchange), "nothing is tried again"
         return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())
