@@ -9,6 +9,8 @@ const { ChatTranscript, Plan } = await import(String(pathToFileURL(`${dist}/inde
 for await (const line of createInterface({ input: process.stdin })) {
   const { items, shown } = JSON.parse(line);
   const transcript = new ChatTranscript(items);
-  const left = shown && transcript.apply(new Plan(transcript.messages, shown));
+  const plan = shown && new Plan(transcript.messages, shown);
+  plan?.showNewest(transcript.messages.findLastIndex(({ role }) => role === "assistant"), true);
+  const left = plan && transcript.apply(plan);
   console.log(JSON.stringify({ messages: transcript.messages, left }));
 }

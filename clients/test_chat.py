@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects import DIALECTS, MessagePlan
+from contextrender_bridge.dialects import DIALECTS
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from adapters.testing.javascript import built_client, command
 from tests.dialects.bodies import bodies
+from tests.dialects.test_provider_model import ASK, Step, chat, steps
 from tests.support.strategies import BUDGETS, render
 
 PROGRAM = Path(__file__).parent / "chat.mjs"
@@ -91,6 +93,35 @@ def test_clients_agree_on_generated_requests(other: Other, body: Json, budget: i
         {"message": item.message, "calls": list(item.calls), "text": item.text}
         for item in rendered.items
     ]
-    new_body = transcript.apply(MessagePlan(transcript.messages, rows))
+    new_body = transcript.apply(transcript.plan(rows))
+    reply = other.ask(items=body["messages"], shown=rows)
+    assert reply["left"] == as_sent(new_body["messages"])
+
+
+@given(history=steps(), data=st.data())
+@many
+def test_clients_keep_steps_signed_alike(
+    other: Other, history: list[Step], data: st.DataObject
+) -> None:
+    body: Json = {"messages": [ASK, *(item for step in history for item in chat(step, "own"))]}
+    transcript = DIALECTS["chat"].read(body)
+    pairs = transcript.pairs.call_of_result
+    omitted = {result for result in pairs if data.draw(st.booleans())}
+    rows: list[Json] = [
+        {
+            "message": place,
+            "calls": sorted(
+                n for result, (p, n) in pairs.items() if p == place and result not in omitted
+            ),
+            "text": None,
+        }
+        for place, message in enumerate(transcript.messages)
+        if place not in omitted and (message["role"] != "assistant" or message["content"])
+    ]
+    planned = {entry["message"] for entry in rows}
+    for result, (place, number) in pairs.items():
+        if result not in omitted and place not in planned:
+            rows.append({"message": place, "calls": [number], "text": ""})
+    new_body = transcript.apply(transcript.plan(rows))
     reply = other.ask(items=body["messages"], shown=rows)
     assert reply["left"] == as_sent(new_body["messages"])

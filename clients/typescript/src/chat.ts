@@ -2,6 +2,7 @@
 
 import { historyEnd, plainContent, withText, type Content } from "./contents.js";
 import type { Plan } from "./plan.js";
+import { signFirst } from "./signatures.js";
 
 /** A tool call in the form that the service records. */
 export type ChatCall =
@@ -20,9 +21,11 @@ export interface ChatMessage {
 /**
  * A runtime's history. `messages` are its chat messages as the service records them. `apply` returns
  * the items that a plan shows; an item of which nothing is omitted is the runtime's own object.
+ * `alternates` is false if the provider accepts two messages of the model in a row.
  */
 export interface Transcript<T> {
   readonly messages: ChatMessage[];
+  readonly alternates?: boolean;
   apply(plan: Plan): T[];
 }
 
@@ -63,7 +66,9 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
       const shown = place === null ? item : shownItem(item, place, plan);
       return shown === null && place !== null ? [] : [[index, shown]];
     });
-    return mergeNeighbours(shownItems) as T[];
+    const newest = newestAnswer(this.messages);
+    const isUnmergeable = (index: number) => this.#places[index] === null || this.#places[index] === newest;
+    return mergeNeighbours(shownItems, isUnmergeable) as T[];
   }
 }
 
@@ -74,22 +79,37 @@ type NumberedItem = readonly [number: number, item: unknown];
  * Returns the items, with messages of the model merged that became neighbours.
  *
  * They become neighbours when a result between them is omitted, and some providers refuse two in a
- * row. Messages that the agent sent side by side stay as they are.
+ * row. Messages that the agent sent side by side stay as they are, and so do unmergeable items.
  */
-function mergeNeighbours(items: readonly NumberedItem[]): unknown[] {
+function mergeNeighbours(
+  items: readonly NumberedItem[],
+  isUnmergeable: (number: number) => boolean,
+): unknown[] {
   const merged: unknown[] = [];
   let lastNumber = -1;
   for (const [number, item] of items) {
     const previous = merged.at(-1);
     const becameNeighbours =
       merged.length > 0 && number > lastNumber + 1 && isModels(previous) && isModels(item);
-    if (becameNeighbours && !callsOf(previous).length && !previous["function_call"]) {
-      const content = joinContents(previous.content, item.content);
-      merged[merged.length - 1] = { ...previous, ...item, content };
+    const isMergeable = becameNeighbours && !isUnmergeable(number) && !isUnmergeable(lastNumber);
+    if (isMergeable && !callsOf(previous).length && !previous["function_call"]) {
+      // Other fields of the first message, its reasoning and signatures, are of an omitted step.
+      merged[merged.length - 1] = { ...item, content: joinContents(previous.content, item.content) };
     } else merged.push(item);
     lastNumber = number;
   }
   return merged;
+}
+
+/** Returns the position of the model's newest message, or -1. */
+export function newestAnswer(messages: readonly ChatMessage[]): number {
+  return messages.findLastIndex(({ role }) => role === "assistant");
+}
+
+/** Returns the arguments of a call as a text. */
+export function callText(call: ChatCall | undefined): string {
+  if (!call) return "";
+  return call.type === "custom" ? call.custom.input : call.function.arguments;
 }
 
 function isModels(item: unknown): item is Readable & Record<string, unknown> {
@@ -124,7 +144,8 @@ function shownItem<T extends AnyMessage>(item: T, place: number, plan: Plan): T 
   if (!isShown && !shownCalls.length) return null;
   const shown: Readable = { ...item };
   if (shownCalls.length) {
-    shown.tool_calls = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+    const remaining = shownCalls.map((call, index) => withArguments(calls[call], substituteArguments[index]));
+    shown.tool_calls = [signFirst(remaining[0], calls.slice(0, shownCalls[0])), ...remaining.slice(1)];
   } else if (calls.length) delete shown.tool_calls;
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];

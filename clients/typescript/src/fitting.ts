@@ -5,10 +5,10 @@
  * log line report that, without contents.
  */
 
-import type { ChatMessage, Transcript } from "./chat.js";
+import { newestAnswer, type ChatMessage, type Transcript } from "./chat.js";
 import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
-import type { RenderView } from "./replies.js";
+import type { PlannedMessage, RenderView } from "./replies.js";
 
 /** The maximum time in milliseconds that a model call waits for its history. */
 export const DEADLINE = 2_000;
@@ -56,6 +56,13 @@ export interface FitResult<T> {
   reply?: RenderView;
 }
 
+/** Returns the plan of a reply, with the model's newest message unchanged. */
+export function planOf<T>(transcript: Transcript<T>, shown: readonly PlannedMessage[]): Plan {
+  const plan = new Plan(transcript.messages, shown);
+  plan.showNewest(newestAnswer(transcript.messages), transcript.alternates ?? true);
+  return plan;
+}
+
 /** Returns the history that a reply's plan shows. */
 export function applyReply<T>(
   history: readonly T[],
@@ -65,7 +72,7 @@ export function applyReply<T>(
   recalls = false,
 ): FitResult<T> {
   const changed = CHANGES.some((change) => reply[change].length);
-  const plan = new Plan(transcript.messages, reply.plan ?? []);
+  const plan = planOf(transcript, reply.plan ?? []);
   for (const { position } of recalls ? [] : reply.substitutes) {
     const text = plan.text(position);
     if (text) plan.replace(position, text.replace(RECALL, CALL_AGAIN));

@@ -2,11 +2,17 @@
  * The plan of a prompt: the messages, calls and results that it has, and the substitutes in it.
  *
  * Calls without a result and results without a call are always sent, because the provider may have
- * the other half.
+ * the other half. The model's newest message is sent unchanged, because some providers refuse it
+ * otherwise.
  */
 
-import type { ChatMessage } from "./chat.js";
+import { callText, type ChatMessage } from "./chat.js";
 import type { PlannedMessage } from "./replies.js";
+
+/** The text of an omitted result whose call is in the prompt. */
+const OMITTED_TEXT = "[left out: it does not fit]";
+/** The most characters of arguments of a call that is shown without its result. */
+const LONGEST_STUB = 400;
 
 /**
  * The parts of a message that the prompt has.
@@ -69,6 +75,53 @@ export class Plan {
   /** Returns whether the prompt has a message or a result unchanged. */
   showsComplete(message: number): boolean {
     return this.shows(message) && this.text(message) === null;
+  }
+
+  /**
+   * Shows the model's `newest` message unchanged, and its omitted results as a line.
+   *
+   * If messages of the model must alternate with others, the message of the model before it needs
+   * such a separator, too: its text cannot be merged with the newest message.
+   */
+  showNewest(newest: number, alternates: boolean): void {
+    if (newest < 0) return;
+    this.#texts.set(newest, null);
+    for (const [call] of (this.#messages[newest]?.tool_calls ?? []).entries()) {
+      this.#arguments.delete(key(newest, call));
+      this.#calls.add(key(newest, call));
+    }
+    this.#stub(newest);
+    const before = Math.max(-1, ...this.#remainingBefore(newest));
+    if (alternates && before >= 0 && this.#texts.get(before) !== "") this.#separate(before, newest);
+  }
+
+  /** Returns the messages before a message of which the prompt has any part. */
+  #remainingBefore(message: number): number[] {
+    const callers = [...this.#calls, ...this.#unanswered].map((call) => Number(call.split(".")[0]));
+    const strays = this.#messages.flatMap(({ role }, place) =>
+      role === "tool" && !this.#callOf.has(place) ? [place] : [],
+    );
+    return [...this.#texts.keys(), ...callers, ...strays].filter((place) => place < message);
+  }
+
+  /** Shows one call of a message whose results are omitted, and a line as its result. */
+  #separate(message: number, newest: number): void {
+    const answered = [...this.#callOf].filter(([result]) => result >= message && result < newest);
+    const numbers = answered.map(([, call]) => call.split(".").map(Number)).filter(([caller]) => caller === message);
+    if (!numbers.length || numbers.some(([, number]) => this.#calls.has(key(message, number ?? 0)))) return;
+    const number = Math.min(...numbers.map(([, each]) => each ?? 0));
+    this.#calls.add(key(message, number));
+    const { length } = callText(this.#messages[message]?.tool_calls?.[number]);
+    if (length > LONGEST_STUB) this.#arguments.set(key(message, number), `{"left_out": "${length} characters"}`);
+    this.#stub(message);
+  }
+
+  /** Shows the omitted results of a message's calls as a line. */
+  #stub(caller: number): void {
+    for (const [result, call] of this.#callOf) {
+      const isOmitted = this.#calls.has(call) && !this.#texts.has(result);
+      if (isOmitted && Number(call.split(".")[0]) === caller) this.#texts.set(result, OMITTED_TEXT);
+    }
   }
 
   /** Also shows a result complete, with its call. Does nothing if the result answers no call. */

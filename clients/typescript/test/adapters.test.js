@@ -12,6 +12,8 @@ import { ContextRender } from "@contextrender/client";
 
 test("AI SDK: results of one message are omitted separately; approvals and media are kept", async () => {
   const call = (/** @type {string} */ id) => ({ type: "tool-call", toolCallId: id, toolName: "look", input: { id } });
+  const signature = { providerOptions: { google: { thoughtSignature: "SIG" } } };
+  const end = { role: "assistant", content: [{ type: "text", text: "Done." }] };
   const output = (/** @type {object} */ value) => ({ type: "json", value });
   const result = (/** @type {string} */ id) => ({ type: "tool-result", toolCallId: id, toolName: "look", output: output({ id }) });
   const reasoning = { type: "reasoning", text: "Hm." };
@@ -19,8 +21,9 @@ test("AI SDK: results of one message are omitted separately; approvals and media
   const prompt = [
     { role: "system", content: "Be brief." },
     { role: "user", content: [{ type: "text", text: "Look." }, { type: "file", mediaType: "image/png", data: new Uint8Array(9) }] },
-    { role: "assistant", content: [reasoning, call("a"), call("b"), call("c"), approval] },
+    { role: "assistant", content: [reasoning, { ...call("a"), ...signature }, call("b"), call("c"), approval] },
     { role: "tool", content: [result("a"), result("b"), result("c")] },
+    end,
   ];
   const { client, asked } = planned([2, 3, 4], [
     { message: 0, calls: [], text: null, arguments: null },
@@ -33,12 +36,13 @@ test("AI SDK: results of one message are omitted separately; approvals and media
   const left = await transformParams({ params: { prompt, providerOptions }, model: { modelId: "m" } });
   assert.deepEqual([asked[0].session, asked[0].model], ["mine", "m"]);
   assert.deepEqual(left.providerOptions, { openai: { user: "x" } });
-  assert.deepEqual(asked[0].messages.map((/** @type {any} */ { role }) => role), ["system", "user", "assistant", "tool", "tool"]);
+  assert.deepEqual(asked[0].messages.map((/** @type {any} */ { role }) => role), ["system", "user", "assistant", "tool", "tool", "assistant"]);
   assert.equal(asked[0].messages[3].content, '{"id":"a"}');
   assert.ok(left.prompt[1] === prompt[1]);
-  assert.deepEqual(left.prompt[2]?.content, [reasoning, call("b"), call("c"), approval]);
+  assert.deepEqual(left.prompt[2]?.content, [reasoning, { ...call("b"), ...signature }, call("c"), approval]);
   const short = { ...result("b"), output: { type: "text", value: "short" } };
   assert.deepEqual(left.prompt[3]?.content, [short, result("c")]);
+  assert.ok(left.prompt[4] === end);
 });
 
 test("AI SDK: a step starts from the full history, including steering", async () => {
@@ -64,10 +68,10 @@ test("LangChain: a copy has the message's class, without omitted calls", async (
     type = "ai";
     content = [{ type: "tool_use", id: "a" }, { type: "tool_use", id: "b" }];
     tool_calls = [{ id: "a", name: "look", args: {} }, { id: "b", name: "look", args: {} }];
-    additional_kwargs = { tool_calls: [1, 2], kept: true };
+    additional_kwargs = { tool_calls: [1, 2], kept: true, __gemini_function_call_thought_signatures__: { a: "SIG" } };
   }
   const tool = (/** @type {string} */ id) => ({ type: "tool", tool_call_id: id, content: id });
-  const messages = [{ type: "human", content: "Look." }, new AIMessage(), tool("a"), tool("b")];
+  const messages = [{ type: "human", content: "Look." }, new AIMessage(), tool("a"), tool("b"), { type: "ai", content: "Done." }];
   const { client, asked } = planned([2], [
     { message: 0, calls: [], text: null, arguments: null },
     { message: 1, calls: [1], text: null, arguments: null },
@@ -81,18 +85,20 @@ test("LangChain: a copy has the message's class, without omitted calls", async (
   assert.ok(own instanceof AIMessage && own !== messages[1]);
   assert.deepEqual(own.tool_calls.map(({ id }) => id), ["b"]);
   assert.deepEqual(own.content, [{ type: "tool_use", id: "b" }]);
-  assert.deepEqual(own.additional_kwargs, { kept: true });
-  assert.deepEqual(left.map((message) => message.type), ["human", "ai", "tool"]);
+  assert.deepEqual(own.additional_kwargs, { kept: true, __gemini_function_call_thought_signatures__: { b: "SIG" } });
+  assert.deepEqual(left.map((message) => message.type), ["human", "ai", "tool", "ai"]);
 });
 
 test("OpenAI Agents: reasoning is omitted with its calls", async () => {
   const call = (/** @type {string} */ callId) => ({ type: "function_call", callId, name: "look", arguments: "{}" });
   const result = (/** @type {string} */ callId) => ({ type: "function_call_result", callId, name: "look", output: { type: "text", text: callId } });
   const reasoning = (/** @type {string} */ id) => ({ type: "reasoning", id, content: [] });
+  const signature = { providerData: { thought_signature: "SIG" } };
+  const end = { role: "assistant", content: [{ type: "output_text", text: "Done." }] };
   const input = [
     { role: "user", content: "Look." },
     reasoning("1"), call("a"), result("a"),
-    reasoning("2"), call("b"), call("c"), result("b"), result("c"),
+    reasoning("2"), { ...call("b"), ...signature }, call("c"), result("b"), result("c"), end,
   ];
   const { client, asked } = planned([2, 4], [
     { message: 0, calls: [], text: null, arguments: null },
@@ -103,7 +109,7 @@ test("OpenAI Agents: reasoning is omitted with its calls", async () => {
   const left = await contextRenderFilter({ client, session })({ modelData: { input } });
   assert.equal(asked[0].session, "mine");
   const short = { ...result("c"), output: { type: "text", text: "short" } };
-  assert.deepEqual(left.input, [input[0], reasoning("2"), call("c"), short]);
+  assert.deepEqual(left.input, [input[0], reasoning("2"), { ...call("c"), ...signature }, short, end]);
 });
 
 test("a truncated call has arguments in each runtime's format", async () => {
@@ -116,6 +122,7 @@ test("a truncated call has arguments in each runtime's format", async () => {
   const prompt = [
     { role: "assistant", content: [part] },
     { role: "tool", content: [{ type: "tool-result", toolCallId: "a", toolName: "look", output }] },
+    { role: "assistant", content: [{ type: "text", text: "Done." }] },
   ];
   const { transformParams } = contextRenderMiddleware({ client: ai.client, pinned_tools: ["look"] });
   const params = { prompt, providerOptions: {} };
@@ -126,7 +133,7 @@ test("a truncated call has arguments in each runtime's format", async () => {
   const chain = planned([9], plan);
   const calls = [{ id: "a", name: "look", args: { at: "whole" } }];
   const blocks = [{ type: "tool_use", id: "a", input: { at: "whole" } }];
-  const messages = [{ type: "ai", content: blocks, tool_calls: calls }, { type: "tool", tool_call_id: "a", content: "seen" }];
+  const messages = [{ type: "ai", content: blocks, tool_calls: calls }, { type: "tool", tool_call_id: "a", content: "seen" }, { type: "ai", content: "Done." }];
   const request = { messages, runtime: { configurable: { thread_id: 7 } } };
   const [own] = await contextRender({ client: chain.client }).wrapModelCall(request, (given) => given.messages);
   assert.deepEqual(own?.tool_calls, [{ ...calls[0], args: { at: "cut" } }]);
@@ -135,9 +142,10 @@ test("a truncated call has arguments in each runtime's format", async () => {
   const agents = planned([9], plan);
   const call = { type: "function_call", callId: "a", name: "look", arguments: '{"at":"whole"}' };
   const result = { type: "function_call_result", callId: "a", name: "look", output: { type: "text", text: "seen" } };
+  const end = { role: "assistant", content: [{ type: "output_text", text: "Done." }] };
   const filter = contextRenderFilter({ client: agents.client, session: "s" });
-  const { input } = await filter({ modelData: { input: [call, result] } });
-  assert.deepEqual(input, [{ ...call, arguments: '{"at":"cut"}' }, result]);
+  const { input } = await filter({ modelData: { input: [call, result, end] } });
+  assert.deepEqual(input, [{ ...call, arguments: '{"at":"cut"}' }, result, end]);
 });
 
 /** A client of a service that answers every call with one plan. @param {number[]} omitted @param {PlannedMessage[]} plan */

@@ -67,9 +67,35 @@ test("an excerpt's line names recall only if it is available", async () => {
 test("a call without a result is kept under any plan", async () => {
   const { client, answers } = scripted();
   const open = { role: "assistant", content: null, tool_calls: [LOOK, { ...LOOK, id: "b" }] };
-  answers.push(rendered({ omitted: [2], plan: [shown(0)] }));
-  const { messages } = await client.fit("s", [HISTORY[0], open, HISTORY[2]]);
-  assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }]);
+  const asks = { role: "user", content: "And now?" };
+  answers.push(rendered({ omitted: [2], plan: [shown(0), shown(3), shown(4)] }));
+  const { messages } = await client.fit("s", [HISTORY[0], open, HISTORY[2], asks, HISTORY[3]]);
+  assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }, asks, HISTORY[3]]);
+});
+
+test("the newest answer is sent unchanged, apart from the text before it", async () => {
+  const { client, answers } = scripted();
+  const step = (/** @type {string} */ id) => [
+    { role: "assistant", content: `Step ${id}.`, tool_calls: [{ ...LOOK, id }] },
+    { role: "tool", tool_call_id: id, content: "found it" },
+  ];
+  const history = [HISTORY[0], ...step("a"), ...step("b")];
+  answers.push(rendered({ omitted: [2, 4], plan: [shown(0), shown(1), shown(3)] }));
+  const { messages } = await client.fit("s", history);
+  const line = (/** @type {any} */ result) => ({ ...result, content: "[left out: it does not fit]" });
+  assert.deepEqual(messages, [history[0], history[1], line(history[2]), history[3], line(history[4])]);
+});
+
+test("the first shown call of a step is signed", async () => {
+  const { client, answers } = scripted();
+  const signature = { extra_content: { google: { thought_signature: "SIG" } } };
+  const calls = ["a", "b", "c"].map((id) => ({ ...LOOK, id }));
+  const step = { role: "assistant", content: null, tool_calls: [{ ...calls[0], ...signature }, ...calls.slice(1)] };
+  const results = calls.map(({ id }) => ({ ...HISTORY[2], tool_call_id: id }));
+  answers.push(rendered({ omitted: [2], plan: [shown(0), shown(1, [1, 2]), shown(3), shown(4), shown(5)] }));
+  const { messages } = await client.fit("s", [HISTORY[0], step, ...results, HISTORY[3]]);
+  const [, sent] = /** @type {any[]} */ (messages);
+  assert.deepEqual(sent.tool_calls, [{ ...calls[1], ...signature }, calls[2]]);
 });
 
 test("truncated arguments replace a call's arguments", async () => {

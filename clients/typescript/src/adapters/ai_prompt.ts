@@ -8,6 +8,7 @@
 import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, shapeOf, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
+import { signFirst } from "../signatures.js";
 
 export interface PromptMessage {
   role: string;
@@ -116,11 +117,13 @@ function shownMessage(item: PromptMessage, message: number, plan: Plan): PromptM
   if (isUnchanged) return item.content;
   if (!isShown && !shownCalls.length) return [];
   const argumentsOf = new Map(shownCalls.map((call, index) => [calls[call], substituteArguments[index] ?? null]));
+  const omitted = calls.slice(0, shownCalls[0] ?? 0);
   const shownParts = parts.flatMap((part) => {
     if (!isCall(part)) return [part];
     const substitute = argumentsOf.get(part);
     if (substitute === undefined) return [];
-    return [substitute === null ? part : { ...part, input: JSON.parse(substitute) as unknown }];
+    const signed = part === calls[shownCalls[0] ?? 0] ? signFirst(part, omitted) : part;
+    return [substitute === null ? signed : { ...signed, input: JSON.parse(substitute) as unknown }];
   });
   if (text === null) return shownParts;
   return withText(typeof item.content === "string" ? item.content : shownParts, text) as object[];

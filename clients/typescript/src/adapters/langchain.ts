@@ -32,6 +32,8 @@ interface Request<M> {
   runtime: { configurable?: { thread_id?: unknown } | undefined };
 }
 
+/** The field of LangChain's Gemini models that has the signatures of calls, by their ids. */
+const SIGNATURES = "__gemini_function_call_thought_signatures__";
 const ROLES = new Map([
   ["human", "user"],
   ["ai", "assistant"],
@@ -122,8 +124,25 @@ function shownMessage(message: Message, place: number, plan: Plan): Message | nu
   const content = text === null ? ownContent : withText(ownContent, text);
   if (message.type !== "ai") return copyWith(message, { content });
   // Some providers' messages have the original calls in `additional_kwargs`, too.
-  const { tool_calls: _, ...others } = { tool_calls: null, ...message.additional_kwargs };
+  const { tool_calls: _, ...others }: Record<string, unknown> = { tool_calls: null, ...message.additional_kwargs };
+  if (SIGNATURES in others) others[SIGNATURES] = signaturesOf(others[SIGNATURES], calls, originalCalls);
   return copyWith(message, { content, tool_calls: sentCalls, additional_kwargs: others });
+}
+
+/**
+ * Returns the signatures of the shown calls, the first with that of an omitted call before it.
+ *
+ * Gemini signs only the first of parallel calls, and requires the signature.
+ */
+function signaturesOf(signatures: unknown, calls: readonly Call[], shown: readonly Call[]): unknown {
+  const all = Object.entries((signatures ?? {}) as Record<string, unknown>);
+  const ids = shown.map(({ id }) => id);
+  const remaining = all.filter(([id]) => ids.includes(id));
+  const [first] = ids;
+  if (first === undefined || remaining.some(([id]) => id === first)) return Object.fromEntries(remaining);
+  const earlier = calls.slice(0, calls.findIndex(({ id }) => id === first)).map(({ id }) => id);
+  const omitted = all.find(([id]) => earlier.includes(id));
+  return Object.fromEntries(omitted ? [[first, omitted[1]], ...remaining] : remaining);
 }
 
 /** Returns the id of the call that a content block is, in Anthropic's and OpenAI's formats. */

@@ -11,6 +11,7 @@
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
+import { signFirst } from "../signatures.js";
 import { fitter, type AdapterOptions } from "./fitter.js";
 
 /** The fields of the SDK's items that are read. */
@@ -63,6 +64,7 @@ interface Place {
 
 class ItemTranscript<I extends object> implements Transcript<I> {
   readonly messages: ChatMessage[] = [];
+  readonly alternates = false;
   readonly #items: readonly I[];
   readonly #places: Place[];
   #run: { place: number; contents: unknown[] } | null = null;
@@ -79,6 +81,7 @@ class ItemTranscript<I extends object> implements Transcript<I> {
     const shown = this.#items.map((item, index) => {
       return shownItem(item, this.#places[index] as Place, plan, replaced) as I | null;
     });
+    this.#sign(shown);
     const shownGroups = new Set(
       this.#places.flatMap(({ kind, group }, i) => (kind !== "reasoning" && shown[i] ? group : [])),
     );
@@ -90,6 +93,18 @@ class ItemTranscript<I extends object> implements Transcript<I> {
       if (item === null) return false;
       return kind !== "reasoning" || shownGroups.has(group) || !groupsWithItems.has(group);
     });
+  }
+
+  /** Gives the first shown call of each message the signature of an omitted one before it. */
+  #sign(shown: (I | null)[]): void {
+    const omitted = new Map<number, I[]>();
+    for (const [index, { kind, message }] of this.#places.entries()) {
+      if (kind !== "call") continue;
+      const item = shown[index] ?? null;
+      if (item === null) omitted.set(message, [...(omitted.get(message) ?? []), this.#items[index] as I]);
+      else shown[index] = signFirst(item, omitted.get(message) ?? []);
+      if (item !== null) omitted.delete(message);
+    }
   }
 
   #read(item: Item): Place {
