@@ -21,11 +21,13 @@ export interface ChatMessage {
 /**
  * A runtime's history. `messages` are its chat messages as the service records them. `apply` returns
  * the items that a plan shows; an item of which nothing is omitted is the runtime's own object.
- * `alternates` is false if the provider accepts two messages of the model in a row.
+ * `alternates` is false if the provider accepts two messages of the model in a row. `unreadItems` are
+ * the messages that cannot be read, and so are always sent.
  */
 export interface Transcript<T> {
   readonly messages: ChatMessage[];
   readonly alternates?: boolean;
+  readonly unreadItems?: readonly unknown[];
   apply(plan: Plan): T[];
 }
 
@@ -48,16 +50,22 @@ const ROLES = ["system", "developer", "user", "assistant", "tool"];
 export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
   readonly messages: ChatMessage[] = [];
   readonly #items: readonly T[];
+  /** The number of items before those that a runtime appends anew to each request. */
+  readonly #end: number;
   /** The position of each item's canonical message; null for an item that cannot be read. */
   readonly #places: (number | null)[];
 
   constructor(items: readonly T[]) {
     this.#items = items;
-    const end = historyEnd(items);
+    this.#end = historyEnd(items);
     this.#places = items.map((item, index) => {
-      const message = index < end ? canonical(item) : null;
+      const message = index < this.#end ? canonical(item) : null;
       return message && this.messages.push(message) - 1;
     });
+  }
+
+  get unreadItems(): T[] {
+    return this.#items.slice(0, this.#end).filter((_, index) => this.#places[index] === null);
   }
 
   apply(plan: Plan): T[] {

@@ -46,6 +46,8 @@ export interface BranchOptions {
 export class ContextRender {
   readonly #connection: Connection;
   readonly #failures: Record<string, number> = {};
+  /** The sessions of which a history above its budget was reported. */
+  readonly #warned = new Set<string>();
   readonly #log: (line: string) => void;
   readonly #histories = new HistoryCache();
   readonly #names = new SessionNames();
@@ -88,7 +90,10 @@ export class ContextRender {
       const name = session || (await this.#findSession(read.messages, stopAt));
       const fields = { session: name, ...settings, output: "plan", answer_before_commit: true, agent_defaults: true };
       const reply = await this.#sendNew("render", name, read.messages, fields, stopAt);
-      return applyReply(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
+      const fit = applyReply(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
+      if (fit.failure && !this.#warned.has(name)) this.addFailure(fit.failure);
+      if (fit.failure) this.#warned.add(name);
+      return fit;
     } catch (failure) {
       if (!failOpen || isInvalidSetting(failure)) throw failure;
       const reason = reasonOf(failure);

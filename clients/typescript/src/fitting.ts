@@ -16,6 +16,8 @@ export const DEADLINE = 2_000;
 const RECALL = /(?<=; )recall result \d+ for all of it(?=:?\]\n)/g;
 /** The advice in the line above an excerpt, for a model without a tool to recall results. */
 const CALL_AGAIN = "call its tool again for all of it";
+/** An estimate, for a warning alone. */
+const BYTES_PER_TOKEN = 4;
 const CHANGES = ["omitted", "substitutes", "dropped_turns", "truncated_messages"] as const;
 
 /** Settings of a rendering. Undefined ones are the session's, or else the service's defaults. */
@@ -84,7 +86,16 @@ export function applyReply<T>(
     return { messages: [...history], changed: false, failure: "bypass_tools" };
   }
   for (const result of changedResults) plan.showResult(result);
-  return { messages: changed ? transcript.apply(plan) : [...history], changed, failure: "", reply };
+  const failure = isOverBudget(transcript, reply, changed) ? "unreadable_messages" : "";
+  return { messages: changed ? transcript.apply(plan) : [...history], changed, failure, reply };
+}
+
+/** Returns whether messages that cannot be read, and so are always sent, exceed the budget. */
+function isOverBudget<T>(transcript: Transcript<T>, reply: RenderView, changed: boolean): boolean {
+  const unread = transcript.unreadItems ?? [];
+  const unreadTokens = unread.reduce<number>((sum, item) => sum + JSON.stringify(item).length, 0) / BYTES_PER_TOKEN;
+  const tokens = changed ? reply.tokens_after : reply.tokens_before;
+  return unreadTokens >= 1 && tokens + unreadTokens > reply.budget;
 }
 
 /** Returns whether a setting is invalid: no later call would succeed either. */

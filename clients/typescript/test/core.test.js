@@ -73,6 +73,16 @@ test("a call without a result is kept under any plan", async () => {
   assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }, asks, HISTORY[3]]);
 });
 
+test("a history above its budget because of messages that cannot be read is reported once", async () => {
+  const { client, answers } = scripted();
+  const unread = { role: "tool", content: "word ".repeat(900) };
+  const reply = { tokens_before: 5, tokens_after: 5, budget: 300 };
+  answers.push(rendered(reply), rendered({ ...reply, budget: 3000 }), rendered(reply));
+  const fit = async () => (await client.fit("s", [HISTORY[0], unread, HISTORY[3]])).failure;
+  assert.deepEqual([await fit(), await fit(), await fit()], ["unreadable_messages", "", "unreadable_messages"]);
+  assert.deepEqual(client.failures, { unreadable_messages: 1 });
+});
+
 test("the newest answer is sent unchanged, apart from the text before it", async () => {
   const { client, answers } = scripted();
   const step = (/** @type {string} */ id) => [
