@@ -45,6 +45,13 @@ NOT_A_NOUN = words_in(
 )
 """Words with which the docstring of a class or a property may not begin."""
 
+NO_TEST_BEGINS_WITH = words_in(
+    "a an the it its they what whatever who whoever nobody nothing where"
+)
+"""Words with which the name of a test, after `test_`, may not begin."""
+NOT_IN_A_TEST = words_in("told tells said says stands anew whoever nobody noted")
+"""Words that no test's name has."""
+
 JAC_HEAD = re.compile(r"^\s*(?:static |override )*(def|can|walker|node|edge|obj)\s+(\w+)(.*)")
 JAC_STRING = re.compile(r'"""(?:(?!""").)*"""|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', re.S)
 
@@ -181,3 +188,19 @@ def test_no_two_classes_share_a_name() -> None:
     counts = Counter(name for name, _ in public)
     shared = sorted((name, path) for name, path in public if counts[name] > 1)
     assert not shared, shared
+
+
+def names_of_tests() -> Iterator[tuple[str, list[str]]]:
+    """Return each test, with its file, and the words of its name."""
+    for path in files("tests/**.py", "adapters/**.py", "bench/**.py", "clients/**.py"):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for name in re.findall(r"(?m)^\s*(?:async )?def test_(\w+)", text):
+            yield f"{path}: test_{name}", name.split("_")
+
+
+def test_tests_are_named_by_the_behaviour_they_check() -> None:
+    assert not [
+        test
+        for test, words in names_of_tests()
+        if words[0] in NO_TEST_BEGINS_WITH or NOT_IN_A_TEST & set(words)
+    ]

@@ -61,7 +61,7 @@ assert.equal(await kept(3000, 'x', 6000), 1)
 
 
 @pytest.mark.parametrize("steps", [PAUSE, ONE_LINE, SIZES], ids=["pause", "one line", "sizes"])
-def test_the_library_checks_and_limits_what_it_passes_on(tmp_path: Path, steps: str) -> None:
+def test_library_validates_and_limits_its_input(tmp_path: Path, steps: str) -> None:
     (tmp_path / "contextrender.js").write_text(shipped_file("contextrender.js"))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "test.js").write_text(HOST + steps)

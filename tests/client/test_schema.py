@@ -13,7 +13,7 @@ from contextrender_bridge.server.runtime import load_app
 from clients.typescript.make_replies import METHODS, reply_files
 
 # Parameters of the clients only, and fields that they compute themselves.
-CLIENT_PARAMETERS = {"self", "token", "line"}
+CLIENT_PARAMETERS = {"self", "token", "history_key"}
 COMPUTED_FIELDS = {"offset", "prefix"}
 # Paging fields, which the clients do not use.
 PAGING_FIELDS = {"rows", "offset", "sort", "descending"}

@@ -192,7 +192,7 @@ def unsigned(call: Json) -> Json:
 @pytest.mark.parametrize("dialect", FORMATS)
 @given(data=st.data())
 @modest
-def test_what_a_provider_gets(dialect: str, data: st.DataObject) -> None:
+def test_provider_gets_valid_request_for_any_plan(dialect: str, data: st.DataObject) -> None:
     key, make = MAKERS[dialect]
     history, ids = data.draw(steps()), data.draw(st.sampled_from(IDS))
     body: Json = {"model": "m", key: [ASK, *(i for step in history for i in make(step, ids))]}

@@ -59,7 +59,7 @@ def test_incremental_transcript_equals_full_transcript(dialect: str, data: st.Da
 
 @given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
 @modest
-def test_a_transcript_has_nothing_of_a_body_that_only_begins_alike(
+def test_transcript_uses_only_the_common_prefix_of_earlier_bodies(
     dialect: str, data: st.DataObject
 ) -> None:
     key, reader, read = MAKERS[dialect][1], DIALECTS[dialect], RecentBodies()
@@ -76,8 +76,8 @@ def test_a_transcript_has_nothing_of_a_body_that_only_begins_alike(
         assert made.read(reader).messages == reader.read(now).messages
 
 
-def test_a_shorter_beginning_of_another_conversation_is_not_read_on() -> None:
-    """Its transcript was kept, and covered items that the later request has otherwise."""
+def test_transcript_of_another_conversation_is_not_continued() -> None:
+    """The cached transcript covered items that differ in the later request."""
     read, reader = RecentBodies(), DIALECTS["chat"]
     begin = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     one = [*begin, *({"role": "user", "content": f"one {n}"} for n in range(3))]

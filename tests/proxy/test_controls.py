@@ -102,7 +102,7 @@ def test_compactions_of_every_shape(system: str | None, last: str, has_history: 
     assert is_compaction("chat", {"messages": items, "tools": [{}], "tool_choice": "none"})
 
 
-def test_a_summary_of_something_else_is_no_compaction() -> None:
+def test_other_summary_request_is_not_a_compaction() -> None:
     for text in (
         "Please summarise this article for me: context windows grow.",
         "Write a summary of the session logs in logs/.",

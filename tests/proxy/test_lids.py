@@ -80,7 +80,7 @@ def wrapped(model: Model, totals: TotalsCollector) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
-def test_a_wrapped_agents_codings_reach_the_provider_and_its_packed_reply_is_counted(
+def test_wrapped_agents_encodings_are_forwarded_and_compressed_usage_is_counted(
     coding: str,
 ) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 4}

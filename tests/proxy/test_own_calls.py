@@ -9,6 +9,7 @@ from contextrender_bridge.proxy.own_calls import is_compaction, is_side_call
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import chat, json_reply
+from tests.support.waiting import until
 
 TOOLS = {"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}
 CALLS: list[Json] = [
@@ -183,6 +184,6 @@ def test_side_call_is_not_recorded(setup: Setup) -> None:
     assert response.status_code == 200
     assert setup.model.asked[-1].json["messages"] == SIDE[3]["messages"]
     setup.post("/v1/chat/completions", {"model": "m", **TOOLS, "messages": CALLS[:1]}, **headers)
-    (told,) = setup.service.list_sessions(query=session)["sessions"]
-    assert told["about"].startswith("Find the fault")
+    (view,) = until(lambda: setup.service.list_sessions(query=session)["sessions"])
+    assert view["about"].startswith("Find the fault")
     assert setup.service.inspect_session(session)["session"]["branches"] == 1

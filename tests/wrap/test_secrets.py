@@ -58,7 +58,7 @@ AGENTS = {
 }
 
 
-def test_the_processes_of_every_agent_are_looked_at() -> None:
+def test_every_supported_agent_is_tested() -> None:
     assert {words[0] for words in AGENTS.values()} >= set(SUPPORTED)
 
 
