@@ -122,7 +122,7 @@ def test_agent_continues_past_its_window_without_service(
     compacted = Say("<summary>Summary: nine were looked at.</summary>")
     steps: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
     adapted_steps = [adapt_to_tools(step, tmp_path / "work") for step in steps]
-    script = Limited(loopback.model, adapted_steps, room=50_000)
+    script = Limited(loopback.model, adapted_steps, added_tokens=50_000)
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
@@ -134,7 +134,7 @@ def test_agent_continues_past_its_window_without_service(
         ask("/compact", *resume)
     alone = asking(loopback.model.url, tmp_path, "claude-opus-5-5")
     assert alone("And now?", *resume)["result"] == "Done."
-    assert script.refused and read / 4 > 1.5 * script.room
+    assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for body in script.requests:
         check_form(body)
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):

@@ -87,7 +87,7 @@ def test_agent_continues_past_its_window_without_service(
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     steps: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
     script = Limited(
-        loopback.model, [adapt_to_tools(step) for step in steps], is_agents, room=50_000
+        loopback.model, [adapt_to_tools(step) for step in steps], is_agents, added_tokens=50_000
     )
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
@@ -98,7 +98,7 @@ def test_agent_continues_past_its_window_without_service(
         second = ask(*resume, "-c", "model_auto_compact_token_limit=10", "And now?")
     third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*resume, "Alone?")
     assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
-    assert script.refused and read / 4 > 1.5 * script.room
+    assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:10]):
         assert number in marks  # the newest result is always visible
     bodies = [request.body for request in loopback.model.asked if request.method == "POST"]

@@ -8,6 +8,9 @@ from google.adk.agents import LlmAgent
 from google.adk.runners import InMemoryRunner
 from google.genai.types import Blob, Content, Part
 
+LAST_HOST = 24
+"""The last host that a result of the test's scripted model names."""
+
 
 async def main() -> None:
     """Ask about a picture, then print whether the session still has everything."""
@@ -31,7 +34,7 @@ async def main() -> None:
                 print(event.content.parts[0].text)
     session = await runner.session_service.get_session(app_name=runner.app_name, **session_key)
     events = str([event.content for event in session.events])
-    print(all(f"the next is host_{number}_X" in events for number in range(1, 25)))
+    print(all(f"the next is host_{number}_X" in events for number in range(1, LAST_HOST + 1)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ from example import look, restart
 from PIL import Image
 from smolagents import LogLevel, MultiStepAgent, OpenAIModel, ToolCallingAgent
 
+LAST_HOST = 14
+"""The last host that a result of the test's scripted model names."""
+
 
 def main() -> None:
     """Run out of steps, then print whether the memory still has everything."""
@@ -19,7 +22,7 @@ def main() -> None:
     answer = agent.run("How fast are the hosts?", images=[Image.new("RGB", (8, 8))])
     print(f"\n{answer}")
     text = str(MultiStepAgent.write_memory_to_messages(agent))
-    print(all(f"the next is host_{number}_X" in text for number in range(1, 15)))
+    print(all(f"the next is host_{number}_X" in text for number in range(1, LAST_HOST + 1)))
     print(type(agent).__name__, type(agent).__mro__[2] is ToolCallingAgent)
 
 

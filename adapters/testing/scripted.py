@@ -83,19 +83,22 @@ class Script:
 
 @dataclass
 class Limited(Script):
-    """A model with a window of `room` tokens, of four bytes each, above the first request."""
+    """A model whose window has `added_tokens` more than the first request.
 
-    room: int = 5_000
+    Every four bytes count as a token. `refused_count` is the number of prompts that were too long.
+    """
+
+    added_tokens: int = 5_000
     window: int = 0
-    refused: int = 0
+    refused_count: int = 0
 
     def answer(self, request: ModelRequest) -> Reply:
         """Refuse a prompt that is too long, as a provider does, and answer others with a step."""
         size = len(request.body) // 4
-        self.window = self.window or size + self.room
+        self.window = self.window or size + self.added_tokens
         if size <= self.window:
             return super().answer(request)
-        self.refused += 1
+        self.refused_count += 1
         text = f"prompt is too long: {size} tokens > {self.window} maximum"
         error = {"type": "invalid_request_error", "message": text}
         return json_reply({"type": "error", "error": error}, 400)
@@ -105,8 +108,9 @@ def restored(requests: Sequence[set[int]]) -> set[int]:
     """Return the marks that one request had, a later one had not, and a still later one had."""
     marks = set()
     for mark in set().union(*requests):
-        line = "".join("x" if mark in request else " " for request in requests)
-        if " " in line.strip():
+        places = [place for place, request in enumerate(requests) if mark in request]
+        # Without a gap, the places are as many as from the first to the last.
+        if places[-1] - places[0] + 1 > len(places):
             marks.add(mark)
     return marks
 

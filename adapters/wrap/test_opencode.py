@@ -97,12 +97,12 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
     """It reads 1.5 times its window."""
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
-    script = Limited(model, [*looks(opencode.work), Say("All.")], room=40_000)
+    script = Limited(model, [*looks(opencode.work), Say("All.")], added_tokens=40_000)
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{model.url}/v1") as proxy:
         opencode.variables["MODEL_URL"] = proxy
         assert said(ask(opencode, TASK, wraps=False)) == ["All."]
-    assert script.refused and read / 4 > 1.5 * script.room
+    assert script.refused_count and read / 4 > 1.5 * script.added_tokens
     for number, marks in enumerate(script.marks_in_requests(hosts.MARKS)[1:]):
         assert number in marks  # the newest result is always visible
     check_pairs(script)

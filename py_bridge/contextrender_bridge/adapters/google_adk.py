@@ -21,8 +21,11 @@ from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 
-AT = "annotations"
-"""The field with a message's content number, and a block's part number. It is not recorded."""
+ORIGIN = "annotations"
+"""The field with the number of a message's content; of a block, with that and the part's number.
+
+It is not recorded.
+"""
 MEDIA = ("image", "audio")
 
 
@@ -61,8 +64,10 @@ class ContextRenderPlugin(BasePlugin):
 def _message(number: int, content: Content) -> Json:
     """Return a content as a message of Anthropic's API, with a block for each part."""
     role = "assistant" if content.role == "model" else "user"
-    blocks = [{**_block(part), AT: [number, at]} for at, part in enumerate(content.parts or [])]
-    return {"role": role, "content": blocks, AT: number}
+    blocks = []
+    for part_number, part in enumerate(content.parts or []):
+        blocks.append({**_block(part), ORIGIN: [number, part_number]})
+    return {"role": role, "content": blocks, ORIGIN: number}
 
 
 def _render_content(message: Json, contents: list[Content]) -> Content:
@@ -70,18 +75,21 @@ def _render_content(message: Json, contents: list[Content]) -> Content:
 
     A message may have blocks of several contents, because Gemini refuses two of the model in a row.
     """
-    original = contents[message[AT]]
+    original = contents[message[ORIGIN]]
     parts: list[Part] = []
-    is_signed = False
+    has_call = False
     for block in message["content"]:
-        number, at = block[AT]
-        part = _part(contents[number].parts[at], block)
-        if part.function_call and not is_signed:
-            # Only the first of parallel calls is signed, and Gemini requires the signature.
-            first = next(part for part in contents[number].parts if part.function_call)
-            if part.thought_signature != first.thought_signature:
-                part = part.model_copy(update={"thought_signature": first.thought_signature})
-            is_signed = True
+        number, part_number = block[ORIGIN]
+        original_parts = contents[number].parts
+        part = _part(original_parts[part_number], block)
+        if part.function_call and not has_call:
+            # Only the first of parallel calls is signed, and Gemini requires the signature. If that
+            # call is omitted, the first one that is shown gets its signature.
+            first_call = next(part for part in original_parts if part.function_call)
+            if part.thought_signature != first_call.thought_signature:
+                signature = {"thought_signature": first_call.thought_signature}
+                part = part.model_copy(update=signature)
+            has_call = True
         parts.append(part)
     if [id(part) for part in parts] == [id(part) for part in original.parts or []]:
         return original
@@ -97,8 +105,10 @@ def _history_length(contents: list[Content], user_content: Content | None) -> in
     end = len(contents)
     while end and contents[end - 1].role == "user" and not _has_results(contents[end - 1]):
         end -= 1
-    is_passing = end and _has_results(contents[end - 1]) and user_content not in contents[end:]
-    return end if is_passing else len(contents)
+    follows_results = end > 0 and _has_results(contents[end - 1])
+    # The user's own new message is history, though it may follow results.
+    has_user_message = user_content in contents[end:]
+    return end if follows_results and not has_user_message else len(contents)
 
 
 def _has_results(content: Content) -> bool:
@@ -123,8 +133,8 @@ def _block(part: Part) -> Json:
 
 
 def _part(part: Part, block: Json) -> Part:
-    """Return the part, or a copy with the block's text if that differs."""
-    if block == {**_block(part), AT: block[AT]}:
+    """Return the part, or a copy with the block's text or arguments if they differ."""
+    if block == {**_block(part), ORIGIN: block[ORIGIN]}:
         return part
     if block["type"] == "text":
         return part.model_copy(update={"text": block["text"]})
@@ -146,13 +156,15 @@ def _instruction(instruction: Any) -> str:
 
 def _media(part: Any) -> Json:
     """Return a block for a part of a request or result that is not text."""
-    shape = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature"})
+    fields = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature"})
     media = part.inline_data or part.file_data
-    kind = ((media and media.mime_type) or "").split("/")[0]
-    return {"type": kind if kind in MEDIA else "file", "source": shape}
+    mime_type = (media.mime_type if media else None) or ""
+    kind = mime_type.partition("/")[0]
+    return {"type": kind if kind in MEDIA else "file", "source": fields}
 
 
 def _result(part: Part) -> Json:
+    """Return the content of a result's block: its only text, or its response as JSON."""
     result, key = part.function_response, _key(part)
     response = result.response or {}
     text = response[key] if key else json.dumps(response, default=str, ensure_ascii=False)
@@ -167,5 +179,7 @@ def _id(part: Any) -> str:
 def _key(part: Part) -> str:
     """Return the key of a response's only text, empty if the response has anything else."""
     response = part.function_response.response or {}
-    ((key, text),) = response.items() if len(response) == 1 else (("", None),)
-    return key if isinstance(text, str) else ""
+    if len(response) != 1:
+        return ""
+    ((key, value),) = response.items()
+    return key if isinstance(value, str) else ""

@@ -47,6 +47,7 @@ class ContextRenderMiddleware(AgentMiddleware):
 
 
 def _thread() -> str | None:
+    """Return the id of the current graph's thread, None if it has none."""
     thread = get_config().get("configurable", {}).get("thread_id")
     return None if thread is None else str(thread)
 
@@ -91,6 +92,10 @@ def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> 
 def _render_message(
     message: AnyMessage, rendered: RenderedHistory, place: int
 ) -> AnyMessage | None:
+    """Return the message as rendered, None if it is omitted.
+
+    `place` is the number of its chat message.
+    """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     remaining = rendered.remaining(place, len(calls))
     if remaining is None:
@@ -106,7 +111,9 @@ def _render_message(
     omitted_ids = {call["id"] for call in calls if call not in shown_calls}
     if isinstance(content, list):
         content = [block for block in content if not _is_block_of(block, omitted_ids)]
-    extra = {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"}
+    # OpenAI's messages have their calls in `additional_kwargs` again.
+    extra = dict(message.additional_kwargs)
+    extra.pop("tool_calls", None)
     if isinstance(signatures := extra.get(SIGNATURES), dict):
         extra[SIGNATURES] = _sign_first([call["id"] for call in calls], remaining.calls, signatures)
     update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
@@ -125,9 +132,8 @@ def _sign_first(ids: list[str | None], numbers: list[int], signatures: Json) -> 
     """
     shown_ids = [ids[number] for number in numbers]
     shown_signatures = {str(name): signatures[name] for name in shown_ids if name in signatures}
-    omitted = (
-        (signatures[name] for name in ids[: numbers[0]] if name in signatures) if numbers else ()
-    )
-    for signature in omitted:
-        return {str(shown_ids[0]): signature, **shown_signatures}
+    omitted_ids = ids[: numbers[0]] if numbers else []
+    for name in omitted_ids:
+        if name in signatures:
+            return {str(shown_ids[0]): signatures[name], **shown_signatures}
     return shown_signatures

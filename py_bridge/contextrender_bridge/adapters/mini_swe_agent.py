@@ -38,16 +38,16 @@ class ContextRenderAgent(DefaultAgent):
         return super().run(task, **variables)
 
     def query(self) -> Json:
-        """Query the model with the rendered messages, and keep the full history."""
+        """Query the model with the rendered messages, and add its messages to the full history."""
         history = self.messages
         prompt = self._render()
-        count = len(prompt)
+        rendered_count = len(prompt)
         self.messages = prompt
         try:
             return super().query()
         finally:
             self.messages = history
-            history.extend(prompt[count:])
+            history.extend(prompt[rendered_count:])
 
     def serialize(self, *extra_dicts: Json) -> Json:
         """Return the trajectory, with the session's name."""

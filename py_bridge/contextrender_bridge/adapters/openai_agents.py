@@ -45,6 +45,7 @@ class ContextRenderFilter:
     async def _rendered_input(
         self, data: CallModelData[Any], session: str | None
     ) -> ModelInputData:
+        """Return the input with the rendered items, and the instructions unchanged."""
         model_data = data.model_data
         # Without instructions, because agents that hand over to each other have one history.
         body: Json = {"input": model_data.input}

@@ -18,6 +18,7 @@ from contextrender_bridge.dialects.observations import ObservationTranscript
 
 T = TypeVar("T")
 OMITTED = "Output: [not shown]"
+"""The text that replaces an omitted result between two messages of the assistant."""
 
 
 class Planner:
@@ -148,7 +149,8 @@ def fit_texts(
             remaining = rendered.remaining(number)
             if remaining is None:
                 # Many models want roles to alternate, so a line replaces an omitted result.
-                if prompt and prompt[-1].get("role") == "assistant" != message.get("role"):
+                follows_assistant = prompt and prompt[-1].get("role") == "assistant"
+                if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
             elif remaining.text is None:
                 prompt.append(message)
@@ -165,7 +167,7 @@ def _with_role(messages: Sequence[Json], number: int, instructions: int) -> Json
     message = messages[number]
     if number < instructions:
         return {**message, "role": "system"}
-    answers = number > instructions and messages[number - 1].get("role") == "assistant"
-    if answers and message.get("role") == "user":
+    follows_assistant = number > instructions and messages[number - 1].get("role") == "assistant"
+    if follows_assistant and message.get("role") == "user":
         return {**message, "role": "tool-response"}
     return message

@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
-from contextrender_bridge.adapters.planning import Planner, RenderedHistory
+from contextrender_bridge.adapters.planning import Planner, RemainingMessage, RenderedHistory
 from contextrender_bridge.base.wire import Json
 
 _HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
@@ -100,6 +100,7 @@ def _as_chat(message: ModelMessage) -> list[Json]:
 
 
 def _request_message(part: Any) -> Json:
+    """Return a chat message for a part of a request."""
     if isinstance(part, ToolReturnPart):
         content = _content([part.model_response_str(wrap_if_error=False), *part.files])
         return {"role": "tool", "content": content, "tool_call_id": part.tool_call_id}
@@ -121,8 +122,10 @@ def _content(items: Sequence[Any]) -> str | list[Json]:
 def _content_part(item: Any) -> Json:
     if _is_text(item):
         return {"type": "text", "text": item if isinstance(item, str) else item.content}
+    # Such as image/png of binary content, or image-url.
     kind = item.media_type if item.kind == "binary" else item.kind
-    return {"type": _MEDIA.get(kind[:5], "file"), "identifier": item.identifier}
+    media = kind[:5]  # image, audio and video have five letters
+    return {"type": _MEDIA.get(media, "file"), "identifier": item.identifier}
 
 
 def _is_text(item: Any) -> bool:
@@ -148,6 +151,7 @@ def _render_messages(
 def _render_request(
     parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
+    """Return the parts of a request that are shown. Each of the history has a chat message."""
     shown_parts = []
     for part in parts:
         if not _is_history(part):
@@ -160,6 +164,7 @@ def _render_request(
 
 
 def _with_text(part: Any, text: str) -> Any:
+    """Return a part's content with `text` instead of its texts."""
     files = part.files if isinstance(part, ToolReturnPart) else _items(part.content)
     media = [item for item in files if not _is_text(item)]
     return [text, *media] if media else text
@@ -168,29 +173,33 @@ def _with_text(part: Any, text: str) -> Any:
 def _render_response(
     parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
+    """Return the parts of a response that are shown. They are one chat message together."""
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
         return list(parts)
     calls = [part for part in history_parts if isinstance(part, ToolCallPart)]
     remaining = rendered.remaining(next(places), len(calls))
-    if remaining is not None and remaining.is_unchanged:
+    if remaining is None:
+        remaining = RemainingMessage([], "", is_unchanged=False)
+    if remaining.is_unchanged:
         return list(parts)
-    text = "" if remaining is None else remaining.text
-    numbers = remaining.calls if remaining else []
-    shown_calls = {id(calls[number]) for number in numbers}
+    new_text = remaining.text
+    shown_calls = {id(calls[number]): calls[number] for number in remaining.calls}
+    if remaining.calls:
+        first = remaining.calls[0]
+        shown_calls[id(calls[first])] = _sign(calls[first], omitted=calls[:first])
     shown_parts = []
     for part in parts:
-        if not isinstance(part, TextPart):
-            is_shown = id(part) in shown_calls or not _is_history(part)
-            is_first = bool(numbers) and part is calls[numbers[0]]
-            shown_part = _sign(part, calls[: numbers[0]]) if is_first else part
-            shown_parts += [shown_part] if is_shown else []
-        elif text is None:
+        if not _is_history(part):
             shown_parts.append(part)
-        elif text:
+        elif id(part) in shown_calls:
+            shown_parts.append(shown_calls[id(part)])
+        elif isinstance(part, TextPart) and new_text is None:
+            shown_parts.append(part)
+        elif isinstance(part, TextPart) and new_text:
             # Clear the id, or the provider substitutes its stored copy of the part.
-            shown_parts.append(replace(part, content=text, id=None, citations=None))
-            text = ""
+            shown_parts.append(replace(part, content=new_text, id=None, citations=None))
+            new_text = ""  # the first part has the text of all
     # Thinking stays while anything that it led to stays.
     return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []
 

@@ -70,34 +70,38 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
     """
     chat: list[Json] = []
     places: list[int] = []
-    speaker = -1
+    assistant_place = -1  # of the assistant's message whose results follow; -1 if there is none
     answered_calls = 0
     for message in messages:
         content = _content(message.content)
+        has_assistant = assistant_place >= 0
         if message.role == MessageRole.TOOL_CALL:
-            if speaker != len(chat) - 1 or speaker < 0:
-                speaker, answered_calls = len(chat), 0
+            if not has_assistant or assistant_place != len(chat) - 1:
+                assistant_place, answered_calls = len(chat), 0
                 chat.append({"role": "assistant", "content": None})
-            chat[speaker]["tool_calls"] = [_call(speaker, 0, plain_text(content))]
-            places.append(speaker)
+            chat[assistant_place]["tool_calls"] = [_call(assistant_place, 0, plain_text(content))]
+            places.append(assistant_place)
             continue
         places.append(len(chat))
-        if speaker >= 0 and (message.role == MessageRole.TOOL_RESPONSE or _is_images(content)):
-            calls = chat[speaker].setdefault("tool_calls", [])
+        if has_assistant and (message.role == MessageRole.TOOL_RESPONSE or _is_images(content)):
+            calls = chat[assistant_place].setdefault("tool_calls", [])
             if answered_calls == len(calls):
-                calls.append(_call(speaker, answered_calls, ""))
+                calls.append(_call(assistant_place, answered_calls, ""))
             call_id = {"tool_call_id": calls[answered_calls]["id"]}
             answered_calls += 1
             chat.append({"role": "tool", "content": content, **call_id})
             continue
         chat.append({"role": ROLES.get(message.role, "user"), "content": content})
-        speaker = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
+        assistant_place = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
         answered_calls = 0
     return chat, places
 
 
-def _call(speaker: int, number: int, text: str) -> Json:
-    """Return the call that a text describes, with its name and arguments if it is only one."""
+def _call(assistant_place: int, number: int, text: str) -> Json:
+    """Return the call that a text describes, with its name and arguments if it is only one.
+
+    Its id says that it is call `number` of the assistant's message at that place.
+    """
     name, arguments = CALL_NAME, text
     try:
         (call,) = ast.literal_eval(text.removeprefix(CALLS))
@@ -107,7 +111,7 @@ def _call(speaker: int, number: int, text: str) -> Json:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, default=str)
     function = {"name": str(name), "arguments": arguments}
-    return {"id": f"step-{speaker}-{number}", "type": "function", "function": function}
+    return {"id": f"step-{assistant_place}-{number}", "type": "function", "function": function}
 
 
 def _content(content: Any) -> Any:
@@ -127,6 +131,10 @@ def _is_images(content: Any) -> bool:
 def _render_message(
     message: ChatMessage, rendered: RenderedHistory, place: int, calls: int
 ) -> ChatMessage | None:
+    """Return the message as rendered, None if it is omitted.
+
+    `place` is the number of its chat message, `calls` the number of that message's calls.
+    """
     # An agent that is asked for its final answer takes the first message for the system's.
     if message.role == MessageRole.SYSTEM:
         return message

@@ -37,36 +37,38 @@ def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFindin
 
 def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterator[StoreFinding]:
     """Yield the findings in one user's graph: by session, then dangling edges and orphans."""
-    kinds = {
+    type_names = {
         store.uuid(id): store.kinds.name(kind)[1]
         for id, kind in store.read("SELECT id, kind FROM nodes WHERE owner = ?", (owner,))
     }
-    sessions = {id for id, kind in kinds.items() if kind == "Session"}
+    sessions = {id for id, name in type_names.items() if name == "Session"}
     quarantine = store.read("SELECT id FROM quarantine WHERE owner = ?", (owner,))
-    existing = {owner, *kinds, *_text_ids(quarantine)}
-    dangling: list[tuple[Edge, str]] = []
+    existing = {owner, *type_names, *_text_ids(quarantine)}
+    dangling: list[Edge] = []
     query = "SELECT source, kind, target FROM edges WHERE owner = ?"
-    for source, number, target in store.read(query, (owner,)):
-        ends = store.uuid(source), store.uuid(target)
-        name = store.kinds.name(number)[1]
-        if name == "HasBranch":
-            sessions.add(ends[0])
-        if not existing.issuperset(ends):
-            dangling.append(((ends[0], number, ends[1]), name))
-    deletions = {id for id, kind in kinds.items() if kind == "PendingDeletion"}
-    members = {owner, *deletions}.union(*(undeleted_nodes(store, owner, id) for id in deletions))
+    for source_id, kind, target_id in store.read(query, (owner,)):
+        source, target = store.uuid(source_id), store.uuid(target_id)
+        if store.kinds.name(kind)[1] == "HasBranch":
+            sessions.add(source)  # even if its own node is missing
+        if not existing.issuperset((source, target)):
+            dangling.append((source, kind, target))
+    deletions = {id for id, name in type_names.items() if name == "PendingDeletion"}
+    members = {owner, *deletions}
+    for deletion in deletions:
+        members |= undeleted_nodes(store, owner, deletion)
     for session in sorted(sessions):
         members |= nodes_of(store, owner, session)
         yield from _confirmed_findings(store, owner, session, read_problem)
     # A node may have been written since the nodes were read.
-    existing |= existing_ids(
-        store, owner, {end for edge, _ in dangling for end in (edge[0], edge[2])}
-    )
-    for edge, name in dangling:
-        if not existing.issuperset((edge[0], edge[2])):
-            yield StoreFinding("dangling", f"an edge {name} lacks an end", owner, edge=edge)
-    for id in kinds.keys() - members:
-        yield StoreFinding("orphan", f"{kinds[id]} {id} belongs to no session", owner, node=id)
+    ends = {source for source, _, _ in dangling} | {target for _, _, target in dangling}
+    existing |= existing_ids(store, owner, ends)
+    for source, kind, target in dangling:
+        if not existing.issuperset((source, target)):
+            message = f"an edge {store.kinds.name(kind)[1]} lacks an end"
+            yield StoreFinding("dangling", message, owner, edge=(source, kind, target))
+    for id in type_names.keys() - members:
+        message = f"{type_names[id]} {id} belongs to no session"
+        yield StoreFinding("orphan", message, owner, node=id)
 
 
 def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:

@@ -52,8 +52,9 @@ class _EdgeCheck:
         self._from: defaultdict[UUID, set[Edge]] = defaultdict(set)
         self._into: defaultdict[UUID, set[Edge]] = defaultdict(set)
         for edge in self.edges:
-            self._from[edge[0]].add(edge)
-            self._into[edge[2]].add(edge)
+            source, _, target = edge
+            self._from[source].add(edge)
+            self._into[target].add(edge)
         call_edges = {nodes.store.kinds.number("nodes.edges", name): name for name in CALL_EDGES}
         calls = {
             target if call_edges[kind] == "AwaitsAnswer" else source
@@ -88,8 +89,8 @@ class _EdgeCheck:
             yield from self._call_findings(info, ids, history)
             yield from self._reuse_findings(info, ids, history)
         for edge in self.edges.keys() - self._expected:
-            name = self.name(edge)
-            origin = self._checked.get(edge[2] if name in INTO_CALLS else edge[0])
+            (source, _, target), name = edge, self.name(edge)
+            origin = self._checked.get(target if name in INTO_CALLS else source)
             if origin and name in DERIVED:
                 yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
 
@@ -113,23 +114,27 @@ class _EdgeCheck:
     def _missing_edges(self, edges: Sequence[Edge], place: str) -> Iterator[StoreFinding]:
         """Yield each of the edges that is not stored though its ends are."""
         for edge in edges:
-            ends = {edge[0], edge[2]} - {self._nodes.owner}
+            source, _, target = edge
+            ends = {source, target} - {self._nodes.owner}
             if edge not in self.edges and ends <= self._nodes.readable.keys():
-                fields = self._nodes.readable[edge[2]]
-                to = f"event {fields.get('number')} of " if "position" in fields else ""
-                message = f"the edge {self.name(edge)} to {to}{place}"
+                fields = self._nodes.readable[target]
+                is_event = "position" in fields
+                event = f"event {fields.get('number')} of " if is_event else ""
+                message = f"the edge {self.name(edge)} to {event}{place}"
                 yield self._nodes.finding("missing", message, edge=edge)
 
     def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
         """Return the edges to a branch's own events: in their order, and from call to result."""
         branch = branch_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
-        edges = [self._edge(branch, "HasFirstEvent", id) for id in ids[first : first + 1]]
-        later = range(max(first, 1), info.events)
-        edges += [self._edge(ids[event - 1], "Next", ids[event]) for event in later]
-        for event, call in zip(results.event, results.call_event, strict=True):
-            if event >= first and call != NO_CALL:
-                edges.append(self._edge(ids[call], "HasResult", ids[event]))
+        edges = []
+        if first < len(ids):
+            edges.append(self._edge(branch, "HasFirstEvent", ids[first]))
+        later_events = range(max(first, 1), info.events)
+        edges += [self._edge(ids[event - 1], "Next", ids[event]) for event in later_events]
+        for event, call_event in zip(results.event, results.call_event, strict=True):
+            if event >= first and call_event != NO_CALL:
+                edges.append(self._edge(ids[call_event], "HasResult", ids[event]))
         return edges
 
     def _call_findings(
@@ -140,10 +145,13 @@ class _EdgeCheck:
         for id, messages, is_second in _possible_calls(nodes.session, info, history):
             name = f"the model call with {messages} messages of branch {info.number}"
             self._call_names[id] = name
-            if not _is_call(nodes.readable.get(id)) or messages == len(history) < info.messages:
+            # If the next message is damaged, it is unknown whether it is the call's answer.
+            is_next_damaged = messages == len(history) < info.messages
+            if is_next_damaged or not _is_call(nodes.readable.get(id)):
                 continue
             self._checked[id] = f"the record of {name}"
-            if not is_second and history.roles[messages : messages + 1] == ["assistant"]:
+            is_answered = history.roles[messages : messages + 1] == ["assistant"]
+            if is_answered and not is_second:
                 expected.append(self._edge(id, "AnsweredBy", ids[history.events_before(messages)]))
             else:
                 branch = branch_id(nodes.session, info.number)
@@ -171,7 +179,7 @@ class _EdgeCheck:
                 return
 
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
-        """Compare the numbers of a call's edges with those in its node."""
+        """Compare the numbers of a call's edges with those in its node, -1 if it has none."""
         fields = self._nodes.readable[id]
         for kinds, count, verb in (
             (KINDS, fields.get("edges", -1), "showed"),
@@ -179,7 +187,7 @@ class _EdgeCheck:
         ):
             edges = {edge for edge in self._from[id] if self.name(edge) in kinds}
             self._expected |= edges
-            if 0 <= count != len(edges):
+            if count >= 0 and count != len(edges):
                 message = f"{count - len(edges)} edges of what {self._call_names[id]} {verb}"
                 yield self._nodes.finding("missing", message, node=id)
 
@@ -218,13 +226,14 @@ def _damage(data: bytes | None) -> str:
     """Return why an edge's row cannot be read, empty if it can."""
     try:
         if data is not None:
-            rows.read(data)[1:]
+            rows.read(data)
     except ValueError as damage:
         return str(damage)
     return ""
 
 
 def _values(data: bytes | None) -> set[str] | None:
+    """Return the values in the row of a reuse edge; None if it cannot be read."""
     try:
         return set(rows.read(data or b"")[1]["values"])
     except (ValueError, KeyError, TypeError):
@@ -246,10 +255,11 @@ def _possible_calls(
 
 
 def _is_call(fields: Mapping[str, Any] | None) -> bool:
-    """Return whether fields of a node can be read as a model call."""
+    """Return whether a node's fields can be read as a model call's; False if there are none."""
+    if not fields:
+        return False
     try:
-        if fields:
-            CallRecord.from_json(fields)
+        CallRecord.from_json(fields)
     except (KeyError, TypeError, ValueError):
         return False
-    return bool(fields)
+    return True

@@ -48,13 +48,15 @@ class NodeCheck:
         node = self.readable.get(self.session, {})
         self._key = str(node.get("key", self.session))
         parts = self.store.ids_between(self.owner, *ids_of_session(self.session))
-        count = count_branches(id for id in parts if id != self.session)
-        if count and not node:
+        branch_count = count_branches(id for id in parts if id != self.session)
+        if branch_count and not node:
             yield self.finding("missing", f"the node of session {self.session}")
         if damage := node.get("damage"):
             yield self.finding("set aside", f"damaged: {damage}")
         stored_count = node.get("branches", 0)
-        for number in range(max(count, stored_count if isinstance(stored_count, int) else 0)):
+        if isinstance(stored_count, int):
+            branch_count = max(branch_count, stored_count)
+        for number in range(branch_count):
             fields = self.readable.get(branch_id(self.session, number))
             info = BranchInfo.from_stored(fields, number)
             self.branches.append(info)
@@ -65,6 +67,7 @@ class NodeCheck:
                 yield from self._events(info)
 
     def _unreadable(self) -> Iterator[StoreFinding]:
+        """Yield the nodes that cannot be read, and keep the fields of the others."""
         for id, _, kind, data in self.store.nodes(self.owner, self.node_ids):
             name = self.store.kinds.name(kind)
             if problem := self._read_problem(name, data):
@@ -75,31 +78,35 @@ class NodeCheck:
                 self.readable[id] = rows.read(data)[1]
 
     def _events(self, info: BranchInfo) -> Iterator[StoreFinding]:
-        """Check each own event of a branch, and each of its messages by its digest."""
+        """Check each own event of a branch, and each of its messages by its digest.
+
+        A message has one or several events, and its digest continues that of the message before.
+        """
         digest_before = self._digest_before(info)
-        intact, message = self._intact_before(info), list[Fields]()
+        intact_count, message_events = self._intact_before(info), list[Fields]()
+        # One step more than there are events completes the last message.
         for event in range(info.fork_events, info.events + 1):
             id = event_id(self.session, info.number, event)
             fields = self.readable.get(id) if event < info.events else None
-            exists = fields is not None and is_event(fields, event)
-            if message and (not exists or fields["position"] != message[0]["position"]):  # type: ignore[index]
-                start = event - len(message)
-                if digest_before is not None and not is_intact(message, digest_before):
+            if fields is not None and not is_event(fields, event):
+                fields = None
+            position = message_events[0]["position"] if message_events else None
+            if message_events and (fields is None or fields["position"] != position):
+                if digest_before is not None and not is_intact(message_events, digest_before):
                     # A missing next event may belong to this message: its finding is enough.
-                    if exists or event == info.events:
-                        place = f"message {message[0]['position']} of branch {info.number}"
+                    if fields is not None or event == info.events:
+                        place = f"message {position} of branch {info.number}"
                         yield self.finding("corrupted", place)
-                    intact = min(intact, start)
-                digest_before = message[0]["digest"]
-                message = []
-            if exists:
-                assert fields is not None
-                message.append(fields)
+                    intact_count = min(intact_count, event - len(message_events))
+                digest_before = message_events[0]["digest"]
+                message_events = []
+            if fields is not None:
+                message_events.append(fields)
             elif event < info.events:
                 yield self.finding("missing", f"event {event} of branch {info.number}")
                 digest_before = None
-                intact = min(intact, event)
-        self.intact.append(min(intact, info.events))
+                intact_count = min(intact_count, event)
+        self.intact.append(min(intact_count, info.events))
 
     def event_ids_of(self, info: BranchInfo) -> list[UUID] | None:
         """Return the ids of a branch's events, with those before its fork.

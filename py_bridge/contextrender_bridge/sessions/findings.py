@@ -57,17 +57,17 @@ def repair(store: Store, finding: StoreFinding) -> bool:
         return True
     if finding.edge is None:
         return False
-    source, kind, target = finding.edge
-    name = store.kinds.name(kind)[1]
+    name = store.kinds.name(finding.edge[1])[1]
+    edge_key = (finding.owner, *finding.edge)
     needs_no_row = finding.kind == "unreadable" and name not in WITH_FIELDS
     if finding.kind == "missing" or finding.row is not None or needs_no_row:
-        store.write(WriteBatch(upsert_edges=[(finding.owner, source, kind, target, finding.row)]))
+        store.write(WriteBatch(upsert_edges=[(*edge_key, finding.row)]))
         return True
-    is_false = finding.kind == "corrupted" and name in DERIVED
-    is_dangling = finding.kind == "dangling" and name not in REBUILDING
-    if is_dangling or is_false:
-        store.write(WriteBatch(delete_edges=[(finding.owner, source, kind, target)]))
-    return is_dangling or is_false
+    is_wrong = finding.kind == "corrupted" and name in DERIVED
+    is_useless = finding.kind == "dangling" and name not in REBUILDING
+    if is_wrong or is_useless:
+        store.write(WriteBatch(delete_edges=[edge_key]))
+    return is_wrong or is_useless
 
 
 def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from enum import IntEnum
 from functools import lru_cache
-from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
 
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo, SessionState
 
-FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
 MAX_EARLIER_CALLS: Final = 3
@@ -49,15 +47,15 @@ def session_id_of(owner: UUID, key: str) -> UUID:
 
 
 @lru_cache(8192)
-def _part_of(session: UUID, branch: int, number: int, part: IdKind) -> UUID:
-    """Return the id of a branch or of one of its parts.
+def _id_in_session(session: UUID, branch: int, number: int, kind: IdKind) -> UUID:
+    """Return the id of a branch, event or call: the session's bytes, then branch, number and kind.
 
     Nodes that are written together have neighbouring ids, and so share pages of the indexes.
     """
     try:
-        place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((part,))
+        place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((kind,))
     except OverflowError:  # A damaged row may have any number.
-        return uuid5(session, f"{part}/{branch}/{number}")
+        return uuid5(session, f"{kind}/{branch}/{number}")
     return UUID(bytes=session.bytes[:-PLACE_BYTES] + place)
 
 
@@ -80,12 +78,12 @@ def place_of_id(id: UUID) -> tuple[int, int, int]:
 
 def branch_id(session: UUID, number: int) -> UUID:
     """Return the id of a session's branch."""
-    return _part_of(session, number, 0, IdKind.BRANCH)
+    return _id_in_session(session, number, 0, IdKind.BRANCH)
 
 
 def event_id(session: UUID, branch: int, number: int) -> UUID:
     """Return the id of a branch's own event."""
-    return _part_of(session, branch, number, IdKind.EVENT)
+    return _id_in_session(session, branch, number, IdKind.EVENT)
 
 
 def event_number(id: UUID) -> int:
@@ -98,24 +96,27 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
 
     A branch has the nodes from its fork on. Those before are its parent's, and so on.
     """
-    # The first event of each branch that has any, with the branch; in the end the oldest first. A
-    # branch whose child forked at or before its own fork has no event of this history.
-    starts: list[tuple[int, int]] = []
+    first_events: list[int] = []
+    owner_branches: list[int] = []
     while branch != ROOT:
         info = branches[branch]
-        if not starts or info.fork_events < starts[-1][0]:
-            starts.append((info.fork_events, branch))
+        # A branch whose child forked at or before its own fork has no event of this history.
+        if not first_events or info.fork_events < first_events[-1]:
+            first_events.append(info.fork_events)
+            owner_branches.append(branch)
         branch = info.parent
-    starts.reverse()
-    return [starts[bisect_right(starts, number, key=FIRST) - 1][1] for number in numbers]
+    first_events.reverse()
+    owner_branches.reverse()
+    # The owner is the branch with the last first event at or before the number.
+    return [owner_branches[bisect_right(first_events, number) - 1] for number in numbers]
 
 
 def event_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]
 ) -> list[UUID]:
     """Return the ids of these events of a branch's history."""
-    line = zip(owners(branches, branch, numbers), numbers, strict=True)
-    return [event_id(session, owner, number) for owner, number in line]
+    pairs = zip(owners(branches, branch, numbers), numbers, strict=True)
+    return [event_id(session, owner, number) for owner, number in pairs]
 
 
 def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
@@ -147,15 +148,15 @@ def call_id(session: UUID, branch: int, events: int, is_second: bool = False) ->
 
     A second call with these events was made when the branch already had later ones.
     """
-    return _part_of(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
+    return _id_in_session(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
 
 
 def call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
 ) -> list[UUID]:
     """Return the ids of the calls that had these numbers of events of a branch's history."""
-    line = zip(owners(branches, branch, events), events, strict=True)
-    return [call_id(session, owner, number) for owner, number in line]
+    pairs = zip(owners(branches, branch, events), events, strict=True)
+    return [call_id(session, owner, number) for owner, number in pairs]
 
 
 def earlier_call_ids(
@@ -168,11 +169,12 @@ def earlier_call_ids(
     """
     roles, first_events = history.roles, history.first_events
     events: list[int] = []
-    position = min(messages, len(roles)) - 1
-    while position > 0 and len(events) < MAX_EARLIER_CALLS:
+    last_position = min(messages, len(roles)) - 1
+    for position in range(last_position, 0, -1):  # no call had no message
         if roles[position] in ("assistant", "user"):
             events.append(first_events[position])
-        position -= 1
+        if len(events) == MAX_EARLIER_CALLS:
+            break
     ids = []
     for owner, number in zip(owners(branches, branch, events), events, strict=True):
         ids.append(call_id(session, owner, number))
@@ -199,9 +201,9 @@ def newest_ids(state: SessionState, branch: int, history: History, messages: int
         return []
     session, branches = state.id, state.branches
     stop = history.events_before(messages)
-    last = range(history.first_events[messages - 1], stop)
+    last_events = range(history.first_events[messages - 1], stop)
     return [
-        *event_ids(session, branches, branch, last),
+        *event_ids(session, branches, branch, last_events),
         *call_ids(session, branches, branch, [stop]),
         *earlier_call_ids(session, branches, branch, history, messages),
     ]

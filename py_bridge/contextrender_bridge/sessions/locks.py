@@ -19,7 +19,9 @@ except ImportError:  # Windows has no fcntl; there, one process serves a data fo
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE: Final = 30.0
-_POLL: Final = 0.002
+"""Seconds that a request waits for a session."""
+_POLL_SECONDS: Final = 0.002
+"""The pause between two tries to lock the file: a wait could not be ended in time."""
 
 
 class SessionLocks:
@@ -84,6 +86,7 @@ class SessionLocks:
             self._give_back(name)
 
     def _borrow(self, name: str) -> threading.Lock:
+        """Return the lock of a session, which exists while any thread uses it."""
         with self._guard:
             lock, users = self._by_name.get(name, (threading.Lock(), 0))
             self._by_name[name] = (lock, users + 1)
@@ -98,6 +101,7 @@ class SessionLocks:
                 self._by_name[name] = (lock, users - 1)
 
     def _lock_file(self, name: str, deadline: float) -> None:
+        """Lock a session's byte against other processes. Raise Busy at the deadline."""
         if self._file is None:
             return
         while True:
@@ -106,7 +110,7 @@ class SessionLocks:
             except OSError:
                 if time.monotonic() > deadline:
                     raise Busy("another process is writing this session; try again") from None
-                time.sleep(_POLL)
+                time.sleep(_POLL_SECONDS)
             else:
                 return
 
@@ -116,4 +120,8 @@ class SessionLocks:
 
 
 def _byte_of(name: str) -> int:
+    """Return the number of a session's byte in the lock file, within the range of file offsets.
+
+    The file need not have the byte. Two sessions with the same number only wait for each other.
+    """
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")

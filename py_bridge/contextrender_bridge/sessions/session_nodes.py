@@ -19,13 +19,14 @@ from contextrender_bridge.store.base import Store
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
     """Return the ids of a session's nodes. Nodes that only edges name may be missing."""
     ids = {session, *store.ids_between(owner, *ids_of_session(session))}
-    new = ids
-    while new:
+    new_ids = ids
+    while new_ids:
         ends: set[UUID] = set()
-        for source, _, target, _ in store.edges(owner, new):
+        for source, _, target, _ in store.edges(owner, new_ids):
             ends |= {source, target}
-        new = ends - ids - {owner}
-        ids |= new
+        # Not through the owner's root, which has edges to all sessions.
+        new_ids = ends - ids - {owner}
+        ids |= new_ids
     return ids
 
 

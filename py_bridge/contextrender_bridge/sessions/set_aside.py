@@ -16,12 +16,14 @@ from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
 from contextrender_bridge.store.writes import BY_TARGET, INSERT_NODE, UPSERT_EDGE, WriteConflict
 
-LONGEST_BEGINNING: Final = 150
-GUARD: Final = "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
-REMOVE: Final = "DELETE FROM nodes WHERE owner = ? AND id = ?"
-MOVE: Final = "UPDATE nodes SET id = ? WHERE owner = ? AND id = ?"
-MOVE_OUT: Final = "UPDATE edges SET source = ? WHERE owner = ? AND source = ? AND kind <> ?"
-MOVE_IN: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? AND target = ?"
+MAX_KEY_LENGTH: Final = 150
+LOCK_UNCHANGED: Final = (
+    "UPDATE nodes SET rev = rev WHERE owner = ? AND id = ? AND rev = ? AND data = ?"
+)
+DELETE_NODE: Final = "DELETE FROM nodes WHERE owner = ? AND id = ?"
+MOVE_NODE: Final = "UPDATE nodes SET id = ? WHERE owner = ? AND id = ?"
+MOVE_SOURCE: Final = "UPDATE edges SET source = ? WHERE owner = ? AND source = ? AND kind <> ?"
+MOVE_TARGET: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? AND target = ?"
 
 
 def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
@@ -31,52 +33,51 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
     a new one replaces it. Raise WriteConflict if another request moves or writes the session.
     """
     now = datetime.now(UTC)
-    name = f"{key[:LONGEST_BEGINNING]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
-    old, new = session_id_of(owner, key), session_id_of(owner, name)
-    session, owns, link = (
-        store.kinds.number(f"nodes.{module}", kind)
-        for module, kind in (("session", "Session"), ("edges", "Owns"), ("edges", "HasShareLink"))
-    )
-    node_ids = store.ids_between(owner, *ids_of_session(old))
-    parts = [id for id in node_ids if id != old]
-    guard = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
-    stored_fields = _fields_of(store, owner, old, session)
-    fields = _complete_fields(stored_fields, count_branches(parts))
+    name = f"{key[:MAX_KEY_LENGTH]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
+    old_id, new_id = session_id_of(owner, key), session_id_of(owner, name)
+    session_kind = store.kinds.number("nodes.session", "Session")
+    owns_kind = store.kinds.number("nodes.edges", "Owns")
+    link_kind = store.kinds.number("nodes.edges", "HasShareLink")
+    node_ids = store.ids_between(owner, *ids_of_session(old_id))
+    part_ids = {id for id in node_ids if id != old_id}
+    first_row = [(owner, id, rev, data) for id, rev, _, data in store.nodes(owner, node_ids[:1])]
+    stored_fields = _fields_of(store, owner, old_id, session_kind)
+    fields = _complete_fields(stored_fields, count_branches(part_ids))
     fields |= {"key": name, "damage": damage}
     row = rows.pack(rows.encode(fields))
-    moves = [(moved_id(id, new), owner, id) for id in parts]
-    end_ids = {*parts, *_ends_between(store, owner, *ids_of_session(old))} - {old}
-    ends = [*((moved_id(id, new), owner, id) for id in end_ids), (new, owner, old)]
+    node_moves = [(moved_id(id, new_id), owner, id) for id in part_ids]
+    end_ids = (part_ids | _ends_between(store, owner, *ids_of_session(old_id))) - {old_id}
+    end_moves = [(moved_id(id, new_id), owner, id) for id in end_ids]
+    end_moves.append((new_id, owner, old_id))
     with store.transaction() as cursor:
         # Of two requests, the one that finds the first row unchanged moves all rows.
-        if not guard or store.run(cursor, (GUARD, guard)) != [1]:
+        if not first_row or store.run(cursor, (LOCK_UNCHANGED, first_row)) != [1]:
             raise WriteConflict
         if stored_fields is None:
-            quarantined = (str(old), damage, now.isoformat(), owner, old)
+            quarantined = (str(old_id), damage, now.isoformat(), owner, old_id)
             store.run(cursor, (QUARANTINE, [quarantined]))
         store.run(
             cursor,
-            (REMOVE, [(owner, old)]),
-            (INSERT_NODE, [(owner, new, session, fields["created_at"], row)]),
-            (MOVE, moves),
-            (MOVE_OUT, [(*end, link) for end in ends]),
-            (MOVE_IN, ends),
-            (UPSERT_EDGE, [(owner, owner, owns, new, None)]),
+            (DELETE_NODE, [(owner, old_id)]),
+            (INSERT_NODE, [(owner, new_id, session_kind, fields["created_at"], row)]),
+            (MOVE_NODE, node_moves),
+            (MOVE_SOURCE, [(*move, link_kind) for move in end_moves]),
+            (MOVE_TARGET, end_moves),
+            (UPSERT_EDGE, [(owner, owner, owns_kind, new_id, None)]),
         )
     return name
 
 
 def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUID]:
     """Return the ids in a range that edges lead from or to, whether or not a node is there."""
-    return {
-        store.uuid(id)
-        for end, index in (("source", ""), ("target", BY_TARGET))
-        for (id,) in store.read(
-            f"SELECT DISTINCT {end} FROM edges {index} "
-            f"WHERE owner = ? AND {end} >= ? AND {end} <= ?",
-            (owner, first, last),
+    ends: set[UUID] = set()
+    for column, index in (("source", ""), ("target", BY_TARGET)):
+        query = (
+            f"SELECT DISTINCT {column} FROM edges {index} "
+            f"WHERE owner = ? AND {column} >= ? AND {column} <= ?"
         )
-    }
+        ends |= {store.uuid(id) for (id,) in store.read(query, (owner, first, last))}
+    return ends
 
 
 def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str, Any] | None:
@@ -86,7 +87,8 @@ def _fields_of(store: Store, owner: UUID, session: UUID, kind: int) -> dict[str,
             fields = rows.read(data)[1]
         except ValueError:
             return None
-        return fields if number == kind and isinstance(fields.get("created_at"), float) else None
+        is_session = number == kind and isinstance(fields.get("created_at"), float)
+        return fields if is_session else None
     return None
 
 

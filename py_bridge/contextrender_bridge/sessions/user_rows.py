@@ -73,8 +73,9 @@ def session_bytes(store: Store, owner: UUID, session: StoredSession) -> int:
     """Return the bytes in the rows of a session's events and of the edges from them."""
     id = session_id_of(owner, session.key)
     branches = [branch_id(id, number) for number in range(session.branches)]
-    infos = {branch: rows.read(data)[1] for branch, _, _, data in store.nodes(owner, branches)}
-    ranges = [(infos[b]["fork_events"], infos[b]["events"]) for b in branches if b in infos]
+    fields = {branch: rows.read(data)[1] for branch, _, _, data in store.nodes(owner, branches)}
+    existing = [fields[branch] for branch in branches if branch in fields]
+    ranges = [(branch["fork_events"], branch["events"]) for branch in existing]
     return store.bytes_of(owner, own_event_ids(id, ranges))
 
 
