@@ -1,15 +1,18 @@
 """Limits for each user."""
 
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.limits import counting
 from contextrender_bridge.server.limits.counting import Counts, Quotas
 
 from tests.server.conftest import NewStore
@@ -81,6 +84,39 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         while proxied.status_code != 429:
             proxied = client.post("/v1/chat/completions", json=call, headers=headers)
         assert "retry-after" in proxied.headers
+
+
+def test_a_user_who_creates_a_session_waits_for_no_other_users_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = (SimpleNamespace(user=str(n), root=str(UUID(int=n))) for n in (1, 2))
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def count(store: object, owner: UUID) -> int:
+        if str(owner) == slow.root:
+            is_reading.set()
+            assert may_go_on.wait(60)
+        return 0
+
+    monkeypatch.setattr(counting, "has_session", lambda *_: False)
+    monkeypatch.setattr(counting, "count_sessions", count)
+    store: Any = None
+    quotas = Quotas(Settings(user_max_sessions=1), store, Counts(tmp_path))
+
+    def create(caller: Any, session: str = "s") -> None:
+        with quotas.writing(caller, {"session": session, "messages": []}, b""):
+            pass
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(create, slow)
+        assert is_reading.wait(60)
+        pool.submit(create, other).result(20)  # it would wait for the first's
+        may_go_on.set()
+        first.result(60)
+    with quotas.writing(other, {"session": "a", "messages": []}, b""):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest):
+            create(other, "b")
+        create(other, "a")
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from contextrender_bridge.base.errors import InvalidRequest, ServerError
 from contextrender_bridge.base.settings import Settings
@@ -43,8 +43,8 @@ CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) 
 CREATE TABLE IF NOT EXISTS failures (key TEXT, at REAL);
 CREATE INDEX IF NOT EXISTS failures_of ON failures (key, at);
 CREATE INDEX IF NOT EXISTS failures_at ON failures (at);
-CREATE TABLE IF NOT EXISTS creations
-    (user TEXT, session TEXT, call TEXT PRIMARY KEY, at REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reservations
+    (number INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT, session TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROWID;
 """
 
@@ -194,37 +194,38 @@ class Quotas:
         if limit is None or (isinstance(key, str) and has_session(self._store, owner, key)):
             yield
             return
-        call = self._reserve_session(owner, str(key), limit)
-        try:
+        with self._reserved_session(owner, str(key), limit):
             yield
-        finally:
-            with self._counts.changing() as file:
-                file.execute("DELETE FROM creations WHERE call = ?", (call,))
 
-    def _reserve_session(self, owner: UUID, key: str, limit: int) -> str:
-        """Count a session that a call will create. Return an id of the call.
+    @contextmanager
+    def _reserved_session(self, owner: UUID, key: str, limit: int) -> Iterator[None]:
+        """Count a session that a call will create, for the block.
 
-        Raise InvalidRequest (429) if the user has `limit` sessions, those included that other
-        calls are creating now.
+        Raise InvalidRequest (429) if the user has `limit` sessions, with those that earlier calls
+        are creating now. Only users who create sessions wait for the counts, and not for the store.
         """
-        call, user, now = str(uuid4()), str(owner), self._clock()
+        user, now = str(owner), self._clock()
         with self._counts.changing() as file:
-            file.execute("DELETE FROM creations WHERE at <= ?", (now - CREATION_SECONDS,))
-            query = "SELECT DISTINCT session FROM creations WHERE user = ? AND session <> ?"
+            file.execute("DELETE FROM reservations WHERE at <= ?", (now - CREATION_SECONDS,))
+            insert = "INSERT INTO reservations (user, session, at) VALUES (?, ?, ?)"
+            number = file.execute(insert, (user, key, now)).lastrowid
+            query = (
+                "SELECT DISTINCT session FROM reservations "
+                "WHERE user = ? AND session <> ? AND number < ?"
+            )
+            earlier = [session for (session,) in file.execute(query, (user, key, number))]
+        try:
             # This comes before the count of stored sessions. So a session that is stored meanwhile
             # counts twice, not never.
-            pending = [
-                session
-                for (session,) in file.execute(query, (user, key))
-                if not has_session(self._store, owner, session)
-            ]
+            pending = [name for name in earlier if not has_session(self._store, owner, name)]
             sessions = count_sessions(self._store, owner) + len(pending)
             if sessions >= limit and not has_session(self._store, owner, key):
                 sentence = f"You may have up to {limit} sessions: delete some."
                 raise _refusal("too_many_sessions", sentence, FULL_SECONDS)
-            row = (user, key, call, now)
-            file.execute("INSERT INTO creations VALUES (?, ?, ?, ?)", row)
-        return call
+            yield
+        finally:
+            with self._counts.changing() as file:
+                file.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
     def _check_bytes(self, caller: "Caller", max_mb: int, size: int) -> None:
         now, room = self._clock(), max_mb * 2**20
