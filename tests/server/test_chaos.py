@@ -18,6 +18,7 @@ import pytest
 from tests.api.graph import Graph, reading
 from tests.api.test_concurrency import branch_histories
 from tests.api.test_durability import store_locked
+from tests.server.conftest import NewStore
 from tests.server.servers import Server, another_server
 from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
@@ -110,14 +111,22 @@ def local_graph(data: Path) -> Graph:
                WHERE kind = (SELECT number FROM kinds WHERE name = 'Session')"""
     with reading(data) as read:
         ((root,),) = read(query)
-    return Graph.read(data, str(UUID(bytes=root)))
+    return Graph.read(data, str(root if isinstance(root, UUID) else UUID(bytes=root)))
 
 
 @pytest.mark.parametrize(
     ("kills", "calls"), [(1, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
 )
-def test_server_killed_under_load_loses_nothing(tmp_path: Path, kills: int, calls: int) -> None:
+def test_server_killed_under_load_loses_nothing(
+    tmp_path: Path,
+    new_store: NewStore,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: int,
+    calls: int,
+) -> None:
     for first in range(0, kills, ROUNDS_A_STORE):
+        for name, value in new_store().items():
+            monkeypatch.setenv(name, value)
         rounds = min(kills - first, ROUNDS_A_STORE)
         kill_under_load(tmp_path / f"data-{first}", Load(SEED + first), rounds, calls)
 
