@@ -47,7 +47,10 @@ def test_added_user_can_log_in(server: Server) -> None:
     assert noop(server, f"Bearer {token}") == 200
     form = {"username": "alice", "password": "correct horse"}
     reply = httpx.post(server.url + "/user/login", json=form)
-    assert noop(server, f"Bearer {reply.json()['token']}") == 200
+    login_token = reply.json()["token"]
+    assert noop(server, f"Bearer {login_token}") == 200
+    expiry = jwt.decode(login_token, options={"verify_signature": False})["exp"]
+    assert 86_000 < expiry - time.time() <= 86_400
     for username, password in (
         ("alice", "wrong horse"),
         ("alice", "x" * 100),

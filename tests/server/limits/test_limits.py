@@ -13,6 +13,7 @@ import pytest
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.request_guards import Guard, guarded
+from contextrender_bridge.server.limits.counting import network_of
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -169,3 +170,16 @@ def test_messages_per_request_are_limited(client: httpx.Client) -> None:
     reply = client.post("/walker/echo", json={"messages": [{}] * 20_001})
     error(reply, 413, "too_many_messages")
     assert client.post("/walker/echo", json={"messages": [{}] * 20_000}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("10.0.0.7", "10.0.0.7"),
+    ],
+)
+def test_failed_logins_count_by_network_in_ipv6(address: str, network: str) -> None:
+    assert network_of(address) == network

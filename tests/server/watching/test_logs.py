@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.watching import logs
 from contextrender_bridge.server.watching.logs import ContentFreeFormatter
 
 from tests.server.servers import Server, running_server
@@ -33,6 +35,11 @@ def test_message_of_other_package_is_withheld() -> None:
 
 def test_own_message_is_shown() -> None:
     assert "SECRET x ValueError at" in line("contextrender")
+
+
+def test_debug_setting_shows_messages_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "current_settings", lambda: Settings(debug=True))
+    assert "SECRET x" in line("jaclang.runtimelib.memory")
 
 
 CANARY = "CANARY_7731"
