@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.base.wire import Json, loads
-from contextrender_bridge.client.history_cache import UnchangedItems, container_blocks
+from contextrender_bridge.client import history_cache
+from contextrender_bridge.client.history_cache import (
+    HistoryCache,
+    RecordedPrefix,
+    UnchangedItems,
+    container_blocks,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +111,18 @@ def test_history_changed_in_place_is_sent_again(
     assert call(f"{session} anew") == changed
     assert call(session) == changed
     assert offsets[-1] == len(messages)
+
+
+def test_large_history_is_forgotten_but_stays_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_cache, "LARGE_CHARACTERS", 1_000)
+    cache, histories = HistoryCache(), {"large": 2_000, "small": 10}
+    for session, characters in histories.items():
+        messages = [{"role": "user", "content": "x" * characters}]
+        snapshot = cache.snapshot((None, session, ""), messages, messages, None)
+        prefix = RecordedPrefix(1, snapshot.fingerprint, "d")
+        cache.remember((None, session, ""), snapshot, prefix)
+    cache.drop_large()
+    for session, characters in histories.items():
+        key, messages = (None, session, ""), [{"role": "user", "content": "x" * characters}]
+        assert (cache.find(key, messages) is None) == (session == "large")
+        assert cache.snapshot(key, messages, messages, None).prefix.messages == 1

@@ -83,6 +83,10 @@ class AsyncContextRender:
         """Return `Core.recorded_count`; no request is sent."""
         return self._core.recorded_count(session, messages, token=token, history_key=history_key)
 
+    def drop_large_histories(self) -> None:
+        """Forget the texts of large histories, as `Core.drop_large_histories` does."""
+        self._core.drop_large_histories()
+
     render = _method_of(Core.render)
     fit = _method_of(Core.fit)
     sync = _method_of(Core.sync)

@@ -348,6 +348,10 @@ class Core(Connection):
         cached = self._histories.find((token, session, history_key), messages)
         return cached.prefix.messages if cached else 0
 
+    def drop_large_histories(self) -> None:
+        """Forget the texts of large histories. Their next calls compare all messages again."""
+        self._histories.drop_large()
+
     def _find_session(
         self,
         key: Key,

@@ -27,6 +27,8 @@ Key = tuple["str | None", str, str]
 """A user's token (None for the client's own), a session, and the name of one of its histories."""
 
 REMEMBERED = 1024
+LARGE_CHARACTERS = 16 * 2**20
+"""A history whose texts have more is read completely after a pause."""
 MOST_CHARACTERS = 64 * 2**20
 """The limit of the texts that are kept in memory, to see that they are unchanged.
 
@@ -242,6 +244,14 @@ class HistoryCache:
         """Remove a history."""
         with self._lock:
             self._drop(key)
+
+    def drop_large(self) -> None:
+        """Forget the texts of large histories, but not that they are recorded."""
+        with self._lock:
+            for key, cached in self._histories.items():
+                if cached.items.characters > LARGE_CHARACTERS:
+                    self._characters -= cached.items.characters
+                    self._histories[key] = CachedHistory(cached.prefix)
 
     def _drop(self, key: Key) -> None:
         cached = self._histories.pop(key, None)

@@ -21,6 +21,8 @@ MAX_CHARACTERS = 64 * 2**20
 CHANGEABLE_ITEMS = 6
 """The items at the end of a history that may change in the next request: cache marks move."""
 TRANSCRIPTS = 3
+LARGE_CHARACTERS = 16 * 2**20
+"""A body with more characters is not remembered during a pause: it is parsed again."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _value = json.JSONDecoder().raw_decode
@@ -83,6 +85,10 @@ class RecentBodies:
             self._bodies.append(body)
             self._evict()
         return body
+
+    def drop_large(self) -> None:
+        """Forget the large bodies."""
+        self._bodies = [body for body in self._bodies if len(body.head) <= LARGE_CHARACTERS]
 
     def _same_beginning(self, text: str) -> tuple[Body, int] | None:
         """Return the body with the longest beginning in common, and its number of equal items."""

@@ -36,6 +36,7 @@ from contextrender_bridge.base.settings import (
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK, load_credentials
 from contextrender_bridge.listening import address, http_config, listen
+from contextrender_bridge.process_memory import keep_little
 
 if TYPE_CHECKING:
     from contextrender_bridge.asgi import App
@@ -131,6 +132,7 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
     from contextrender_bridge.request_guards import guarded
     from contextrender_bridge.workers.serving import WorkerServer
 
+    keep_little()
     settings = current_settings()
     guard = guarded(settings.max_connections, settings.header_timeout)
     WorkerServer(http_config(app(), http=guard), worker).run(sockets=[listener])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+
 from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.process_memory import give_back
 from contextrender_bridge.proxy.attempts import CallAttempts
-from contextrender_bridge.proxy.bodies import Body, RecentBodies
+from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import ProxiedCall
@@ -17,6 +21,9 @@ from contextrender_bridge.proxy.routing import Request
 from contextrender_bridge.proxy.upstream import UsageCapture, pass_on, relay
 from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
+
+PAUSE_SECONDS = 30.0
+"""The time without a large request after which the texts of large histories are forgotten."""
 
 
 class ModelCalls:
@@ -28,6 +35,7 @@ class ModelCalls:
         self._histories = histories
         self._settings = settings
         self._bodies = RecentBodies()
+        self._trimming: asyncio.TimerHandle | None = None
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
@@ -51,9 +59,23 @@ class ModelCalls:
         call = await self._histories.fit(
             request.target.session, request.headers, body, request.dialect, controls
         )
+        if len(raw) > LARGE_CHARACTERS:
+            self._trim_after_pause()
         capture = UsageCapture(send)
         delivery = await self._send(call, request, raw, body, capture)
         self._histories.notes.add(call, capture.usage(), delivery)
+
+    def _trim_after_pause(self) -> None:
+        """Give memory back once no large request has come for `PAUSE_SECONDS`."""
+        if self._trimming is not None:
+            self._trimming.cancel()
+        self._trimming = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._trim)
+
+    def _trim(self) -> None:
+        self._bodies.drop_large()
+        self._histories.client.drop_large_histories()
+        gc.collect()
+        give_back()
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's body, None if it is compressed or no JSON object."""

@@ -29,6 +29,7 @@ from contextrender_bridge.client.credentials import LOOPBACK, Credentials
 from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
+from contextrender_bridge.process_memory import keep_little
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import remove_stale_files
 from contextrender_bridge.wrap.child import run_child
@@ -129,6 +130,7 @@ def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
     """Serve `app` while the block runs. Raise CommandError if it does not start."""
     from uvicorn import Server
 
+    keep_little()
     server = Server(http_config(app, timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
