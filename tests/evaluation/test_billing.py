@@ -32,7 +32,7 @@ def test_openai_reads_nothing_below_1024_tokens() -> None:
 
 
 def test_cache_expires_after_five_minutes() -> None:
-    for cache in (OpenAICache(), AnthropicCache(quarters=False)):
+    for cache in (OpenAICache(), AnthropicCache(has_quarter_breakpoints=False)):
         cache.bill(units(D), 0)
         assert cache.bill(units(D), 300).cache_read > 0  # and used once more
         assert cache.bill(units(D), 600).cache_read > 0
@@ -40,19 +40,19 @@ def test_cache_expires_after_five_minutes() -> None:
 
 
 def test_anthropic_writes_and_reads_up_to_breakpoint() -> None:
-    cache = AnthropicCache(quarters=False)
+    cache = AnthropicCache(has_quarter_breakpoints=False)
     assert cache.bill(units(A, B)) == Usage(cache_write=1_500)
     assert cache.bill(units(A, B, C)) == Usage(cache_read=1_500, cache_write=300)
 
 
 def test_anthropic_caches_nothing_below_1024_tokens() -> None:
-    cache = AnthropicCache(quarters=False)
+    cache = AnthropicCache(has_quarter_breakpoints=False)
     assert cache.bill(units(A)) == Usage(uncached=1_000)
     assert cache.bill(units(A, C)) == Usage(cache_write=1_300)
 
 
 def test_anthropic_reads_up_to_last_valid_quarter_breakpoint() -> None:
-    cache = AnthropicCache(quarters=True)
+    cache = AnthropicCache(has_quarter_breakpoints=True)
     four = [(name, 1_500) for name in "wxyz"]
     assert cache.bill(units(*four)) == Usage(cache_write=6_000)
     # The quarters end at w, x and y. Without y, the prefix up to x is the longest that is cached.
@@ -61,7 +61,7 @@ def test_anthropic_reads_up_to_last_valid_quarter_breakpoint() -> None:
 
 def test_anthropic_looks_back_at_most_20_blocks() -> None:
     for blocks, read in ((20, 2_000), (21, 0)):
-        cache = AnthropicCache(quarters=False)
+        cache = AnthropicCache(has_quarter_breakpoints=False)
         cache.bill(units(D))
         calls = Unit("calls", 500, blocks)
         assert cache.bill([*units(D), calls]) == Usage(cache_read=read, cache_write=2_500 - read)

@@ -68,7 +68,7 @@ def test_full_history_repeats_the_recorded_calls() -> None:
     assert [len(history) for history in blind.asked] == [1, 3, 5]
     assert (score.steps, score.refetched, score.steps_with_misses) == (3, 0, 0)
     assert score.output == sum(COUNTER.message(MESSAGES[i]) for i in (1, 3, 5))
-    openai, anthropic = OpenAICache(), AnthropicCache(quarters=False)
+    openai, anthropic = OpenAICache(), AnthropicCache(has_quarter_breakpoints=False)
     for history in blind.asked:
         units, _ = Prompts(COUNTER).send([], history)
         openai.bill(units)

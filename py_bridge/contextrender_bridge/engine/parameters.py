@@ -22,7 +22,9 @@ MAX_AUTO_BUDGET: Final = 160_000
 WINDOW_SHARE: Final = 0.8
 """The largest share of a model's window that an automatic budget may have."""
 
+MAX_PARAMETER: Final = 1_000
 _SHARES = ("query_task_share", "oversized_share", "newest_share", "rebuild_share")
+"""The parameters that are at most 1."""
 
 
 def budget_name(budget: int) -> int | str:
@@ -31,7 +33,7 @@ def budget_name(budget: int) -> int | str:
 
 
 def limits_of(budget: int, window: int | None) -> tuple[int, int]:
-    """Return the upper limit of a call's budget and its start, both in tokens.
+    """Return the upper limit of a call's budget, and the tokens at which the budget starts.
 
     A fixed budget is both. `window` is the model's context window, if that is known.
     """
@@ -69,17 +71,12 @@ class Parameters:
                 raise InvalidRequest(
                     f"no parameter {name!r:.40}; there are {', '.join(sorted(names))}"
                 )
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 <= value <= 1000
-            ):
-                raise InvalidRequest(f"parameter {name} must be a number from 0 to 1000")
-        changed = replace(self, **{name: float(value) for name, value in changes.items()})
-        for name in _SHARES:
-            if getattr(changed, name) > 1:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not 0 <= value <= MAX_PARAMETER:
+                raise InvalidRequest(f"parameter {name} must be a number from 0 to {MAX_PARAMETER}")
+            if name in _SHARES and value > 1:
                 raise InvalidRequest(f"parameter {name} must be at most 1")
-        return changed
+        return replace(self, **{name: float(value) for name, value in changes.items()})
 
     def to_json(self) -> dict[str, float]:
         """Return the values by name."""
@@ -99,7 +96,7 @@ def check_budget(budget: object) -> int:
 
 MAX_NAMES: Final = 100
 MAX_NAME_LENGTH: Final = 200
-NAMES: Final = ("pinned_tools", "pinned_calls")
+PIN_FIELDS: Final = ("pinned_tools", "pinned_calls")
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,21 +112,27 @@ class Pins:
     @classmethod
     def of(cls, pinned_tools: Any, pinned_calls: Any) -> Self:
         """Return the pins of two fields. Raise InvalidRequest if one is no list of names."""
-        for pattern in _checked("pinned_tools", pinned_tools):
-            if "[" in pattern and "]" not in pattern.partition("[")[2][1:]:
+        tools = _check_names("pinned_tools", pinned_tools)
+        for pattern in tools:
+            set_text = pattern.partition("[")[2]
+            # In a set of characters such as []a], a leading ] does not end the set.
+            if "[" in pattern and "]" not in set_text[1:]:
                 raise InvalidRequest(f"pinned_tools has a [ without a ]: {pattern!r:.40}")
-        return cls(_checked("pinned_tools", pinned_tools), _checked("pinned_calls", pinned_calls))
+        return cls(tools, _check_names("pinned_calls", pinned_calls))
 
     def to_json(self) -> dict[str, list[str]]:
-        """Return the fields that are set, by name."""
-        return {name: list(names) for name in NAMES if (names := getattr(self, name))}
+        """Return the fields that are not empty, by name."""
+        return {field: list(names) for field in PIN_FIELDS if (names := getattr(self, field))}
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with changes. Raise InvalidRequest if one is no list of names."""
-        names_by_field = {
-            name: changes[name] if changes.get(name) is not None else getattr(self, name)
-            for name in NAMES
-        }
+        """Return a copy with the changed fields; a field that is None or missing stays.
+
+        Raise InvalidRequest if a field is no list of names.
+        """
+        names_by_field = {field: getattr(self, field) for field in PIN_FIELDS}
+        for field in PIN_FIELDS:
+            if changes.get(field) is not None:
+                names_by_field[field] = changes[field]
         return type(self).of(**names_by_field)
 
     def __bool__(self) -> bool:
@@ -139,14 +142,14 @@ class Pins:
     def names(self, tool: str, call_id: str) -> bool:
         """Return whether the result of that call is to be pinned."""
         return call_id in self.pinned_calls or any(
-            fnmatchcase(tool, name) for name in self.pinned_tools
+            fnmatchcase(tool, pattern) for pattern in self.pinned_tools
         )
 
 
 NO_PINS: Final = Pins()
 
 
-def _checked(field: str, names: Any) -> tuple[str, ...]:
+def _check_names(field: str, names: Any) -> tuple[str, ...]:
     """Return a field's names, each once. Raise InvalidRequest if it is no list of names."""
     if not isinstance(names, list | tuple) or len(names) > MAX_NAMES:
         raise InvalidRequest(f"{field} must be a list of at most {MAX_NAMES} names")

@@ -49,9 +49,10 @@ def recommend(
     bootstrap = Bootstrap(scores)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = pricing_rule_of(run.model for run in runs)
-    model = Counter(run.model for run in runs if run.model).most_common(1)
+    run_counts = Counter(run.model for run in runs if run.model)
+    model = max(run_counts, key=lambda name: run_counts[name], default="")
     lengths = run_lengths(scores, rule)
-    return verdict_on(figures_by_case, rule, bootstrap.tasks, lengths, model[0][0] if model else "")
+    return verdict_on(figures_by_case, rule, tasks=bootstrap.tasks, runs=lengths, model=model)
 
 
 def for_agents(cases: Sequence[Case]) -> list[Case]:
@@ -102,8 +103,10 @@ def first_calls(
     messages: Sequence[Mapping[str, Any]], calls: int
 ) -> tuple[Sequence[Mapping[str, Any]], int]:
     """Return the messages of the first `calls` model calls, and the number of all calls."""
-    answers = [end for end, message in enumerate(messages, 1) if message["role"] == "assistant"]
-    return (messages if len(answers) <= calls else messages[: answers[calls - 1]]), len(answers)
+    answer_ends = [end for end, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    if len(answer_ends) <= calls:
+        return messages, len(answer_ends)
+    return messages[: answer_ends[calls - 1]], len(answer_ends)
 
 
 SCORES: Final[dict[tuple[Hashable, Case], RunScore]] = {}
@@ -137,9 +140,10 @@ class SessionReplays:
         model: str,
         read_messages: MessageReader,
     ) -> None:
-        """Replay one more session, unless its scores are cached.
+        """Replay one more session, as far as its scores are not cached.
 
-        `session_key` identifies its messages, and `read_messages` reads them.
+        `session_key` identifies its messages, and `read_messages` reads them. The session does not
+        count if `is_enough` returns True before it is replayed under all cases.
         """
         self.sessions += 1
         run: Run | None = None
@@ -150,18 +154,17 @@ class SessionReplays:
                 if self._is_enough():
                     return
                 if run is None:
-                    messages, times = read_messages()
-                    run = _session_run(session, model, first_calls(messages, self._calls)[0], times)
-                score = _without_call_sizes(
-                    replay_run(run, [case], self._embedder, closed_loop=True)
-                )
+                    all_messages, times = read_messages()
+                    messages, _ = first_calls(all_messages, self._calls)
+                    run = _session_run(session, model, messages, times)
+                score = replay_run(run, [case], self._embedder, closed_loop=True)
+                score = _without_call_sizes(score)
                 SCORES[session_key, case] = score
                 for oldest in list(SCORES)[:-MAX_SCORES]:
                     SCORES.pop(oldest, None)
             scores.append(score)
-        self.scores.append(
-            dataclasses.replace(scores[0], cases=[score.cases[0] for score in scores])
-        )
+        all_cases = [score.cases[0] for score in scores]
+        self.scores.append(dataclasses.replace(scores[0], cases=all_cases))
 
     @property
     def replayed_calls(self) -> int:
@@ -181,8 +184,11 @@ def _session_run(
     name: str, model: str, messages: Sequence[Mapping[str, Any]], times: Sequence[float]
 ) -> Run:
     """Return a session as a run with a task of its own."""
-    copies, sorted_times = [dict(message) for message in messages], list(accumulate(times, max))
-    return Run(name, "", model, copies, name, times=sorted_times[: len(copies)])
+    copies = [dict(message) for message in messages]
+    sorted_times = list(accumulate(times, max))[: len(copies)]
+    return Run(
+        id=name, source="", model=model, messages=copies, named_task=name, times=sorted_times
+    )
 
 
 def _without_call_sizes(score: RunScore) -> RunScore:

@@ -3,6 +3,7 @@
 The rules, with their sources, are in docs/evaluation.md, Provider's bill.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -56,8 +57,8 @@ class Prompts:
 
     def first_units(self, units: Sequence[Unit], max_tokens: int) -> list[Unit]:
         """Return the first units that fit into `max_tokens`."""
-        ends = accumulate(unit.tokens for unit in units)
-        return [unit for unit, end in zip(units, ends, strict=True) if end <= max_tokens]
+        sums = accumulate(unit.tokens for unit in units)
+        return [unit for unit, tokens in zip(units, sums, strict=True) if tokens <= max_tokens]
 
     def with_tools(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Return the units that a provider receives: the tools' schemas, then the prompt."""
@@ -68,7 +69,9 @@ class Prompts:
         return sum(unit.tokens for message in messages for unit in self._units(message))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
-        role, content, calls = (message.get(key) for key in ("role", "content", "tool_calls"))
+        """Return a message's text, unless it is an empty assistant's, and its calls as units."""
+        role, content = message.get("role"), message.get("content")
+        calls = message.get("tool_calls")
         units: list[Unit] = []
         tokens = self._text_tokens(role, content)
         if tokens or role != "assistant":
@@ -76,7 +79,8 @@ class Prompts:
             units.append(Unit((role, text, message.get("tool_call_id")), tokens))
         if calls:
             identity = tuple((call.get("id"), *call_parts(call)) for call in calls)
-            units.append(Unit(identity, sum(map(self._call_tokens, calls)), len(calls)))
+            call_tokens = sum(self._call_tokens(call) for call in calls)
+            units.append(Unit(identity, call_tokens, blocks=len(calls)))
         return units
 
     def _text_tokens(self, role: object, content: object) -> int:
@@ -115,75 +119,77 @@ class OpenAICache:
         self._last_uses: dict[int, float] = {}
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """See `Cache`."""
-        cached_tokens = tokens = 0
-        is_unbroken = True
+        """Return the usage of the next prompt (`ProviderCache`)."""
+        prompt_tokens = cached_tokens = 0
+        all_cached = True
         for prefix, unit in zip(_prefix_hashes(units), units, strict=True):
-            tokens += unit.tokens
-            is_unbroken = is_unbroken and _is_alive(self._last_uses.get(prefix), time)
-            cached_tokens = tokens if is_unbroken else cached_tokens
+            prompt_tokens += unit.tokens
+            all_cached = all_cached and _is_alive(self._last_uses.get(prefix), time)
+            if all_cached:
+                cached_tokens = prompt_tokens
             self._last_uses[prefix] = time
-        read = (
-            cached_tokens // OPENAI_BLOCK * OPENAI_BLOCK
-            if cached_tokens >= MIN_CACHED_TOKENS
-            else 0
-        )
-        return Usage(uncached=tokens - read, cache_read=read)
+        cache_read = 0
+        if cached_tokens >= MIN_CACHED_TOKENS:
+            cache_read = cached_tokens - cached_tokens % OPENAI_BLOCK
+        return Usage(uncached=prompt_tokens - cache_read, cache_read=cache_read)
 
 
 class AnthropicCache:
     """Anthropic's cache: beginnings up to a breakpoint are written to it and read from it.
 
-    One breakpoint is at the end of every prompt. With `quarters`, three more are at the quarters of
-    the last prompt that did not continue the previous one.
+    One breakpoint is at the end of every prompt. With `has_quarter_breakpoints`, three more are at
+    the quarters of the last prompt that did not continue the previous one.
     """
 
-    def __init__(self, *, quarters: bool) -> None:
-        self._quarters = quarters
+    def __init__(self, *, has_quarter_breakpoints: bool) -> None:
+        self._has_quarter_breakpoints = has_quarter_breakpoints
         self._last_uses: dict[int, float] = {}
-        self._last_prefix = 0
-        self._quarter_units: Sequence[int] = ()
+        """The time of the last use of each cached beginning, by its hash."""
+        self._last_prompt_hash = 0
+        self._last_units_of_quarters: Sequence[int] = ()
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """See `Cache`."""
+        """Return the usage of the next prompt (`ProviderCache`)."""
         if not units:
             return Usage()
         prefixes = _prefix_hashes(units)
-        sizes = list(accumulate(unit.tokens for unit in units))
-        blocks = list(accumulate(unit.blocks for unit in units))
-        breakpoints = self._breakpoints(prefixes, sizes)
-        read = max(
-            (self._last_cached(end, prefixes, blocks, time) for end in breakpoints), default=-1
-        )
-        for end in breakpoints:
-            if sizes[end] >= MIN_CACHED_TOKENS:
-                self._last_uses[prefixes[end]] = time
-        if read >= 0:
-            self._last_uses[prefixes[read]] = time
-        cached = sizes[read] if read >= 0 else 0
-        cache_write = sizes[-1] - cached if sizes[-1] >= MIN_CACHED_TOKENS else 0
-        return Usage("", sizes[-1] - cached - cache_write, cached, cache_write)
+        prefix_tokens = list(accumulate(unit.tokens for unit in units))
+        prefix_blocks = list(accumulate(unit.blocks for unit in units))
+        breakpoints = self._breakpoints(prefixes, prefix_tokens)
+        cached = [self._last_cached_unit(u, prefixes, prefix_blocks, time) for u in breakpoints]
+        last_cached = max(cached)
+        for unit in breakpoints:
+            if prefix_tokens[unit] >= MIN_CACHED_TOKENS:
+                self._last_uses[prefixes[unit]] = time
+        prompt_tokens, cache_read = prefix_tokens[-1], 0
+        if last_cached >= 0:
+            self._last_uses[prefixes[last_cached]] = time
+            cache_read = prefix_tokens[last_cached]
+        cache_write = prompt_tokens - cache_read if prompt_tokens >= MIN_CACHED_TOKENS else 0
+        uncached = prompt_tokens - cache_read - cache_write
+        return Usage(uncached=uncached, cache_read=cache_read, cache_write=cache_write)
 
-    def _breakpoints(self, prefixes: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    def _breakpoints(self, prefixes: Sequence[int], prefix_tokens: Sequence[int]) -> list[int]:
         """Return the indexes of the units that end at a breakpoint."""
-        if self._quarters and self._last_prefix not in prefixes:
-            targets = [sizes[-1] * quarter / 4 for quarter in (1, 2, 3)]
-            ends = [sum(size <= target for size in sizes) - 1 for target in targets]
-            self._quarter_units = sorted({end for end in ends if end >= 0})
-        self._last_prefix = prefixes[-1]
-        return sorted({*self._quarter_units, len(prefixes) - 1})
+        continues_last_prompt = self._last_prompt_hash in prefixes
+        if self._has_quarter_breakpoints and not continues_last_prompt:
+            quarters = [prefix_tokens[-1] * quarter / 4 for quarter in (1, 2, 3)]
+            last_units = {bisect_right(prefix_tokens, tokens) - 1 for tokens in quarters}
+            self._last_units_of_quarters = sorted(last_units - {-1})
+        self._last_prompt_hash = prefixes[-1]
+        return sorted({*self._last_units_of_quarters, len(prefixes) - 1})
 
-    def _last_cached(
-        self, end: int, places: Sequence[int], blocks: Sequence[int], time: float
+    def _last_cached_unit(
+        self, end_unit: int, prefixes: Sequence[int], prefix_blocks: Sequence[int], time: float
     ) -> int:
-        """Return the last unit, at most `ANTHROPIC_LOOKBACK` blocks back, up to which is cached.
+        """Return the last unit up to the breakpoint `end_unit` that ends a cached beginning, or -1.
 
-        Return -1 if there is none.
+        The provider searches at most `ANTHROPIC_LOOKBACK` blocks before the breakpoint.
         """
-        for unit in range(end, -1, -1):
-            if blocks[end] - blocks[unit] > ANTHROPIC_LOOKBACK:
+        for unit in range(end_unit, -1, -1):
+            if prefix_blocks[end_unit] - prefix_blocks[unit] > ANTHROPIC_LOOKBACK:
                 break
-            if _is_alive(self._last_uses.get(places[unit]), time):
+            if _is_alive(self._last_uses.get(prefixes[unit]), time):
                 return unit
         return -1
 
@@ -196,8 +202,8 @@ def new_caches() -> dict[str, ProviderCache]:
     """Return a new cache for each rule."""
     return {
         "openai": OpenAICache(),
-        "anthropic": AnthropicCache(quarters=True),
-        "anthropic_end": AnthropicCache(quarters=False),
+        "anthropic": AnthropicCache(has_quarter_breakpoints=True),
+        "anthropic_end": AnthropicCache(has_quarter_breakpoints=False),
     }
 
 
@@ -231,10 +237,14 @@ class Biller:
 
 def _prefix_hashes(units: Sequence[Unit]) -> list[int]:
     """Return for each unit a hash of the prompt up to and including it."""
-    return list(accumulate(units, lambda before, unit: hash((before, unit.identity)), initial=0))[
-        1:
-    ]
+    hashes: list[int] = []
+    last_hash = 0
+    for unit in units:
+        last_hash = hash((last_hash, unit.identity))
+        hashes.append(last_hash)
+    return hashes
 
 
 def _is_alive(last_use: float | None, time: float) -> bool:
+    """Return whether a cached beginning still exists at `time` seconds."""
     return last_use is not None and time - last_use <= LIFETIME

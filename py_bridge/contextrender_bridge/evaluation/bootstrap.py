@@ -40,10 +40,11 @@ class Estimate:
         There is no interval if fewer than two tasks have the figure, because every sample is then
         of that one task.
         """
-        finite_values = resampled[np.isfinite(resampled)]
         if not np.isfinite(value):
             return cls(None, None, None)
-        if np.isfinite(by_task).sum() < 2 or not len(finite_values):
+        finite_values = resampled[np.isfinite(resampled)]
+        task_count = np.isfinite(by_task).sum()
+        if task_count < 2 or not len(finite_values):
             return cls(float(value), None, None)
         tail_percent = 100 * (1 - LEVEL) / 2
         low, high = np.percentile(finite_values, [tail_percent, 100 - tail_percent])
@@ -62,17 +63,20 @@ def span(share: Estimate) -> str:
 
 
 def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
-    """Return how often each sample has each group, drawn with replacement.
+    """Return how often each sample has each group, drawn with replacement: (resamples, groups).
 
     There are no samples of fewer than two groups.
     """
-    even = np.full(groups, 1 / max(groups, 1))
+    probabilities = np.full(groups, 1 / max(groups, 1))
     size = resamples if groups > 1 else 0
-    return np.random.default_rng(0).multinomial(groups, even, size=size)
+    return np.random.default_rng(0).multinomial(groups, probabilities, size=size)
 
 
 def sum_groups(rows: Any, group_of: Any, samples: Any) -> tuple[Any, Any, Any]:
-    """Return the sums of rows: of all, of every sample, and of each group."""
+    """Return the sums of rows: of all, of every sample, and of each group.
+
+    `group_of` has the group of each row, and `samples` are those of `draw_samples`.
+    """
     by_group = np.zeros((samples.shape[1], rows.shape[1]))
     np.add.at(by_group, group_of, rows)
     return by_group.sum(axis=0), samples @ by_group, by_group
@@ -92,25 +96,30 @@ class Bootstrap:
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Return every figure of the case with that number, by name."""
-        sums = self._sums(case)
-        return {figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES}
+        total, resampled, by_task = self._sums(case)
+        return {
+            figure.name: Estimate.of(figure.of(total), figure.of(resampled), figure.of(by_task))
+            for figure in FIGURES
+        }
 
     def difference(self, figure: Figure, case: int, other: int) -> Estimate:
         """Return how much higher the figure is under one case than under another."""
-        case_sums, other_sums = self._sums(case), self._sums(other)
-        parts = zip(case_sums, other_sums, strict=True)
-        return Estimate.of(
-            *(figure.of(value) - figure.of(other_value) for value, other_value in parts)
+        total, resampled, by_task = (
+            figure.of(sums) - figure.of(other_sums)
+            for sums, other_sums in zip(self._sums(case), self._sums(other), strict=True)
         )
+        return Estimate.of(total, resampled, by_task)
 
     def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
         """Return the sums over all runs, over every sample, and over each task's runs."""
-        table = [columns_of(run, run.cases[case]) for run in self._runs]
-        rows = np.array([list(columns.values()) for columns in table], np.float64)
-        parts = sum_groups(rows, self._task_of, self._samples)
-        sums = (dict(zip(table[0], part.T, strict=True)) for part in parts)
-        overall, resampled, by_task_sums = map(with_derived, sums)
-        return overall, resampled, by_task_sums
+        columns_by_run = [columns_of(run, run.cases[case]) for run in self._runs]
+        names = list(columns_by_run[0])
+        rows = np.array([list(columns.values()) for columns in columns_by_run], np.float64)
+        total, resampled, by_task = (
+            with_derived(dict(zip(names, sums.T, strict=True)))
+            for sums in sum_groups(rows, self._task_of, self._samples)
+        )
+        return total, resampled, by_task
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,7 +137,8 @@ class Difference:
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None or low <= 0 <= high:
             return ""
-        return "better" if (low > 0) == self.figure.more_is_better else "worse"
+        is_higher = low > 0
+        return "better" if is_higher == self.figure.more_is_better else "worse"
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as plain values."""
@@ -150,11 +160,11 @@ def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[
     """
     pairs: list[Pair] = []
     for first_name, second_name in compared:
-        first, second = (cases_named(name, budgets) for name in (first_name, second_name))
-        if len(first) != len(second):
-            first, second = (
-                cases * (max(len(first), len(second)) // len(cases)) for cases in (first, second)
-            )
+        first, second = cases_named(first_name, budgets), cases_named(second_name, budgets)
+        count = max(len(first), len(second))
+        # A case with a budget of its own is compared with the other name's case of every budget.
+        first *= count // len(first)
+        second *= count // len(second)
         pairs += zip(first, second, strict=True)
     for case, other in pairs:
         if case == other:

@@ -42,7 +42,9 @@ class _Loop:
         self._history: list[Json] = []
         self._times: list[float] = []
         self._copies: dict[int, list[int]] = {}
-        self._appended = 0
+        """The positions in `_history` of each recorded result, by its recorded position."""
+        self._appended_count = 0
+        """The number of recorded messages that are in `_history`."""
 
     def step(self, turn: Turn) -> None:
         """Replay one recorded step: fetch missing results, each at most once, then continue."""
@@ -65,21 +67,27 @@ class _Loop:
 
     def _append_until(self, position: int) -> None:
         """Append the recorded messages before a position."""
-        for number in range(self._appended, position):
-            self._append(number, self._run.messages[number])
-        self._appended = position
+        for recorded_position in range(self._appended_count, position):
+            self._append_recorded(recorded_position, self._run.messages[recorded_position])
+        self._appended_count = position
 
-    def _append(self, position: int, message: Json) -> None:
+    def _append_recorded(self, position: int, message: Json) -> None:
+        """Append a message that was recorded at this position, or a copy of it."""
         if message["role"] == "tool":
             self._copies.setdefault(position, []).append(len(self._history))
-        self._add_message(message, self._run.time(position))
+        self._append(message, self._run.time(position))
 
-    def _add_message(self, message: Json, time: float) -> None:
+    def _append(self, message: Json, time: float) -> None:
+        """Append a message, at a time that is not before that of the last one."""
         self._history.append(message)
         self._times.append(max([time, *self._times[-1:]]))
 
     def _call_model(self, turn: Turn) -> list[int]:
-        """Make one model call. Return the recorded positions of the results that it misses."""
+        """Make one model call. Return the recorded positions of the results that it misses.
+
+        The agent misses a result if a value that the turn repeats from it is not visible. It also
+        misses the newest results that are not shown, or not complete if they are small.
+        """
         pause()
         prompt = self._render(self._history, self._times)
         units, _ = self._prompts.send([], prompt.messages)
@@ -90,24 +98,26 @@ class _Loop:
         missing_values = unseen_tokens(needed, prompt.messages)
         missing_results = {event.position for event in turn.events if event.tokens & missing_values}
         newest = [self._run.messages[position] for position in turn.newest]
-        wants_all = self._prompts.tokens(newest) <= NEWEST_TOKENS
-        visible = prompt.complete if wants_all else prompt.visible
+        are_small = self._prompts.tokens(newest) <= NEWEST_TOKENS
+        sufficient = prompt.complete if are_small else prompt.visible
         missing_results |= {
-            position for position in turn.newest if visible.isdisjoint(self._copies[position])
+            position for position in turn.newest if sufficient.isdisjoint(self._copies[position])
         }
         return sorted(missing_results)
 
     def _fetch(self, positions: Sequence[int]) -> None:
         """Repeat the calls of these results, all in one message, and append the results."""
-        ids = [
-            REPEATED_CALL_ID.format(len(self._history) + number) for number in range(len(positions))
-        ]
-        pairs = list(zip(ids, positions, strict=True))
-        calls = [{**self._calls[position], "id": id} for id, position in pairs]
+        first_number = len(self._history)
+        call_ids = {
+            position: REPEATED_CALL_ID.format(number)
+            for number, position in enumerate(positions, first_number)
+        }
+        calls = [{**self._calls[p], "id": call_id} for p, call_id in call_ids.items()]
         message: Json = {"role": "assistant", "content": "", "tool_calls": calls}
-        self._add_message(message, 0.0)
-        for id, position in pairs:
-            self._append(position, {**self._run.messages[position], "tool_call_id": id})
+        self._append(message, time=0.0)
+        for position, call_id in call_ids.items():
+            copy = {**self._run.messages[position], "tool_call_id": call_id}
+            self._append_recorded(position, copy)
         self.score.refetched += len(positions)
         self.score.output += self._prompts.tokens([message])
 

@@ -7,7 +7,8 @@ answer used a value that its prompt no longer had, or read a result again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from typing import Any, Final
 
 from contextrender_bridge.base.prices import Prices
@@ -115,63 +116,80 @@ class Diagnosis:
 def diagnose(runs: Sequence[Run]) -> Diagnosis:
     """Return the losses of a session. Its runs are the histories between its compactions."""
     compactions = compactions_of(runs)
-    losses = [loss for compaction in compactions for loss in _losses(compaction)]
+    losses = [loss for each in compactions for loss in _CompactedHistory(each).losses()]
     losses.sort(key=lambda loss: loss.turn)
-    unique_losses = list({(loss.turn, loss.call): loss for loss in reversed(losses)}.values())[::-1]
-    lengths = [_answers([*compaction.before, *compaction.after]) for compaction in compactions]
-    lengths += [_answers(run.messages) for run in runs]
-    return Diagnosis(max(lengths, default=0), len(compactions), unique_losses)
+    first_of_equal = {(loss.turn, loss.call): loss for loss in reversed(losses)}
+    unique_losses = list(first_of_equal.values())[::-1]
+    turn_counts = [_answer_count([*each.before, *each.after]) for each in compactions]
+    turn_counts += [_answer_count(run.messages) for run in runs]
+    turns = max(turn_counts, default=0)
+    return Diagnosis(turns, len(compactions), unique_losses)
 
 
-def _losses(compaction: RunCompaction) -> Iterator[Loss]:
-    """Yield the turns after a compaction that lacked a value from before it."""
-    before_count, trace = len(compaction.before), RecallTrace()
-    history = [*compaction.before, *compaction.after]
-    turns = [0]
-    for message in history:
-        turns.append(turns[-1] + (message["role"] == "assistant"))
-    for message in compaction.before:
-        trace.add(message)
-    calls, calling_messages = calls_of(history), _calling_messages(history)
-    reported_results: set[int] = set()
-    for position, message in enumerate(compaction.after):
-        events = [event for event in trace.add(message) if event.position < before_count]
-        if message["role"] != "assistant":
-            continue
-        for event in events:
-            missing_values = unseen_tokens(event.tokens, compaction.summary)
-            if not missing_values or event.position in reported_results:
-                continue
-            reported_results.add(event.position)
-            yield _loss(compaction, event, missing_values, position, turns, calls, calling_messages)
+class _CompactedHistory:
+    """A session's full history around a compaction."""
 
+    def __init__(self, compaction: RunCompaction) -> None:
+        self._compaction = compaction
+        history = [*compaction.before, *compaction.after]
+        self._before_count = len(compaction.before)
+        are_answers = (message["role"] == "assistant" for message in history)
+        self._turn_counts = list(accumulate(are_answers, initial=0))
+        """The number of answers among the first 0, 1, 2 and so on messages."""
+        self._calls = calls_of(history)
+        self._calling_messages = _calling_messages(history)
 
-def _loss(
-    compaction: RunCompaction,
-    event: RecallEvent,
-    missing_values: frozenset[str],
-    position: int,
-    turns: Sequence[int],
-    calls: Mapping[int, Json],
-    calling_messages: Mapping[str, int],
-) -> Loss:
-    """Return the loss that the use of a result at `position` in `after` is."""
-    before_count = len(compaction.before)
-    source = calls.get(event.position, {})
-    read_position = calling_messages.get(str(source.get("id")), event.position)
-    common = call_text(source), tuple(sorted(missing_values))
-    read_turn, dropped_turn = turns[read_position + 1], turns[before_count]
-    repeated = _repeated_result(compaction, missing_values, position)
-    if repeated is None:
-        turn = turns[before_count + position + 1]
-        return Loss(turn, USED_VALUE, *common, read_turn, dropped_turn)
-    call = calls.get(before_count + repeated, {})
-    turn = turns[calling_messages.get(str(call.get("id")), before_count + repeated) + 1]
-    counter = counter_for(compaction.model or None)
-    tokens = counter.message(compaction.after[repeated]) + (counter.call(call) if call else 0)
-    price = Prices.of().of_model(compaction.model)
-    dollars = tokens * price.uncached if price else None
-    return Loss(turn, ASKED_AGAIN, *common, read_turn, dropped_turn, turn, tokens, dollars)
+    def losses(self) -> Iterator[Loss]:
+        """Yield the turns after the compaction that lacked a value from before it."""
+        trace = RecallTrace()
+        for message in self._compaction.before:
+            trace.add(message)
+        reported_results: set[int] = set()
+        for position, message in enumerate(self._compaction.after):
+            for event in trace.add(message):
+                if event.position >= self._before_count or event.position in reported_results:
+                    continue
+                missing_values = unseen_tokens(event.tokens, self._compaction.summary)
+                if missing_values:
+                    reported_results.add(event.position)
+                    yield self._loss(event, missing_values, position)
+
+    def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
+        """Return the loss at the answer that is at `position` in `after`."""
+        compaction = self._compaction
+        loss = Loss(
+            turn=self._turn_of(self._before_count + position),
+            kind=USED_VALUE,
+            call=call_text(self._calls.get(event.position, {})),
+            values=tuple(sorted(missing_values)),
+            read_turn=self._calling_turn(event.position),
+            dropped_turn=self._turn_counts[self._before_count],
+        )
+        repeated = _repeated_result(compaction, missing_values, position)
+        if repeated is None:
+            return loss
+        call = self._calls.get(self._before_count + repeated)
+        counter = counter_for(compaction.model or None)
+        price = Prices.of().of_model(compaction.model)
+        tokens = counter.message(compaction.after[repeated]) + (counter.call(call) if call else 0)
+        repeated_turn = self._calling_turn(self._before_count + repeated)
+        return replace(
+            loss,
+            turn=repeated_turn,
+            kind=ASKED_AGAIN,
+            repeated_turn=repeated_turn,
+            tokens=tokens,
+            dollars=tokens * price.uncached if price else None,
+        )
+
+    def _turn_of(self, position: int) -> int:
+        """Return the turn of the message at this position of the history."""
+        return self._turn_counts[position + 1]
+
+    def _calling_turn(self, result: int) -> int:
+        """Return the turn that called for the result at this position, or the result's own."""
+        call_id = str(self._calls.get(result, {}).get("id"))
+        return self._turn_of(self._calling_messages.get(call_id, result))
 
 
 def _repeated_result(
@@ -193,7 +211,7 @@ def _calling_messages(messages: Sequence[Json]) -> dict[str, int]:
     }
 
 
-def _answers(messages: Sequence[Json]) -> int:
+def _answer_count(messages: Sequence[Json]) -> int:
     return sum(message["role"] == "assistant" for message in messages)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.engine.policies import POLICIES
+from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.compaction_methods import method_table, score_runs
 from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.evaluation.repeated_compaction import repeat_in_runs, repeated_sentence
@@ -20,8 +21,9 @@ from contextrender_bridge.evaluation.runs import read_runs
 from contextrender_bridge.evaluation.tables import console, page
 
 BUDGETS = "6000,12000,24000,48000"
-NEW_POLICIES = ("contextrender_excerpts", "contextrender_cache_aware")
-PAPER = "contextrender"
+OWN_POLICIES = ("contextrender_excerpts", "contextrender_cache_aware")
+PAPER_POLICY = "contextrender"
+"""Without --compare, our own policies are compared with the paper's."""
 TITLE = "What each policy showed, and what it cost"
 
 
@@ -45,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the runs, print the tables and write the report's folder."""
+    """Replay the runs, print the tables and write the report's folder.
+
+    With --compaction, measure instead what agents have after their compactions.
+    """
     if args.compaction:
         return compare_methods(args)
     try:
@@ -56,15 +61,19 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     out = make_folder(args.out)
     args.json = out / "figures.json"
-    policy_names = {policy.partition(":")[0].partition("@")[0] for policy in args.policy.split(",")}
-    if not args.compare:
-        args.compare = [[name, PAPER] for name in NEW_POLICIES if {name, PAPER} <= policy_names]
+    args.compare = args.compare or _default_pairs(args.policy)
     report = replay_and_print(args)
     curve_svg = curve(report.runs, report.bootstrap, report.verdict.rule)
     parts = report.parts_of_page(curve_svg, args.words)
     write(page(TITLE, parts), out / "report.html")
     print(f"The report was written to {out / 'report.html'}.")
     return 0
+
+
+def _default_pairs(policies: str) -> list[list[str]]:
+    """Return our own policies paired with the paper's, as far as --policy names both."""
+    names = {case.policy for case in cases_of(policies, BUDGETS)}
+    return [[name, PAPER_POLICY] for name in OWN_POLICIES if {name, PAPER_POLICY} <= names]
 
 
 def compare_methods(args: argparse.Namespace) -> int:

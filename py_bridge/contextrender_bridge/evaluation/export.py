@@ -24,19 +24,20 @@ def to_json(
                 **total.to_json(),
                 "runs": len(runs),
                 "figures": {name: estimate.to_json() for name, estimate in figures.items()},
-                "per_run": [_of_run(run, run.cases[index]) for run in runs],
+                "per_run": [_run_figures(run, run.cases[index]) for run in runs],
             }
         )
     compared = [difference.to_json() for difference in differences]
     return {"format": "contextrender-replay/2", "cases": cases, "compared": compared}
 
 
-def _of_run(run: RunScore, score: CaseScore) -> dict[str, Any]:
-    about = {"id": run.id, "source": run.source, "model": run.model, "task": run.task}
+def _run_figures(run: RunScore, score: CaseScore) -> dict[str, Any]:
+    """Return the figures of one run under one case, with what identifies the run."""
+    identity = {"id": run.id, "source": run.source, "model": run.model, "task": run.task}
     figures = score.to_json()
-    for name in ("policy", "budget", "parameters"):
+    for name in ("policy", "budget", "parameters"):  # the case has them
         del figures[name]
-    return {**about, **figures, "calls": score.calls}
+    return {**identity, **figures, "calls": score.calls}
 
 
 def write(text: str, path: Path) -> None:

@@ -23,6 +23,8 @@ CACHED: Final = 0.5
 """The paper's price in dollars per million cached prompt tokens."""
 OUTPUT: Final = 8.0
 EMBEDDING: Final = 0.13
+TOKENS_PER_PRICE: Final = 1e6
+"""Prices are for this many tokens."""
 PREFIX_SHARES: Final = (0.25, 0.1)
 """The price of cached tokens as a share of the full price, in the true-prefix cost."""
 
@@ -41,24 +43,25 @@ def with_derived(sums: Sums) -> Sums:
     of the runs whose history exceeds the budget. `prompt at S` and `full at S` are prompt tokens
     with repeated ones at the share S of the price, and the policy's own calls at the full price.
     """
-    cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
-    price = INPUT * (1 - cached) + CACHED * cached
-    full = price * sums["over full prompt"] + OUTPUT * sums["over full output"]
+    cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
+    prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
+    full_cost = prompt_price * sums["over full prompt"] + OUTPUT * sums["over full output"]
     other_cost = OUTPUT * sums["over output"] + EMBEDDING * sums["over embedded"]
-    prefix = INPUT * (sums["over prompt"] - sums["over cached"]) + CACHED * sums["over cached"]
-    shares: dict[str, Floats] = {}
+    uncached = sums["over prompt"] - sums["over cached"]
+    prefix_cost = INPUT * uncached + CACHED * sums["over cached"]
+    discounted: dict[str, Floats] = {}
     for share in PREFIX_SHARES:
         discount = 1 - share
-        shares[f"prompt at {share}"] = sums["prompt"] - discount * sums["cached"] + sums["own"]
-        shares[f"full at {share}"] = sums["full prompt"] - discount * sums["full cached"]
+        discounted[f"prompt at {share}"] = sums["prompt"] - discount * sums["cached"] + sums["own"]
+        discounted[f"full at {share}"] = sums["full prompt"] - discount * sums["full cached"]
     return {
         **sums,
-        **shares,
+        **discounted,
         "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
         "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
-        "paper": (price * sums["over prompt"] + other_cost) / 1e6,
-        "prefix": (prefix + other_cost) / 1e6,
-        "full paper": full / 1e6,
+        "paper": (prompt_price * sums["over prompt"] + other_cost) / TOKENS_PER_PRICE,
+        "prefix": (prefix_cost + other_cost) / TOKENS_PER_PRICE,
+        "full paper": full_cost / TOKENS_PER_PRICE,
     }
 
 
@@ -74,13 +77,9 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
 
     Columns that begin with `over` are zero for runs whose history stays within the budget.
     """
-    recall, usage, policy_usage, full = (
-        score.recall,
-        score.agent_usage,
-        score.policy_usage,
-        run.full,
-    )
-    tokens = {
+    recall, full = score.recall, run.full
+    usage, policy_usage = score.agent_usage, score.policy_usage
+    cost_columns = {
         "prompt": usage.prompt + policy_usage.prompt,
         "cached": usage.cache_read + policy_usage.cache_read,
         "output": usage.output + policy_usage.output,
@@ -109,7 +108,9 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         **_loop_columns(run, score.loop),
         **{name: cost for rule in RULES for name, cost in _bill_columns(run, score, rule).items()},
         "runs over": is_over_budget,
-        **{f"over {name}": tokens if is_over_budget else 0 for name, tokens in tokens.items()},
+        **{
+            f"over {name}": tokens if is_over_budget else 0 for name, tokens in cost_columns.items()
+        },
     }
 
 
@@ -138,17 +139,16 @@ def _loop_columns(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     }
     for rule in RULES:
         price = price_under(rule, run.model)
-        cost = cost_of(price, loop_score.bills[rule], loop_score.output) + price.of(
-            loop_score.policy_usage
-        )
-        full = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
-        columns |= {f"loop {rule} calls": cost, f"loop {rule} full calls": full}
+        agent_cost = cost_of(price, loop_score.bills[rule], loop_score.output)
+        full_cost = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
+        columns[f"loop {rule} calls"] = agent_cost + price.of(loop_score.policy_usage)
+        columns[f"loop {rule} full calls"] = full_cost
     return columns
 
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """A figure, which is the quotient of two sums. `percent`: it is shown as a percentage."""
+    """A figure: the quotient of two columns' sums, shown as a percentage if `percent` is set."""
 
     name: str
     title: str
@@ -175,22 +175,31 @@ RULE_TITLES: Final = {
 
 def _rule_figures(rule: str, title: str) -> Sequence[Figure]:
     """Return the figures of one billing rule. Shares are of the full history's cost."""
-    of_full, calls, loop = "of full history's", f"{rule} calls", f"loop {rule}"
-    bill = f"whole bill, {title}"
     return (
         Figure(
             f"{rule}_prompts",
-            f"prompts, {title}, {of_full}",
+            f"prompts, {title}, of full history's",
             f"{rule} prompts",
             f"{rule} full prompts",
         ),
-        Figure(f"{rule}_calls", f"{bill}, {of_full}", calls, f"{rule} full calls"),
-        Figure(f"{rule}_dollars", f"{bill}, dollars per run", calls, "runs", percent=False),
+        Figure(
+            f"{rule}_calls",
+            f"whole bill, {title}, of full history's",
+            f"{rule} calls",
+            f"{rule} full calls",
+        ),
+        Figure(
+            f"{rule}_dollars",
+            f"whole bill, {title}, dollars per run",
+            f"{rule} calls",
+            "runs",
+            percent=False,
+        ),
         Figure(
             f"{rule}_loop",
-            f"closed loop, {title}, {of_full}",
-            f"{loop} calls",
-            f"{loop} full calls",
+            f"closed loop, {title}, of full history's",
+            f"loop {rule} calls",
+            f"loop {rule} full calls",
         ),
     )
 

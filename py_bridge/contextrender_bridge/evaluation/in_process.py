@@ -38,10 +38,9 @@ def replay_run(
 ) -> RunScore:
     """Render and score the history before every assistant message under every case.
 
-    With `closed_loop` every case is replayed once more, with an agent that reacts.
-
-    All cases share one history, so messages are recorded once. Each case has its own vectors and
-    summaries, so that its cost for them does not depend on the other cases.
+    With `closed_loop` every case is replayed once more, with an agent that reacts. All cases share
+    one history, so messages are recorded once. Each case has its own vectors and summaries, so that
+    its cost for them does not depend on the other cases.
     """
     timed_embedder = _TimedEmbedder(embedder)
     counter = counter_for(run.model or None)
@@ -86,7 +85,7 @@ class Renderer:
             embedder if isinstance(embedder, _TimedEmbedder) else _TimedEmbedder(embedder)
         )
         self._history = History() if history is None else history
-        self._vectors, self._summaries = VectorTable(), SummariesInMemory()
+        self._vectors, self._stored_summaries = VectorTable(), SummariesInMemory()
         self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
@@ -95,7 +94,10 @@ class Renderer:
         new_messages = slice(len(history), None)
         history.extend(messages[new_messages], self._counter, times[new_messages])
         history.vectors = self._vectors
-        start, embedding = time.perf_counter(), embedder.seconds
+        summaries = None
+        if policy_named(case.policy).needs_model:
+            summaries = summaries_for(case.policy, self._stored_summaries, summary_model())
+        start, embedding_before = time.perf_counter(), embedder.seconds
         rendered = render_call(
             history,
             budget=case.budget,
@@ -104,28 +106,27 @@ class Renderer:
             counter=self._counter,
             embedder=lambda: embedder,
             text_of=lambda message: content_text(messages[message].get("content")),
-            summaries=summaries_for(case.policy, self._summaries, summary_model())
-            if policy_named(case.policy).needs_model
-            else None,
+            summaries=summaries,
             agent_defaults=case.agent_defaults,
             model_window=window_of(self._model),
             previous=self._previous,
         )
         self._previous = rendered.selection
-        messages_shown = [assemble(messages[item.message], item) for item in rendered.items]
-        shown_positions = (item.message for item in rendered.items)
+        prompt_messages = [assemble(messages[item.message], item) for item in rendered.items]
+        embedding_seconds = embedder.seconds - embedding_before
+        positions = [item.message for item in rendered.items]
         return Prompt(
-            rendered.tokens_before,
-            rendered.tokens_after,
-            rendered.view.unbudgeted_tokens,
-            frozenset(rendered.complete),
-            messages_shown,
-            rendered.usage,
-            bool(rendered.warnings),
-            time.perf_counter() - start - (embedder.seconds - embedding),
-            frozenset(position for position in shown_positions if history.result_at(position) >= 0),
-            [item.message for item in rendered.items],
-            rendered.budget,
+            tokens_full=rendered.tokens_before,
+            tokens_rendered=rendered.tokens_after,
+            tokens_unbudgeted=rendered.view.unbudgeted_tokens,
+            complete=frozenset(rendered.complete),
+            messages=prompt_messages,
+            usage=rendered.usage,
+            has_warning=bool(rendered.warnings),
+            seconds=time.perf_counter() - start - embedding_seconds,
+            visible=frozenset(position for position in positions if history.is_result(position)),
+            positions=positions,
+            budget=rendered.budget,
         )
 
 

@@ -27,6 +27,14 @@ COLOURS: Final = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
 MARKERS: Final = "osD^vP*Xph<>"
 
 
+def _colour(policy: str, number: int) -> Any:
+    """Return the colour of a policy's line: first a dark colour of each pair, then a light one."""
+    if policy == "full":
+        return "black"
+    pair_count = len(COLOURS) // 2
+    return COLOURS[2 * (number % pair_count) + (0 if number < pair_count else 1)]
+
+
 def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     """Return an HTML figure of the cost by a provider's `rule` against the visible values.
 
@@ -34,25 +42,26 @@ def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     """
     figures_by_case = {score.case: bootstrap.estimates(n) for n, score in enumerate(runs[0].cases)}
     cases = sorted(figures_by_case, key=lambda case: case.budget)
-    loop = any(figures[f"{rule}_loop"].value is not None for figures in figures_by_case.values())
-    cost_figure = f"{rule}_loop" if loop else f"{rule}_calls"
-    lines: dict[str, list[tuple[float, float]]] = {}
+    loop_costs = [figures[f"{rule}_loop"].value for figures in figures_by_case.values()]
+    has_loop = any(cost is not None for cost in loop_costs)
+    cost_figure = f"{rule}_loop" if has_loop else f"{rule}_calls"
+    points_by_policy: dict[str, list[tuple[float, float]]] = {}
     for case in cases:
-        cost, share = (
-            figures_by_case[case][name].value for name in (cost_figure, "turns_with_all_values")
-        )
-        line = lines.setdefault(case.name, [])
+        cost = figures_by_case[case][cost_figure].value
+        share = figures_by_case[case]["turns_with_all_values"].value
+        points = points_by_policy.setdefault(case.name, [])
         if cost is not None and share is not None:
-            line.append((100 * cost, 100 * share))
-    budgets = " to ".join(dict.fromkeys((cases[0].size, cases[-1].size)))
+            points.append((100 * cost, 100 * share))
+    smallest, largest = cases[0].size, cases[-1].size
+    budgets = smallest if smallest == largest else f"{smallest} to {largest}"
     caption = f"Cost against visible values, budgets {budgets}"
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(7.6, 4.2), layout="constrained")
         axes = canvas.add_subplot()
-        for i, (name, points) in enumerate(lines.items()):
-            colour = "black" if name == "full" else COLOURS[2 * i % 20 + (i >= 10)]
+        for number, (name, points) in enumerate(points_by_policy.items()):
             costs, shares = [cost for cost, _ in points], [share for _, share in points]
-            axes.plot(costs, shares, label=name, color=colour, marker=MARKERS[i % len(MARKERS)])
+            marker = MARKERS[number % len(MARKERS)]
+            axes.plot(costs, shares, label=name, color=_colour(name, number), marker=marker)
         axes.axvline(100, color="grey", linestyle=":")
         axes.set_xlabel(f"{BY_NAME[cost_figure].title}, %")
         axes.set_ylabel("turns with all values visible, %")

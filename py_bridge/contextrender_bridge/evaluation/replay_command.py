@@ -11,6 +11,7 @@ A policy may have parameters or a budget of its own, as in
 
 import argparse
 import json
+from itertools import chain
 from pathlib import Path
 
 from contextrender_bridge.base.worth import pricing_rule_of
@@ -79,21 +80,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def replay_and_print(args: argparse.Namespace) -> Report:
-    """Replay the runs, print the tables, write the figures for --json, and return the report."""
-    cases = cases_of(args.policy, args.budget)
-    pairs = pairs_of(args.compare, list(dict.fromkeys(case.budget for case in cases)))
-    cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
+    """Replay the runs, print the tables, write the figures for --json, and return the report.
+
+    The cases are those of --policy and --budget, and those that only --compare names. If agents
+    compacted some of the runs, the report says what these compactions lost.
+    """
+    requested_cases = cases_of(args.policy, args.budget)
+    budgets = list(dict.fromkeys(case.budget for case in requested_cases))
+    pairs = pairs_of(args.compare, budgets)
+    cases = list(dict.fromkeys([*requested_cases, *chain.from_iterable(pairs)]))
     runs = read_runs(args.files, args.limit)
     scores = replay_runs(runs, cases, args.workers, closed_loop=args.closed_loop)
     bootstrap = Bootstrap(scores)
-    rule = pricing_rule_of(run.model for run in runs)
+    billing_rule = pricing_rule_of(run.model for run in runs)
     figures_by_case = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    verdict = verdict_on(figures_by_case, rule, bootstrap.tasks, run_lengths(scores, rule))
-    compaction_score = (
-        measure_runs(runs, args.workers) if any(run.continues for run in runs) else None
-    )
+    lengths = run_lengths(scores, billing_rule)
+    verdict = verdict_on(figures_by_case, billing_rule, bootstrap.tasks, lengths)
+    has_compactions = any(run.continues for run in runs)
+    compaction_score = measure_runs(runs, args.workers) if has_compactions else None
     report = Report(
-        scores, bootstrap, [*differences(bootstrap, cases, pairs)], verdict, compaction_score
+        runs=scores,
+        bootstrap=bootstrap,
+        differences=[*differences(bootstrap, cases, pairs)],
+        verdict=verdict,
+        compaction_score=compaction_score,
     )
     if args.json:
         figures = export.to_json(scores, bootstrap, report.differences)
@@ -104,7 +114,7 @@ def replay_and_print(args: argparse.Namespace) -> Report:
 
 
 def positive_count(text: str) -> int:
-    """Return a number of at least 1. Raise ArgumentTypeError."""
+    """Return a number of at least 1. Raise ArgumentTypeError or ValueError for anything else."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -62,24 +62,25 @@ class Report:
         sums = totals(self.runs)
         estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
         tables = [_sent_table(sums)]
-        for title, figures in TABLES.items():
-            columns = [part for name in figures for part in _figure_cells(name, figures[name], "")]
-            rows = [
-                [
-                    *(total.case.name, total.case.size),
-                    *(cell for name in figures for cell in _cells(BY_NAME[name], by_name[name])),
-                ]
-                for total, by_name in zip(sums, estimates, strict=True)
-                if title != CLOSED_LOOP or total.loop
-            ]
+        for title, heads in TABLES.items():
+            columns = ["policy", "budget"]
+            for name, head in heads.items():
+                columns += _figure_cells(name, head, "")
+            rows: list[list[str]] = []
+            for total, figures in zip(sums, estimates, strict=True):
+                if title == CLOSED_LOOP and not total.loop:
+                    continue
+                row = [total.case.name, total.case.size]
+                for name in heads:
+                    row += _cells(BY_NAME[name], figures[name])
+                rows.append(row)
             if rows:
-                tables.append(Rows(title, ("policy", "budget", *columns), rows))
+                tables.append(Rows(title, columns, rows))
         by_pair = groupby(self.differences, key=lambda each: (each.case, each.other))
         for (case, other), group in by_pair:
             title = f"{case} less {other}, paired by task"
-            tables.append(
-                Rows(title, ("figure", "difference", "", ""), [*map(_difference_cells, group)])
-            )
+            difference_rows = [_difference_cells(difference) for difference in group]
+            tables.append(Rows(title, ("figure", "difference", "", ""), difference_rows))
         if self.compaction_score:
             tables.append(compaction_table(self.compaction_score))
         return tables
@@ -89,10 +90,8 @@ class Report:
         """Notes that explain the tables."""
         sums = totals(self.runs)
         calls = max(sums[0].recall.invocations, 1)
-        recording, embedding = (
-            1000 * sum(times) / calls
-            for times in zip(*((run.recording, run.embedding) for run in self.runs), strict=True)
-        )
+        recording = 1000 * sum(run.recording for run in self.runs) / calls
+        embedding = 1000 * sum(run.embedding for run in self.runs) / calls
         return [
             f"Runs: {len(self.runs)}. Tasks: {self.bootstrap.tasks}. Token counts do not include "
             "the system prompts\nand current user messages, which add "
@@ -132,23 +131,27 @@ def compaction_table(score: CompactionScore) -> Rows:
 
 
 def _sent_table(sums: Sequence[CaseScore]) -> Rows:
+    """Return a table of what each case sent, and of what the policy itself took."""
     columns = (
         *("policy", "budget", "calls", "over\nbudget", "tokens\nfull", "tokens\nrendered"),
         *("saved", "policy's\nmodel", "embedded", "ms/call"),
     )
-    rows = []
+    rows: list[list[str]] = []
     for total in sums:
         recall, policy_usage = total.recall, total.policy_usage
-        counts = recall.invocations, recall.over_budget, recall.tokens_full, recall.tokens_rendered
         milliseconds = 1000 * total.seconds / max(recall.invocations, 1)
         rows.append(
             [
-                *(total.case.name, total.case.size, *(f"{count:,}" for count in counts)),
-                *(
-                    percent_or_dash(total.share_saved),
-                    f"{policy_usage.prompt + policy_usage.output:,}",
-                ),
-                *(f"{policy_usage.embedded:,}", f"{milliseconds:.1f}"),
+                total.case.name,
+                total.case.size,
+                f"{recall.invocations:,}",
+                f"{recall.over_budget:,}",
+                f"{recall.tokens_full:,}",
+                f"{recall.tokens_rendered:,}",
+                percent_or_dash(total.share_saved),
+                f"{policy_usage.prompt + policy_usage.output:,}",
+                f"{policy_usage.embedded:,}",
+                f"{milliseconds:.1f}",
             ]
         )
     return Rows("What was sent", columns, rows)
@@ -157,14 +160,14 @@ def _sent_table(sums: Sequence[CaseScore]) -> Rows:
 def _difference_cells(difference: Difference) -> tuple[str, str, str, str]:
     """Return a row: the figure, its difference, the interval, and `better` or `worse`."""
     figure, estimate = difference.figure, difference.estimate
-    value, interval = _format_value(figure, estimate.value, True), _interval(figure, estimate, True)
-    return figure.title, value, interval, difference.verdict
+    value = _format_value(figure, estimate.value, sign="+")
+    return figure.title, value, _interval(figure, estimate, sign="+"), difference.verdict
 
 
 def _cells(figure: Figure, estimate: Estimate) -> list[str]:
-    return _figure_cells(
-        figure.name, _format_value(figure, estimate.value), _interval(figure, estimate)
-    )
+    """Return the cells of a figure's estimate."""
+    value, interval = _format_value(figure, estimate.value), _interval(figure, estimate)
+    return _figure_cells(figure.name, value, interval)
 
 
 def _figure_cells(name: str, value: str, interval: str) -> list[str]:
@@ -172,17 +175,19 @@ def _figure_cells(name: str, value: str, interval: str) -> list[str]:
     return [value, interval] if name in WITH_INTERVAL else [value]
 
 
-def _format_value(figure: Figure, value: float | None, signed: bool = False) -> str:
+def _format_value(figure: Figure, value: float | None, sign: str = "") -> str:
+    """Return a figure's value as text. With the sign "+", positive values have a sign, too."""
     if value is None:
         return "-"
-    sign = "+" if signed else ""
     if figure.percent:
         return f"{100 * value:{sign}.1f}"
     return f"{value:{sign}.3f}" if "dollars" in figure.name else f"{value:{sign},.0f}"
 
 
-def _interval(figure: Figure, estimate: Estimate, signed: bool = False) -> str:
+def _interval(figure: Figure, estimate: Estimate, sign: str = "") -> str:
+    """Return an estimate's interval as text, empty if it has none."""
     if estimate.low is None:
         return ""
-    low, high = (_format_value(figure, end, signed) for end in (estimate.low, estimate.high))
+    low = _format_value(figure, estimate.low, sign)
+    high = _format_value(figure, estimate.high, sign)
     return f"[{low},{high}]"

@@ -59,7 +59,8 @@ class Run:
     def to_json(self) -> Json:
         """Return the run as a line of a file has it, without empty fields."""
         fields = {name: getattr(self, name) for name in _Line.model_fields if name != "task"}
-        return {name: value for name, value in {**fields, "task": self.named_task}.items() if value}
+        fields["task"] = self.named_task
+        return {name: value for name, value in fields.items() if value}
 
     @property
     def invocations(self) -> int:
@@ -84,6 +85,7 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files, and those in the folders. Raise CommandError for a folder without runs."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -131,8 +133,9 @@ def _run_of_line(line: bytes) -> Run:
     except UnicodeDecodeError:
         raise _InvalidRun("it is not UTF-8") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _InvalidRun(" ".join(map(str, ["a run:", *first["loc"], first["msg"]]))) from None
+        first_error = error.errors()[0]
+        words = ["a run:", *map(str, first_error["loc"]), first_error["msg"]]
+        raise _InvalidRun(" ".join(words)) from None
     except InvalidRequest as problem:
         raise _InvalidRun(problem.message) from None
     except (ValueError, RecursionError) as error:
@@ -140,8 +143,16 @@ def _run_of_line(line: bytes) -> Run:
     times = fields.times or []
     if times and (len(times) != len(fields.messages) or sorted(times) != times):
         raise _InvalidRun("times must have one number per message, in ascending order")
-    labels = fields.source or "", fields.model or "", fields.messages, fields.task or ""
-    return Run(fields.id, *labels, fields.tools or [], times, fields.continues or "")
+    return Run(
+        id=fields.id,
+        source=fields.source or "",
+        model=fields.model or "",
+        messages=fields.messages,
+        named_task=fields.task or "",
+        tools=fields.tools or [],
+        times=times,
+        continues=fields.continues or "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +185,11 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
         if previous is None:
             full_histories[run.id] = run.messages
             continue
-        start = _summary_end(run.messages, previous)
-        summary, after = run.messages[:start], run.messages[start:]
+        summary_end = _summary_end(run.messages, previous)
+        summary, after = run.messages[:summary_end], run.messages[summary_end:]
         full_histories[run.id] = previous + after
-        if after and (summary_key := repr(summary)) not in summaries_seen:
+        summary_key = repr(summary)
+        if after and summary_key not in summaries_seen:
             summaries_seen.add(summary_key)
             session = sessions[run.id]
             compactions.append(RunCompaction(session, run.model, previous, summary, after))
@@ -198,13 +210,14 @@ def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Ru
 
 
 def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """Return the position of the first answer that is not a copy of an earlier message."""
-    earlier = {id(message) for message in before} | {_content_key(message) for message in before}
+    """Return the position of the first answer that is not a copy of a message before."""
+    contents_before = {_content_key(message) for message in before}
     for position, message in enumerate(messages):
-        if message["role"] == "assistant" and not {id(message), _content_key(message)} & earlier:
+        if message["role"] == "assistant" and _content_key(message) not in contents_before:
             return position
     return len(messages)
 
 
 def _content_key(message: Json) -> str:
+    """Return a text that is equal for messages of equal text and calls."""
     return repr((message.get("content"), message.get("tool_calls")))

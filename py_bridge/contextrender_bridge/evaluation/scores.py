@@ -87,7 +87,7 @@ class LoopScore:
 
     def plus(self, other: "LoopScore") -> "LoopScore":
         """Return the sums of both."""
-        return LoopScore(*(_sum_of(self, other, each.name) for each in fields(self)))
+        return LoopScore(**{each.name: _sum_of(self, other, each.name) for each in fields(self)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums as plain values."""
@@ -134,19 +134,21 @@ class CaseScore:
     newest_complete: int = 0
     loop: LoopScore | None = None
 
-    def add(self, turn: Turn, prompt: Prompt, agent_usage: PromptSize, output: int) -> None:
-        """Add one prompt, scored against the results that its turn used."""
+    def add(self, turn: Turn, prompt: Prompt, size: PromptSize, output: int) -> None:
+        """Add one prompt of this size, scored against the results that its turn used.
+
+        `output` is the tokens of the turn's answer.
+        """
         if turn.newest and prompt.tokens_full > prompt.budget:
             self.newest += 1
             self.newest_complete += turn.newest <= prompt.complete
         self.recall.add_turn(turn.events, prompt.complete, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_unbudgeted += prompt.tokens_unbudgeted
-        self.agent_usage = self.agent_usage.plus(
-            Usage.of_prompt(agent_usage.tokens, agent_usage.cached, output)
-        )
+        usage = Usage.of_prompt(size.tokens, size.cached, output)
+        self.agent_usage = self.agent_usage.plus(usage)
         self.policy_usage = self.policy_usage.plus(prompt.usage)
-        self.calls.append(agent_usage.tokens)
+        self.calls.append(size.tokens)
         self.warned_calls += prompt.has_warning
         self.seconds += prompt.seconds
 
@@ -217,6 +219,7 @@ def bills_to_json(bills: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
 
 
 def _sum_of(score: Any, other: Any, name: str) -> Any:
+    """Return the sum of both scores' fields of that name."""
     value, other_value = getattr(score, name), getattr(other, name)
     if isinstance(value, Usage):
         return value.plus(other_value)
@@ -225,17 +228,17 @@ def _sum_of(score: Any, other: Any, name: str) -> Any:
 
 def turns_of(run: Run) -> list[Turn]:
     """Return the model calls of a run, in order."""
-    events: dict[int, list[RecallEvent]] = {}
+    events_by_message: dict[int, list[RecallEvent]] = {}
     for event in recall_events(run.messages):
-        events.setdefault(event.message, []).append(event)
+        events_by_message.setdefault(event.message, []).append(event)
     turns: list[Turn] = []
     newest: list[int] = []
     for position, message in enumerate(run.messages):
         if message["role"] == "tool":
             newest.append(position)
         elif message["role"] == "assistant":
-            recall_events_of_turn = events.get(position, ())
-            turns.append(Turn(len(turns) + 1, position, recall_events_of_turn, frozenset(newest)))
+            events = events_by_message.get(position, ())
+            turns.append(Turn(len(turns) + 1, position, events, frozenset(newest)))
             newest = []
     return turns
 
@@ -262,9 +265,9 @@ class Scorer:
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
         """Score the next prompt."""
-        self._units, agent_usage = self._prompts.send(self._units, prompt.messages)
+        self._units, size = self._prompts.send(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, agent_usage, output)
+        self.score.add(turn, prompt, size, output)
         self._biller.add(self._units, self._run.time(turn.position))
         self.score.bills = self._biller.bills
 
@@ -274,19 +277,29 @@ def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
 
     A call with the full history is billed at most the model's window, since no agent sends more.
     """
-    full, sizes, previous_tokens, message_count = NOTHING_USED, list[int](), 0, 0
-    units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
+    full_usage, full_calls = NOTHING_USED, list[int]()
+    billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
+    previous_tokens = previous_position = 0
     for position, message in enumerate(run.messages):
-        if message["role"] == "assistant":
-            new_units, _ = prompts.send([], run.messages[message_count:position])
-            units += (
-                prompts.first_units(new_units, window - previous_tokens) if window else new_units
-            )
-            tokens = previous_tokens + sum(unit.tokens for unit in new_units)
-            full = full.plus(Usage.of_prompt(tokens, previous_tokens, prompts.tokens([message])))
-            biller.add(units, run.time(position))
-            sizes.append(tokens)
-            previous_tokens, message_count = tokens, position
-    score = RunScore(run.id, run.source, run.model, cases, run.task, full, sizes)
-    score.full_bills = biller.bills
-    return score
+        if message["role"] != "assistant":
+            continue
+        new_units, _ = prompts.send([], run.messages[previous_position:position])
+        tokens = previous_tokens + sum(unit.tokens for unit in new_units)
+        output = prompts.tokens([message])
+        full_usage = full_usage.plus(Usage.of_prompt(tokens, previous_tokens, output))
+        full_calls.append(tokens)
+        if window:
+            new_units = prompts.first_units(new_units, window - previous_tokens)
+        billed_units += new_units
+        biller.add(billed_units, run.time(position))
+        previous_tokens, previous_position = tokens, position
+    return RunScore(
+        id=run.id,
+        source=run.source,
+        model=run.model,
+        cases=cases,
+        task=run.task,
+        full=full_usage,
+        full_calls=full_calls,
+        full_bills=biller.bills,
+    )

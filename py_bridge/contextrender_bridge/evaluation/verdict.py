@@ -1,4 +1,7 @@
-"""The verdict on a replay: the recommended case, its saving, its misses and their certainty."""
+"""The verdict on a replay: the recommended case, its saving, its misses and their certainty.
+
+Long because its sentence needs the outcomes, the intervals and the lengths of the runs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,9 +48,15 @@ class CaseOutcome:
         loop = figures[f"{rule}_loop"].value is not None
         calls_cost = figures[f"{rule}_calls"]
         cost = figures[f"{rule}_loop"] if loop else calls_cost
-        full = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
-        miss_rate = _complement(figures["turns_with_all_values"])
-        return cls(case, cost, miss_rate, loop, (cost.value or 0.0) * full, full)
+        full_dollars = (figures[f"{rule}_dollars"].value or 0.0) / (calls_cost.value or 1.0)
+        return cls(
+            case,
+            cost=cost,
+            miss_rate=_complement(figures["turns_with_all_values"]),
+            loop=loop,
+            dollars=(cost.value or 0.0) * full_dollars,
+            full_dollars=full_dollars,
+        )
 
     @property
     def is_default(self) -> bool:
@@ -81,19 +90,17 @@ class RunLength:
 
 def run_lengths(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
     """Return the runs' lengths and costs, with repeated calls if the closed loop was replayed."""
-    lengths = []
+    lengths: list[RunLength] = []
     for run in scores:
         price = price_under(rule, run.model)
-        full = cost_of(price, run.full_bills[rule], run.full.output)
-        costs = {}
-        for score in run.cases if full else ():
-            loop = score.loop
-            bill, output = (
-                (loop.bills[rule], loop.output)
-                if loop
-                else (score.bills[rule], score.agent_usage.output)
-            )
-            costs[score.case] = cost_of(price, bill, output) / full
+        full_cost = cost_of(price, run.full_bills[rule], run.full.output)
+        costs: dict[Case, float] = {}
+        for score in run.cases if full_cost else ():
+            if score.loop:
+                cost = cost_of(price, score.loop.bills[rule], score.loop.output)
+            else:
+                cost = cost_of(price, score.bills[rule], score.agent_usage.output)
+            costs[score.case] = cost / full_cost
         lengths.append(RunLength(max(run.full_calls, default=0), costs))
     return lengths
 
@@ -118,14 +125,15 @@ class Verdict:
         """The shortest history, in tokens, from which on most runs saved; None if there is none."""
         if self.best is None:
             return None
-        case = self.best.case
-        saved, length = 0, None
-        for count, run in enumerate(sorted(self.runs, key=lambda run: -run.tokens), 1):
-            has_saved = run.costs.get(case, 1.0) <= 1 - MIN_SAVING
-            saved += has_saved
-            if has_saved and saved >= PAYING_SHARE * count:
-                length = run.tokens
-        return length
+        saving_count, shortest = 0, None
+        longest_first = sorted(self.runs, key=lambda run: -run.tokens)
+        for run_count, run in enumerate(longest_first, 1):
+            if run.costs.get(self.best.case, 1.0) > 1 - MIN_SAVING:
+                continue
+            saving_count += 1
+            if saving_count >= PAYING_SHARE * run_count:
+                shortest = run.tokens
+        return shortest
 
     @property
     def usually_pays_from(self) -> int:
@@ -144,16 +152,19 @@ class Verdict:
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
         if self.best is not None:
             return self._saving_sentence(self.best, cache)
+        default = _default(self.options)
         longest = max((run.tokens for run in self.runs), default=0)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
-        is_usual = _default(self.options) is not None or longest <= min(budgets, default=0)
-        if self.runs and is_usual and longest < self.usually_pays_from:
+        within_all_budgets = longest <= min(budgets, default=0)
+        # Another setting may be the reason why nothing was saved, unless it omitted nothing.
+        are_runs_too_short = default is not None or within_all_budgets
+        if self.runs and are_runs_too_short and longest < self.usually_pays_from:
             return (
                 f"The longest history of these runs is {longest:,} tokens; under {cache}, "
                 f"ContextRender pays from about {self.usually_pays_from:,}. Do not use it for such "
                 "runs."
             )
-        if (default := _default(self.options)) is not None:
+        if default is not None:
             return (
                 f"Full history does as well for these runs: under {cache}, the default would take "
                 f"{default.cost.value or 0:.1%} of its cost{_refetch_note(default)}."
@@ -218,28 +229,33 @@ def verdict_on(
         for case, figures in figures_by_case
         if case.policy != "full"
     ]
-    fitting = [each for each in options if each.has_few_misses and each.cost.value is not None]
-    best = _default(options) or min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
+    candidates = [
+        option for option in options if option.has_few_misses and option.cost.value is not None
+    ]
+    cheapest = min(candidates, key=lambda option: option.cost.value or 0.0, default=None)
+    best = _default(options) or cheapest
     if best is not None and (best.cost.value or 0.0) > 1 - MIN_SAVING:
         best = None
     return Verdict(best, options, rule, tasks, runs, model)
 
 
 def _default(options: Sequence[CaseOutcome]) -> CaseOutcome | None:
-    figures_by_case = (
-        option for option in options if option.is_default and option.cost.value is not None
-    )
-    return next(figures_by_case, None)
+    """Return the outcome of the agents' default, if it is among the options and has a cost."""
+    defaults = (option for option in options if option.is_default and option.cost.value is not None)
+    return next(defaults, None)
 
 
 def _refetch_note(option: CaseOutcome) -> str:
+    """Return a note that the outcome's cost has the repeated calls, if it has."""
     return ", repeated calls included" if option.loop else ""
 
 
 def _complement(share: Estimate) -> Estimate:
-    """Return 1 minus a share."""
-    ends = share.value, share.high, share.low
-    return Estimate(*(None if end is None else 1 - end for end in ends))
+    """Return 1 minus a share. The upper end of its interval follows from the share's lower end."""
+    value, low, high = (
+        None if end is None else 1 - end for end in (share.value, share.high, share.low)
+    )
+    return Estimate(value, low, high)
 
 
 def _share_text(share: Estimate) -> str:

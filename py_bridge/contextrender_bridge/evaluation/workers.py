@@ -25,6 +25,7 @@ from contextrender_bridge.evaluation.task_progress import (
 )
 
 PLAIN_LINES = 5
+"""The number of lines of a progress report that is not on a terminal."""
 
 
 @contextmanager
@@ -41,15 +42,16 @@ def show_progress(description: str, total: int) -> Iterator[Callable[[int], None
 
 
 def _plain_progress(console: Console, description: str, total: int) -> Callable[[int], None]:
-    done_steps = lines = 0
+    """Return a function that prints a line whenever another fifth of the steps is finished."""
+    finished_steps = printed_lines = 0
 
     def advance(steps: int) -> None:
-        nonlocal done_steps, lines
-        done_steps += steps
-        reached = PLAIN_LINES * done_steps // max(total, 1)
-        if reached > lines:
-            lines = reached
-            console.print(f"{description}: {done_steps} of {total}", highlight=False)
+        nonlocal finished_steps, printed_lines
+        finished_steps += steps
+        due_lines = PLAIN_LINES * finished_steps // max(total, 1)
+        if due_lines > printed_lines:
+            printed_lines = due_lines
+            console.print(f"{description}: {finished_steps} of {total}", highlight=False)
 
     return advance
 

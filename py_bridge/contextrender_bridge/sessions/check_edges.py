@@ -10,9 +10,9 @@ from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.usage_totals import total_of
+from contextrender_bridge.engine.history.branch_matching import BranchInfo
 from contextrender_bridge.engine.history.event_decoding import append_stored
 from contextrender_bridge.engine.history.history import NO_CALL, History
-from contextrender_bridge.engine.history.session_cache import BranchInfo
 from contextrender_bridge.engine.plan.selection_edges import KINDS
 from contextrender_bridge.sessions.check_nodes import NodeCheck
 from contextrender_bridge.sessions.findings import DERIVED, Edge, Kind, StoreFinding

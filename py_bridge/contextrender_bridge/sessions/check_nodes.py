@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
+from contextrender_bridge.engine.history.branch_matching import ROOT, BranchInfo
 from contextrender_bridge.engine.history.event_decoding import is_event, is_intact
-from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo
 from contextrender_bridge.sessions.findings import Kind, StoreFinding
 from contextrender_bridge.sessions.ids import branch_id, event_id, event_ids, ids_of_session
 from contextrender_bridge.sessions.session_nodes import count_branches

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID, uuid5
 
+from contextrender_bridge.engine.history.branch_matching import ROOT, BranchInfo
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo, SessionState
+from contextrender_bridge.engine.history.session_cache import SessionState
 
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""

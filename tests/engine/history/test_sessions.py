@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.history.session_cache import (
+from contextrender_bridge.engine.history.branch_matching import (
     ROOT,
     BranchInfo,
     BranchMatch,
     match_branch,
 )
+from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.text.transcript import Json, digest_after
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -17,7 +17,7 @@ from tests.support.strategies import COUNTER, render
 from tests.support.transcripts import step, user
 
 POLICY = "contextrender_cache_aware"
-STEP_DOWN = 1 - auto_budget.GROWTH * auto_budget.RATE / (1 - auto_budget.RATE)
+STEP_DOWN = 1 - auto_budget.SHRINKAGE
 
 
 def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:

@@ -32,7 +32,7 @@ ORDER = [
 
 def misses_of(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     past = past_of(messages)
-    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
+    (steps,) = past.replays.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     return [(step.turn, miss) for step in steps for miss in step.missing_results]
 
 
@@ -40,7 +40,7 @@ def test_use_of_omitted_value_is_a_miss() -> None:
     ((turn, miss),) = misses_of([*ORDER, REFUND])
     assert (turn, miss.result, miss.values, miss.repeated) == (10, 0, ("ORD_77412",), False)
     past = past_of([*ORDER, REFUND])
-    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (step,) = past.replays.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
     (reason,) = past.misses_at(step, SettingsByTurn(TIGHT))
     assert reason.missing_result == miss
     assert reason.display == "omitted" and reason.remaining_tokens is not None
@@ -67,7 +67,7 @@ def test_misses_equal_values_absent_from_prompts(policy: str) -> None:
     messages = make_run(30)
     settings = RenderSettings(budget=900, policy=policy)
     past = past_of(messages)
-    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
+    (steps,) = past.replays.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
     prompts = {}
     for replayed_call in steps:

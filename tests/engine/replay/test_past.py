@@ -33,7 +33,7 @@ def past_of(messages: list[Json]) -> CachedReplay:
 
 
 def steps(past: CachedReplay) -> list[ReplayedCall]:
-    (replayed_calls,) = past.steps.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
+    (replayed_calls,) = past.replays.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
     return replayed_calls
 
 

@@ -2,9 +2,9 @@
 
 from contextrender_bridge.engine.replay.recommendation import (
     Replayed,
-    choices,
     recommend,
     sentence_on,
+    settings_to_compare,
 )
 
 FULL = Replayed("full", "auto", 1.0, 1.0, 100, 0)
@@ -42,8 +42,8 @@ def test_sentence_names_recommendation_and_current_setting() -> None:
 
 
 def test_each_option_is_compared_once() -> None:
-    options = list(choices("contextrender", 12_000, 20_000))
+    options = list(settings_to_compare("contextrender", 12_000, 20_000))
     assert options[0] == ("contextrender", 12_000) and len(options) == len(set(options))
     budgets = [budget for policy, budget in options if policy == "contextrender"]
     assert budgets == [12_000, 6_000]
-    assert [policy for policy, _ in choices("full", "auto", 1)].count("full") == 1
+    assert [policy for policy, _ in settings_to_compare("full", "auto", 1)].count("full") == 1

@@ -12,14 +12,17 @@ from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
 
-UNSET: Final = {
+UNSET_FIELDS: Final = {
     "parameters": {},
     "agent_defaults": False,
     "window": 0,
     "pinned_tools": [],
     "pinned_calls": [],
 }
-ALWAYS: Final = ("at", "results")
+"""The settings that `RenderSettings.to_json` omits by default, as they are stored."""
+
+REQUIRED_FIELDS: Final = ("at", "results")
+"""The fields that an export has even if they are 0."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,7 +84,7 @@ class CallRecord:
     def fields(self) -> dict[str, Any]:
         """Return the fields that are stored."""
         return {
-            **UNSET,
+            **UNSET_FIELDS,
             **self.settings.to_json(),
             "at": self.at,
             "results": self.results,
@@ -98,7 +101,7 @@ class CallRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
         fields = self.fields()
-        return {name: fields[name] for name in fields if fields[name] or name in ALWAYS}
+        return {name: fields[name] for name in fields if fields[name] or name in REQUIRED_FIELDS}
 
     @property
     def remaining_tokens(self) -> int:
@@ -116,22 +119,22 @@ class CallRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the record of the values that `fields` or `to_json` returned."""
-        usage = tuple(data.get("usage") or ())
+        settings = RenderSettings.of(data)
         before, after, outside, retained, shared = data["tokens"]
         return cls(
-            settings := RenderSettings.of(data),
-            data["at"],
-            data["results"],
-            before,
-            after,
-            outside,
-            retained,
-            shared,
+            settings=settings,
+            at=data["at"],
+            results=data["results"],
+            before=before,
+            after=after,
+            outside=outside,
+            retained=retained,
+            shared=shared,
             delivery=data.get("delivery") or DELIVERIES[0],
             model=data.get("model", ""),
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
-            usage=usage or None,
+            usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
             faulted=data.get("faulted", False),
         ).as_sent()
@@ -148,44 +151,46 @@ def record_of(
 
     If the caller sends the full history, the record has the tokens of that.
     """
-    history, selection = rendered.view.history, rendered.selection
-    text, sent_selection = rendered.text_tokens, selection
+    history, sent_selection = rendered.view.history, rendered.selection
+    text_tokens = rendered.text_tokens
     if caller.delivery != DELIVERIES[0]:
-        text = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
-        sent_selection = selection.in_full(history)
-    shared = sent_selection.tokens_in(
-        history, sent_selection.shared_messages(previous, history.results)
-    )
+        text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
+        sent_selection = rendered.selection.in_full(history)
+    shared_messages = sent_selection.shared_messages(previous, history.results)
     return CallRecord(
-        settings,
-        at,
-        len(history.results.message),
-        rendered.tokens_before,
-        rendered.tokens_after,
-        rendered.view.unbudgeted_tokens,
-        text,
-        shared,
-        caller.delivery,
-        caller.model,
-        caller.client,
-        rendered.embedded_tokens,
+        settings=settings,
+        at=at,
+        results=len(history.results.message),
+        before=rendered.tokens_before,
+        after=rendered.tokens_after,
+        outside=rendered.view.unbudgeted_tokens,
+        retained=text_tokens,
+        shared=sent_selection.tokens_in(history, shared_messages),
+        delivery=caller.delivery,
+        model=caller.model,
+        client=caller.client,
+        embedded=rendered.embedded_tokens,
         budget=rendered.budget,
-        faulted=selection.faulted,
+        faulted=rendered.selection.faulted,
     ).as_sent()
 
 
 def runs(results: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers as runs of consecutive numbers: the first of each run, and its length."""
-    pairs: list[int] = []
+    """Return numbers as runs of consecutive numbers: first, length, first, length and so on."""
+    flat_runs: list[int] = []
+    end = -1
     for result in sorted(results):
-        if pairs and pairs[-2] + pairs[-1] == result:
-            pairs[-1] += 1
+        if result == end:
+            flat_runs[-1] += 1
         else:
-            pairs += [result, 1]
-    return tuple(pairs)
+            flat_runs += [result, 1]
+        end = result + 1
+    return tuple(flat_runs)
 
 
 def numbers_in(runs: Sequence[int]) -> list[int]:
-    """Return the numbers of runs."""
-    pairs = zip(runs[::2], runs[1::2], strict=True)
-    return [number for first, length in pairs for number in range(first, first + length)]
+    """Return the numbers of the runs that `runs` returned."""
+    numbers: list[int] = []
+    for first, length in zip(runs[::2], runs[1::2], strict=True):
+        numbers += range(first, first + length)
+    return numbers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextrender_bridge.engine.call.compaction_choice import MessageText
 from contextrender_bridge.engine.call.compaction_text import CompactedResult
 from contextrender_bridge.engine.history.history import History
-from contextrender_bridge.engine.plan.selection import Selection, messages_before_budget
+from contextrender_bridge.engine.plan.selection import Selection, unbudgeted_messages
 from contextrender_bridge.engine.text.tokens import arguments_of, content_text
 from contextrender_bridge.engine.text.transcript import Json
 
@@ -22,7 +22,7 @@ def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
 
 def charged_tokens(history: History) -> int:
     """Return the tokens of the text that a budget charges."""
-    free = messages_before_budget(history, len(history))
+    free = unbudgeted_messages(history, len(history))
     return sum(history.text_tokens) - sum(history.text_tokens[position] for position in free)
 
 

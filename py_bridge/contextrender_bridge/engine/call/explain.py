@@ -1,11 +1,14 @@
-"""The reasons why a rendering shows each result or not, and the uses behind its reuse score."""
+"""The reasons why a rendering shows each result or not, and the uses behind its reuse score.
 
-from bisect import bisect_left, bisect_right
+Long because a result's row needs the decision on it, which needs the whole rendering.
+"""
+
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import chain
 from math import fsum
 from typing import Final
 
@@ -18,6 +21,8 @@ TOO_LARGE: Final = "larger than all that was free for results"
 NO_ROOM: Final = "no room left after others were taken"
 RESTORED: Final = "restored behind result {position}, as an answer needed it after it was dropped"
 KEPT_FREE: Final = "it would have fitted: the policy left that room free"
+TURN_DROPPED: Final = "its whole turn left to make room for later text"
+"""Reasons for an omission."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,38 +54,40 @@ class ResultDecisions:
         selection = self.rendered.selection
         order = self._orders.get(result)
         policy_reason = selection.reasons.get(result)
-        if result in selection.excerpts:
-            kind = selection.excerpts[result].kind
-            limit = selection.limits.get(result, selection.excerpts[result].tokens)
-            reason = policy_reason or f"larger than the budget, so {kind} of at most {limit} tokens"
-            return ResultDecision(kind, order, reason)
-        if order is not None:
-            fits = self.rendered.view.fits and not selection.reasons
-            reason = "the whole history fits" if fits else policy_reason or "selected"
-            return ResultDecision("complete", order, reason)
-        return self._omitted(result, policy_reason)
+        excerpt = selection.excerpts.get(result)
+        if excerpt is not None:
+            limit = selection.limits.get(result, excerpt.tokens)
+            size_reason = f"larger than the budget, so {excerpt.kind} of at most {limit} tokens"
+            return ResultDecision(excerpt.kind, order, policy_reason or size_reason)
+        if order is None:
+            return self._omitted(result, policy_reason)
+        if self.rendered.view.fits and not selection.reasons:
+            return ResultDecision("complete", order, "the whole history fits")
+        return ResultDecision("complete", order, policy_reason or "selected")
 
     def _omitted(self, result: int, policy_reason: str | None) -> ResultDecision:
         """Return the decision on a result that is not shown in its own place."""
         view = self.rendered.view
-        if view.history.results.call_event[result] == NO_CALL:
+        results = view.history.results
+        if results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
-        if not view.eligible[result] and view.history.results.turn[result] in self._dropped_turns:
-            return ResultDecision(
-                "omitted", None, "its whole turn left to make room for later text"
-            )
+        if not view.eligible[result] and results.turn[result] in self._dropped_turns:
+            return ResultDecision("omitted", None, TURN_DROPPED)
         if result in self._host_of:
-            position = view.history.results.message[self._host_of[result]]
+            position = results.message[self._host_of[result]]
             return ResultDecision("excerpt", None, RESTORED.format(position=position))
+        remaining = self._remaining_after
         if policy_reason:
             rank_note = self.rebuild.rank_note(result) if self.rebuild else ""
-            return ResultDecision("omitted", None, policy_reason + rank_note, self._remaining[-1])
+            return ResultDecision("omitted", None, policy_reason + rank_note, remaining[-1])
         cost = int(view.costs[result])
-        count = bisect_left(self._remaining, True, key=lambda remaining: cost > remaining)
-        if count == len(self._remaining):
-            return ResultDecision("omitted", None, KEPT_FREE, self._remaining[-1], count - 1)
-        reason = NO_ROOM if count else TOO_LARGE
-        return ResultDecision("omitted", None, reason, self._remaining[count], count)
+        # The remaining tokens only fall, so the first count at which the result does not fit is
+        # found by bisection.
+        selected_count = bisect_left(remaining, True, key=lambda tokens: cost > tokens)
+        if selected_count == len(remaining):
+            return ResultDecision("omitted", None, KEPT_FREE, remaining[-1], selected_count - 1)
+        reason = NO_ROOM if selected_count else TOO_LARGE
+        return ResultDecision("omitted", None, reason, remaining[selected_count], selected_count)
 
     @cached_property
     def rebuild(self) -> LastRebuild | None:
@@ -95,26 +102,28 @@ class ResultDecisions:
 
     @cached_property
     def _dropped_turns(self) -> frozenset[int]:
+        """The turns of which all texts were dropped."""
         return frozenset(self.rendered.selection.text.turns)
 
     @cached_property
     def _orders(self) -> dict[int, int]:
+        """The place of each shown result among the selected ones, from 1."""
         shown_order = self.rendered.selection.shown_order
         return {result: order for order, result in enumerate(shown_order, 1)}
 
     @cached_property
-    def _remaining(self) -> Sequence[int]:
+    def _remaining_after(self) -> list[int]:
         """The tokens left for results after the first 0, 1, 2 and so on were selected."""
         selection, view = self.rendered.selection, self.rendered.view
-        calls = view.history.results.call_tokens
-        sizes = (
-            calls[result] + selection.limits.get(result, selection.excerpts[result].tokens)
-            if result in selection.excerpts
-            else int(view.costs[result])
-            for result in selection.shown_order
-        )
-        tokens_for_results = self.rendered.budget - self.rendered.text_tokens
-        return list(accumulate(sizes, lambda left, size: left - size, initial=tokens_for_results))
+        call_tokens = view.history.results.call_tokens
+        remaining = [self.rendered.budget - self.rendered.text_tokens]
+        for result in selection.shown_order:
+            cost = int(view.costs[result])
+            if result in selection.excerpts:
+                excerpt_tokens = selection.excerpts[result].tokens
+                cost = call_tokens[result] + selection.limits.get(result, excerpt_tokens)
+            remaining.append(remaining[-1] - cost)
+        return remaining
 
 
 @dataclass(slots=True, frozen=True)
@@ -153,44 +162,56 @@ def explain_results(
 ) -> list[ResultRow]:
     """Return a row for each of these results (by number), or for every one in transcript order.
 
-    If there are recorded `decisions`, the rows have these, and no scores of the last rebuild.
-    Otherwise the decisions follow from the rendering.
+    The decisions are the recorded `decisions` if these are set; otherwise they follow from the
+    rendering. A policy without scores of this call has, for its own decisions, the scores of the
+    call at which the prompt was last rebuilt.
     """
     view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results
     if numbers is None:
         numbers = range(len(results))
-    uses = _use_rows(history, set(numbers))
-    rendered_decisions, pins = ResultDecisions(rendered), view.pins
-    rebuild, has_pins = rendered_decisions.rebuild if decisions is None else None, bool(pins)
-    return [
-        ResultRow(
-            results.message[r],
-            results.event[r],
-            results.turn[r],
-            int(view.ages[r]),
-            _reuse(uses.get(r, ())),
-            float(scores.relevance[r]) if scores and scores.relevance is not None else None,
-            float(scores.usefulness[r]) if scores else None,
-            float(scores.score[r]) if scores else rebuild.score(r) if rebuild else None,
-            results.tokens[r],
-            int(view.costs[r]),
-            rendered_decisions.of(r) if decisions is None else decisions[r],
-            has_pins and pins.names(history.names[results.event[r]], results.call_id[r]),
-            uses.get(r, []),
+    uses_by_result = _use_rows(history, set(numbers))
+    rendered_decisions, has_pins = ResultDecisions(rendered), bool(view.pins)
+    rebuild = rendered_decisions.rebuild if decisions is None else None
+    rows: list[ResultRow] = []
+    for result in numbers:
+        relevance = usefulness = score = None
+        if scores:
+            usefulness, score = float(scores.usefulness[result]), float(scores.score[result])
+            relevance = None if scores.relevance is None else float(scores.relevance[result])
+        elif rebuild:
+            score = rebuild.score(result)
+        tool, uses = history.names.get(results.event[result], ""), uses_by_result.get(result, [])
+        rows.append(
+            ResultRow(
+                position=results.message[result],
+                event=results.event[result],
+                turn=results.turn[result],
+                age=int(view.ages[result]),
+                reuse=_reuse(uses),
+                relevance=relevance,
+                usefulness=usefulness,
+                score=score,
+                tokens=results.tokens[result],
+                cost=int(view.costs[result]),
+                decision=(
+                    rendered_decisions.of(result) if decisions is None else decisions[result]
+                ),
+                pinned=has_pins and view.pins.names(tool, results.call_id[result]),
+                uses=uses,
+            )
         )
-        for r in numbers
-    ]
+    return rows
 
 
 def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
     """Return the uses of these results, by result."""
     uses = [use for use in history.reuse.uses if use.result in numbers]
-    holders = history.reuse.holders([value for use in uses for value in use.values])
+    result_counts = history.reuse.holders(chain.from_iterable(use.values for use in uses))
     rows: dict[int, list[UseRow]] = {}
     for use in uses:
-        position = bisect_right(history.first_events, use.operation) - 1
-        values = {value: holders[value] for value in use.values if value in holders}
+        position, _ = history.place_of(use.operation)
+        values = {value: result_counts[value] for value in use.values if value in result_counts}
         rows.setdefault(use.result, []).append(
             UseRow(use.operation, position, history.turns[position], values)
         )
@@ -199,13 +220,17 @@ def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
 
 def _reuse(uses: Sequence[UseRow]) -> float:
     """Return c, the sum of 1/n over all matches, rounded as `ReuseIndex.scores` does."""
-    matches = Counter(value for use in uses for value in use.values)
-    holders = {value: n for use in uses for value, n in use.values.items()}
-    return fsum(matches[value] / n for value, n in holders.items())
+    match_counts: Counter[str] = Counter()
+    result_counts: dict[str, int] = {}
+    for use in uses:
+        match_counts.update(use.values.keys())
+        result_counts |= use.values
+    return fsum(match_counts[value] / n for value, n in result_counts.items())
 
 
-OTHERWISE: Final = "so it was when the call was made; today"
+RULES_CHANGED: Final = "so it was when the call was made; today"
 SENT_FULL: Final = "the whole history was sent; rendered,"
+"""The beginnings of the reason for a display that differs from today's."""
 
 
 def with_recorded_displays(
@@ -221,9 +246,9 @@ def with_recorded_displays(
     If the call was `sent_full`, the reasons say what a rendering would have shown.
     """
     differing_results = recorded_selection.differing_results(today)
-    because = SENT_FULL if sent_full else OTHERWISE
+    reason_start = SENT_FULL if sent_full else RULES_CHANGED
     return [
-        _recorded_row(row, number, recorded_selection, because)
+        _recorded_row(row, number, recorded_selection, reason_start)
         if number in differing_results
         else row
         for number, row in zip(numbers, rows, strict=True)
@@ -237,11 +262,13 @@ def differing_sentence(count: int) -> str:
 
 
 def _recorded_row(
-    row: ResultRow, number: int, recorded_selection: Selection, because: str
+    row: ResultRow, number: int, recorded_selection: Selection, reason_start: str
 ) -> ResultRow:
+    """Return the row of a result with its recorded display, and a reason that has today's."""
     today = row.decision
-    display = "complete" if number in recorded_selection.complete else "omitted"
     if number in recorded_selection.partial:
         display = "excerpt"
-    reason = f"{because} it would be {today.display}: {today.reason}"
+    else:
+        display = "complete" if number in recorded_selection.complete else "omitted"
+    reason = f"{reason_start} it would be {today.display}: {today.reason}"
     return replace(row, decision=ResultDecision(display, None, reason))

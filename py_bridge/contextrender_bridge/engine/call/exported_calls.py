@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.provider_usage import TOKEN_FIELDS
-from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata
+from contextrender_bridge.engine.call.provider_usage import COUNT_LIMIT, TOKEN_FIELDS
+from contextrender_bridge.engine.call.settings import DELIVERIES, SETTINGS, CallMetadata
 from contextrender_bridge.engine.plan.selection_edges import (
     COMPLETE,
     DROPPED,
@@ -22,26 +22,17 @@ from contextrender_bridge.engine.plan.selection_edges import (
 )
 from contextrender_bridge.engine.text.transcript import Json
 
-RECORD: Final = frozenset(
+RECORD_FIELDS: Final = frozenset(
     {
-        *(
-            "budget",
-            "policy",
-            "parameters",
-            "agent_defaults",
-            "window",
-            "pinned_tools",
-            "pinned_calls",
-        ),
+        *SETTINGS,
         *("at", "results", "own_budget", "faulted"),
         *("tokens", "delivery", "model", "client", "embedded", "usage"),
     }
 )
-EDGES: Final = frozenset({"shown", "is_relative", "is_over", "rebuilt", "breakpoints"})
+EDGE_FIELDS: Final = frozenset({"shown", "is_relative", "is_over", "rebuilt", "breakpoints"})
 OTHER_FIELDS: Final = frozenset({"position", "again", "step_budget", "misses"})
-SIZES: Final = 5
-COUNT_LIMIT: Final = 2**40
-"""All counts, and all times in seconds since 1970, are below this."""
+TOKEN_COUNTS: Final = 5
+"""The number of counts in the field `tokens` of a record."""
 MAX_KIND_LENGTH: Final = 40
 NEXT_FIELDS: Final = frozenset({"next_pieces", "next_tokens"})
 """The further fields of an edge to a result that the next call shows as another excerpt."""
@@ -98,8 +89,7 @@ def read_calls(
     names the branch in errors. Raise InvalidRequest if a call does not have the format of exports,
     or refers to an event that is not before it.
     """
-    events = list(accumulate(map(len, message_kinds), initial=0))
-    results = list(accumulate((kinds == "r" for kinds in message_kinds), initial=0))
+    event_counts = list(accumulate(map(len, message_kinds), initial=0))
     all_kinds = "".join(message_kinds)
     calls: dict[tuple[int, bool], ExportedCall] = {}
     for item in data:
@@ -108,9 +98,9 @@ def read_calls(
             raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
         call = _call(item, position, field_path)
         edges = [*(call.edges.edges if call.edges else ()), *call.missing_edges]
-        kinds = all_kinds[: events[position]]
-        has_results = call.record.results <= results[position]
-        if not has_results or not all(_leads_to(edge, kinds) for edge in edges):
+        kinds_before = all_kinds[: event_counts[position]]
+        has_results = call.record.results <= kinds_before.count("r")
+        if not has_results or not all(_leads_to(edge, kinds_before) for edge in edges):
             raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
         if calls.setdefault((position, call.repeated), call) is not call:
             raise InvalidRequest(f"{field_path}.calls must each have a position of their own")
@@ -120,9 +110,9 @@ def read_calls(
 def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCall:
     """Return a call. Raise InvalidRequest if it does not have the format of exports."""
     repeated = call.get("again", False)
-    record = {name: call[name] for name in RECORD & call.keys()}
-    has_fields = call.keys() <= RECORD | EDGES | OTHER_FIELDS and type(repeated) is bool
-    if not has_fields or not _is_record(record):
+    record = {name: call[name] for name in RECORD_FIELDS & call.keys()}
+    has_known_fields = call.keys() <= RECORD_FIELDS | EDGE_FIELDS | OTHER_FIELDS
+    if not has_known_fields or type(repeated) is not bool or not _is_record(record):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path))
     CallMetadata.of(
         call.get("delivery") or DELIVERIES[0], call.get("model", ""), call.get("client", "")
@@ -137,14 +127,15 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
 
 def _is_record(call: Mapping[str, Any]) -> bool:
     """Return whether the fields of a record have the types and the sizes of an export."""
-    sizes, usage = call.get("tokens"), call.get("usage", [])
+    tokens, usage = call.get("tokens"), call.get("usage", [])
+    counts = [call.get("at"), call.get("results"), call.get("embedded", 0)]
     return (
-        _are_counts([call.get("at"), call.get("results"), call.get("embedded", 0)])
-        and _are_counts([call.get("own_budget", 0)])
-        and _are_counts(sizes)
-        and isinstance(call.get("faulted", False), bool)
+        _are_counts([*counts, call.get("own_budget", 0)])
+        and _are_counts(tokens)
+        and len(tokens or ()) == TOKEN_COUNTS
         and _are_counts(usage)
-        and (len(sizes or ()), len(usage)) in ((SIZES, 0), (SIZES, len(TOKEN_FIELDS)))
+        and len(usage) in (0, len(TOKEN_FIELDS))
+        and isinstance(call.get("faulted", False), bool)
         and all(isinstance(call.get(name, ""), str) for name in ("delivery", "model", "client"))
     )
 
@@ -152,8 +143,8 @@ def _is_record(call: Mapping[str, Any]) -> bool:
 def _edges(call: Mapping[str, Any]) -> CallEdges:
     """Return a call's edges. Raise ValueError, TypeError or KeyError for a wrong format."""
     edges = [_edge(*edge) for edge in call["shown"]]
-    if len({(edge.kind, edge.event) for edge in edges}) < len(edges):
-        raise ValueError("two edges of a type to one event")
+    has_repeated_edge = len({(edge.kind, edge.event) for edge in edges}) < len(edges)
+    _check(not has_repeated_edge)
     budget = call.get("step_budget", 0.0)
     _check(_are_counts([call.get("rebuilt", 0)]) and _are_counts(call.get("breakpoints", [])))
     _check(type(budget) in (int, float) and 0 <= budget < COUNT_LIMIT)
@@ -162,6 +153,7 @@ def _edges(call: Mapping[str, Any]) -> CallEdges:
 
 
 def _edge(kind: str, event: int, fields: Mapping[str, Any] | None = None) -> ShownEvent:
+    """Return an edge. Raise ValueError, TypeError or KeyError for a wrong format."""
     values = dict(fields or {})
     _check(_are_counts([event]))
     names = set(values)
@@ -188,9 +180,8 @@ def _are_pieces(pieces: Any) -> bool:
     numbers = [piece for piece in pieces if not isinstance(piece, str)]
     if len(numbers) % 2 or not _are_counts(numbers):
         return False
-    ranges = zip(numbers[::2], numbers[1::2], strict=True)
     end = 0
-    for start, length in ranges:
+    for start, length in zip(numbers[::2], numbers[1::2], strict=True):
         if start < end:
             return False
         end = start + length
@@ -198,6 +189,7 @@ def _are_pieces(pieces: Any) -> bool:
 
 
 def _missing_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
+    """Return an edge to a missing result. Raise ValueError or KeyError for a wrong format."""
     _check(_are_counts([event]) and fields.keys() == {"values", "repeated", "names_only"})
     values, flags = fields["values"], (fields["repeated"], fields["names_only"])
     _check(isinstance(values, list) and all(isinstance(value, str) for value in values))
@@ -209,16 +201,18 @@ def _leads_to(edge: ShownEvent, kinds: str) -> bool:
     """Return whether an edge leads to an event of these `kinds`, and to a result if it must."""
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)
-    ends = (edge.event, edge.fields.get("host_event", edge.event))
-    return all(end < len(kinds) and kinds[end] == "r" for end in ends)
+    result_events = (edge.event, edge.fields.get("host_event", edge.event))
+    return all(event < len(kinds) and kinds[event] == "r" for event in result_events)
 
 
 def _check(condition: bool) -> None:
+    """Raise ValueError unless the condition is true."""
     if not condition:
         raise ValueError("not what an export has")
 
 
 def _are_counts(values: Any) -> bool:
+    """Return whether this is a list of whole numbers from 0 and below `COUNT_LIMIT`."""
     return isinstance(values, list) and all(
         type(value) is int and 0 <= value < COUNT_LIMIT for value in values
     )

@@ -68,18 +68,17 @@ def missing_results(
             used_values.setdefault(use.result, set()).update(use.values)
     repeated = {result for result in history.repeated.get(answer, ()) if result not in complete}
     all_values: set[str] = set().union(*used_values.values())
-    invisible = without_visible(all_values, prompt()) if used_values else set()
-    holders = history.reuse.holders(invisible)
-    missing_values = {
-        result: tuple(sorted(values & invisible, key=lambda value: (holders.get(value, 0), value)))
-        for result, values in used_values.items()
-        if values & invisible
-    }
+    invisible_values = without_visible(all_values, prompt()) if used_values else set()
+    result_counts = history.reuse.holders(invisible_values)
     missing_list: list[MissingResult] = []
-    for result in sorted(repeated | missing_values.keys()):
-        values, is_repeated = missing_values.get(result, ()), result in repeated
-        names_only = not is_repeated and _are_names(history, result, values, text_of)
-        missing_list.append(MissingResult(result, values, is_repeated, names_only))
+    for result in sorted(repeated | used_values.keys()):
+        missing_values = used_values.get(result, set()) & invisible_values
+        is_repeated = result in repeated
+        if not missing_values and not is_repeated:
+            continue
+        rarest_first = sorted(missing_values, key=lambda v: (result_counts.get(v, 0), v))
+        names_only = not is_repeated and _are_names(history, result, rarest_first, text_of)
+        missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
     return tuple(missing_list)
 
 
@@ -90,11 +89,12 @@ def uses_of(history: History, message: int) -> Sequence[Use]:
 
 
 def without_visible(values: set[str], texts: Iterable[str]) -> set[str]:
-    """Return the values that none of the texts has."""
+    """Return the values that none of the texts has. A value counts only as a whole word."""
     invisible = set(values)
     for text in texts:
         if not invisible:
             break
+        # Most texts have none of the values, which this fast search finds.
         if candidates := {value for value in invisible if value in text}:
             invisible -= candidates & extract_values(text)
     return invisible
@@ -107,10 +107,10 @@ def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) ->
     """
     for item, original in zip(items, originals, strict=True):
         yield content_text(original.get("content")) if item.text is None else item.text
-        cut, calls = dict(item.arguments), original.get("tool_calls") or ()
+        cut_arguments, calls = dict(item.arguments), original.get("tool_calls") or ()
         for number in item.calls:
             name, arguments = call_parts(calls[number])
-            yield call_text(name, cut.get(number, arguments))
+            yield call_text(name, cut_arguments.get(number, arguments))
 
 
 def _are_names(history: History, result: int, values: Collection[str], text_of: TextOf) -> bool:

@@ -14,6 +14,8 @@ TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h"
 """The provider's counts. The order is that in which a call's record stores them."""
 FIELDS: Final = ("messages", *TOKEN_FIELDS, "delivery", "model", "added_tokens", "declared_tokens")
 MAX_TOOLS: Final = 1_000
+COUNT_LIMIT: Final = 2**40
+"""All counts, and all times in seconds since 1970, are below this."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,19 +50,20 @@ class ProviderUsage:
         tokens = tuple(fields.get(name, 0) for name in TOKEN_FIELDS)
         added = fields.get("added_tokens", 0)
         counts = *tokens, added, *(declared or {}).values()
-        if not all(type(count) is int and 0 <= count < 2**40 for count in counts):
+        if not all(type(count) is int and 0 <= count < COUNT_LIMIT for count in counts):
             raise InvalidRequest("usage: token counts must be whole numbers from 0")
         delivery = str(fields.get("delivery") or "")
         check_delivery(delivery or DELIVERIES[0])
         if declared is not None:
             declared = {short_name(name): count for name, count in declared.items()}
+        has_counts = any(name in fields for name in TOKEN_FIELDS)
         return cls(
             messages,
-            tokens if any(name in fields for name in TOKEN_FIELDS) else None,
-            delivery,
-            short_name(str(fields.get("model") or "")),
-            added,
-            declared,
+            tokens=tokens if has_counts else None,
+            delivery=delivery,
+            model=short_name(str(fields.get("model") or "")),
+            added_tokens=added,
+            declared_tokens=declared,
         )
 
     def on(self, record: CallRecord, *, in_totals: bool = False) -> CallRecord:

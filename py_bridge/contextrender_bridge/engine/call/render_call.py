@@ -15,6 +15,7 @@ from contextrender_bridge.engine.history.token_tracking import Originals, TextOf
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.models.summaries import Summaries
 from contextrender_bridge.engine.parameters import (
+    AUTO,
     NO_PINS,
     START_BUDGET,
     Parameters,
@@ -39,7 +40,10 @@ from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.engine.text.values import extract_values
 
 Compact = Callable[[int, int], str | None]
+"""Returns a model's summary of a result in at most so many tokens, or None if there is none."""
+
 MARK_TOKENS = 40
+"""The tokens reserved for a substitute's first line, `excerpt_header`."""
 
 
 @dataclass
@@ -66,10 +70,11 @@ class RenderedCall:
         history = self.view.history
         if not self.sends_everything:
             return rendered_messages(history, self.selection, self.view.text_of)
-        firsts = pairwise([*history.first_events, history.events])
+        event_ranges = pairwise([*history.first_events, history.events])
+        call_counts = (stop - first - 1 for first, stop in event_ranges)
         return [
-            RenderedMessage(message, tuple(range(stop - first - 1)))
-            for message, (first, stop) in enumerate(firsts)
+            RenderedMessage(message, calls=tuple(range(call_count)))
+            for message, call_count in enumerate(call_counts)
         ]
 
     @property
@@ -190,10 +195,10 @@ def render_call(
     return RenderedCall(
         view,
         selection,
-        relevance.new_vectors,
-        warnings,
-        relevance.embedded,
-        relevance.embedded_tokens,
+        new_vectors=relevance.new_vectors,
+        warnings=warnings,
+        embedded=relevance.embedded,
+        embedded_tokens=relevance.embedded_tokens,
     )
 
 
@@ -214,23 +219,23 @@ def policy_input(
     follows: bool = False,
 ) -> PolicyInput:
     """Return the input of a policy. The parameters are those of `render_call`."""
-    is_cache_aware = policy_named(policy).is_cache_aware
-    limit, start = (
-        limits_of(budget, model_window) if is_cache_aware else (budget or START_BUDGET, 0)
-    )
+    if policy_named(policy).is_cache_aware:
+        limit, start = limits_of(budget, model_window)
+    else:
+        limit, start = START_BUDGET if budget == AUTO else budget, 0
     return PolicyInput(
         history,
-        limit,
-        parameters,
-        counter,
-        text_of,
-        relevance_of,
-        originals,
-        summaries,
-        pins,
-        start,
-        previous,
-        follows,
+        budget=limit,
+        parameters=parameters,
+        counter=counter,
+        text_of=text_of,
+        relevance_of=relevance_of,
+        originals_of=originals,
+        summaries=summaries,
+        pins=pins,
+        start=start,
+        previous=previous,
+        follows=follows,
     )
 
 
@@ -244,8 +249,9 @@ def _with_substitutes(
     for result, limit in selection.limits.items():
         summary = compact(result, limit - MARK_TOKENS) if compact else None
         text = _compaction(view, result, limit, summary) if summary else None
-        kind = "compaction" if text else "excerpt"
-        text = text or _excerpt(view, result, limit)
+        kind = "compaction"
+        if text is None:
+            text, kind = _excerpt(view, result, limit), "excerpt"
         substitutes[result] = Substitute(text, view.counter.message({"content": text}), kind)
     return replace(selection, excerpts=substitutes)
 
@@ -258,20 +264,19 @@ def assemble_all(messages: Iterable[Json], items: Iterable[RenderedMessage]) -> 
 def assemble(message: Json, item: RenderedMessage) -> Json:
     """Return a message as the model receives it, with the item's calls, arguments and text."""
     assembled = dict(message)
-    calls = assembled.get("tool_calls")
-    if calls and assembled.get("role") == "assistant" and len(item.calls) < len(calls):
-        if item.calls:
-            assembled["tool_calls"] = [calls[index] for index in item.calls]
+    calls = message.get("tool_calls") if message.get("role") == "assistant" else None
+    if calls and (len(item.calls) < len(calls) or item.arguments):
+        cut_arguments = dict(item.arguments)
+        shown_calls = [
+            with_arguments(calls[number], cut_arguments[number])
+            if number in cut_arguments
+            else calls[number]
+            for number in item.calls
+        ]
+        if shown_calls:
+            assembled["tool_calls"] = shown_calls
         else:
             del assembled["tool_calls"]
-    if calls and item.arguments:
-        cut_arguments = dict(item.arguments)
-        assembled["tool_calls"] = [
-            with_arguments(calls[index], cut_arguments[index])
-            if index in cut_arguments
-            else calls[index]
-            for index in item.calls
-        ]
     if item.text is not None:
         assembled["content"] = item.text
     return assembled
@@ -284,26 +289,27 @@ def excerpt_header(position: int, tokens: int, kind: str) -> str:
 
 def _compaction(view: PolicyInput, result: int, limit: int, summary: str) -> str | None:
     """Return a model's summary with its header, or None if that exceeds the limit."""
-    history, counter = view.history, view.counter
-    header = excerpt_header(
-        history.results.message[result], history.results.tokens[result], "Compaction"
-    )
-    return header + summary if counter.message({"content": header + summary}) <= limit else None
+    results = view.history.results
+    header = excerpt_header(results.message[result], results.tokens[result], "Compaction")
+    text = header + summary
+    return text if view.counter.message({"content": text}) <= limit else None
 
 
 def _excerpt(view: PolicyInput, result: int, limit: int) -> str:
-    """Return an excerpt within the limit, with the lines that have used or current values."""
+    """Return an excerpt within the limit, with its header.
+
+    Its needed values are those of the result that operations have used, and those in the latest
+    user and assistant messages (docs/method.md, Oversized results).
+    """
     history, counter = view.history, view.counter
-    position = history.results.message[result]
-    text_limit = limit - counter.message({"content": ""})
-    tokens = history.results.tokens[result]
+    position, tokens = history.results.message[result], history.results.tokens[result]
     header = excerpt_header(position, tokens, "Excerpt")
-    latest = (history.last_user, history.last_assistant)
-    values = set(history.reuse.used_values(result)).union(
-        *(extract_values(view.text_of(message)) for message in latest if message >= 0)
-    )
-    body_limit = text_limit - counter.text(header) - 1
-    body = excerpt(view.text_of(position), body_limit, counter, values, tokens)
+    needed_values = set(history.reuse.used_values(result))
+    for message in {history.last_user, history.last_assistant} - {-1}:
+        needed_values |= extract_values(view.text_of(message))
+    text_limit = limit - counter.message({"content": ""})
+    body_limit = text_limit - counter.text(header) - 1  # the joined text may have a token more
+    body = excerpt(view.text_of(position), body_limit, counter, needed_values, tokens)
     return counter.cut(header + body, text_limit)
 
 

@@ -42,23 +42,25 @@ class Page:
         return list(ordered[self.offset : stop])
 
     def _ordered(self, rendered: RenderedCall, selection: Selection) -> Sequence[int]:
+        """Return the numbers of all results, sorted by the page's column."""
         all_results = range(len(rendered.view.history.results))
         if not self.sort:
             return all_results
         if self.sort == "order":
-            return _in_selection_order(rendered, selection, self.descending)
-        keys = _keys(rendered, self.sort)
+            return _in_selection_order(rendered, selection, descending=self.descending)
+        keys = _column(rendered, self.sort)
         if keys is None:
             return all_results[::-1]
         return sorted(all_results, key=keys.__getitem__, reverse=self.descending)
 
 
 def _in_selection_order(
-    rendered: RenderedCall, selection: Selection, descending: bool
+    rendered: RenderedCall, selection: Selection, *, descending: bool
 ) -> list[int]:
-    """Return all results: those with a known order, then the others in the prompt, then the rest.
+    """Return all results: those with a known order, then the others in the prompt, then omitted.
 
-    The order of a result is known if the rendering shows it as the `selection` does.
+    The order of a result is known if the rendering shows it as the `selection` does. Results
+    without a known order are the newest first.
     """
     differing_results = selection.differing_results(rendered.selection)
     ordered = [r for r in rendered.selection.shown_order if r not in differing_results]
@@ -68,17 +70,17 @@ def _in_selection_order(
     return [*(ordered[::-1] if descending else ordered), *newest_first]
 
 
-def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:
-    """Return a sortable value of each result, or None if the policy has none."""
+def _column(rendered: RenderedCall, name: str) -> Sequence[Any] | None:
+    """Return the column's value of each result, or None if the policy has none."""
     view, scores = rendered.view, rendered.selection.scores
     results = view.history.results
-    if by == "name":
+    if name == "name":
         return [view.history.names.get(event, "") for event in results.event]
-    if by == "score" and rendered.selection.rebuilt:
-        rebuilt = LastRebuild(rendered)
-        return [rebuilt.score(result) or 0.0 for result in range(len(results))]
-    if by in ("relevance", "usefulness", "score"):
-        values = getattr(scores, by) if scores else None
+    if name == "score" and rendered.selection.rebuilt:
+        rebuild = LastRebuild(rendered)
+        return [rebuild.score(result) or 0.0 for result in range(len(results))]
+    if name in ("relevance", "usefulness", "score"):
+        values = getattr(scores, name) if scores else None
         return None if values is None else list(values)
     columns: dict[str, Sequence[Any]] = {
         "position": results.message,
@@ -86,10 +88,10 @@ def _keys(rendered: RenderedCall, by: str) -> Sequence[Any] | None:
         "reuse": view.reuse.tolist(),
         "tokens": results.tokens,
     }
-    return columns[by]
+    return columns[name]
 
 
-ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
+ORDINAL_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
 @dataclass(frozen=True)
@@ -132,5 +134,6 @@ class LastRebuild:
 
 def ordinal(number: int) -> str:
     """Return a number as 1st, 2nd, 3rd, 4th, 11th and so on."""
-    last = 0 if number % 100 in (11, 12, 13) else number % 10
-    return f"{number}{ENDINGS.get(last, 'th')}"
+    is_teen = number % 100 in (11, 12, 13)
+    ending = "th" if is_teen else ORDINAL_ENDINGS.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -7,7 +7,7 @@ from typing import Any
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.exported_calls import ExportedCall, kinds_of, read_calls
 from contextrender_bridge.engine.call.settings import RenderSettings
-from contextrender_bridge.engine.history.session_cache import ROOT
+from contextrender_bridge.engine.history.branch_matching import ROOT
 from contextrender_bridge.engine.text.transcript import Json, check_messages
 
 
@@ -15,7 +15,7 @@ from contextrender_bridge.engine.text.transcript import Json, check_messages
 class ImportedBranch:
     """A branch: the messages after the first `fork` messages of `parent`, with their timestamps.
 
-    `calls` are its model calls, in order.
+    `timestamps` are in seconds since 1970, `calls` are its model calls in order.
     """
 
     parent: int
@@ -49,13 +49,13 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
     branches: list[ImportedBranch] = []
     kinds_by_branch: list[list[str]] = []
-    for number, branch in enumerate(_typed(data, "branches", list)):
-        if not isinstance(branch, Mapping):
+    for number, fields in enumerate(_typed(data, "branches", list)):
+        if not isinstance(fields, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
-        exported = _branch(branch, number, kinds_by_branch)
-        branches.append(exported)
-        parent_kinds = [] if exported.parent == ROOT else kinds_by_branch[exported.parent]
-        kinds_by_branch.append(parent_kinds[: exported.fork] + kinds_of(exported.messages))
+        branch = _branch(fields, number, kinds_by_branch)
+        branches.append(branch)
+        parent_kinds = [] if branch.parent == ROOT else kinds_by_branch[branch.parent]
+        kinds_by_branch.append(parent_kinds[: branch.fork] + kinds_of(branch.messages))
     head = _typed(data, "head", int)
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
@@ -64,6 +64,7 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
 
 
 def _is_time(stamp: Any) -> bool:
+    """Return whether a value is a number of seconds that is not absurdly large."""
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
@@ -96,6 +97,7 @@ def _branch(
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a field. Raise InvalidRequest if it is not of this type."""
     value = data.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise InvalidRequest(f"{name} must be {kind.__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, Self
 
@@ -13,8 +13,8 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.setting_kinds import LIVE_POLICY
 from contextrender_bridge.engine.parameters import (
     AUTO,
-    NAMES,
     NO_PINS,
+    PIN_FIELDS,
     Parameters,
     Pins,
     budget_name,
@@ -26,7 +26,7 @@ DEFAULT_BUDGET = 6_000
 DELIVERIES: Final = ("rendered", "full", "holdout")
 """The rendered prompt was sent to the model, the full history, or that for comparison."""
 MAX_NAME_LENGTH: Final = 80
-SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *NAMES)
+SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *PIN_FIELDS)
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,7 +46,7 @@ class RenderSettings:
     window: int = 0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with changes of `budget`, `policy`, `parameters` (by name) and pins.
+        """Return a copy with the changed `SETTINGS`. One that is None or missing stays.
 
         Raise InvalidRequest for an unknown name or an invalid value.
         """
@@ -71,11 +71,12 @@ class RenderSettings:
         return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        unknown = set(changes) - set(SETTINGS)
-        if unknown:
+        """Return a copy with the changed settings, as `updated` does."""
+        unknown_names = set(changes) - set(SETTINGS)
+        if unknown_names:
             raise InvalidRequest(
-                f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters, "
-                + ", ".join(NAMES)
+                f"no setting {min(unknown_names)!r:.40}; there are budget, policy, parameters, "
+                + ", ".join(PIN_FIELDS)
             )
         settings = self
         if (budget := changes.get("budget")) is not None:
@@ -91,27 +92,24 @@ class RenderSettings:
             if not isinstance(parameters, Mapping):
                 raise InvalidRequest("parameters must be an object of numbers by name")
             settings = replace(settings, parameters=settings.parameters.updated(parameters))
-        if any(changes.get(name) is not None for name in NAMES):
+        if any(changes.get(name) is not None for name in PIN_FIELDS):
             settings = replace(settings, pins=settings.pins.updated(changes))
         return settings
 
 
 @lru_cache(256)
 def _as_json(settings: RenderSettings) -> dict[str, Any]:
-    defaults = Parameters()
-    changed = {
-        name: value
-        for name in (field.name for field in fields(defaults))
-        if (value := getattr(settings.parameters, name)) != getattr(defaults, name)
-    }
-    return {
-        "budget": budget_name(settings.budget),
-        "policy": settings.policy,
-        **({"parameters": changed} if changed else {}),
-        **({"agent_defaults": True} if settings.agent_defaults else {}),
-        **({"window": settings.window} if settings.window else {}),
-        **settings.pins.to_json(),
-    }
+    """Return the budget, the policy, and the other settings that are not the default."""
+    defaults, parameters = Parameters().to_json(), settings.parameters.to_json()
+    changed = {name: value for name, value in parameters.items() if value != defaults[name]}
+    values: dict[str, Any] = {"budget": budget_name(settings.budget), "policy": settings.policy}
+    if changed:
+        values["parameters"] = changed
+    if settings.agent_defaults:
+        values["agent_defaults"] = True
+    if settings.window:
+        values["window"] = settings.window
+    return values | settings.pins.to_json()
 
 
 @lru_cache(256)
@@ -121,6 +119,7 @@ def _parsed(settings: str) -> RenderSettings:
 
 
 def _window(window: object) -> int:
+    """Return a window in tokens. Raise InvalidRequest if it is no whole number from 0 on."""
     if type(window) is not int or window < 0:
         raise InvalidRequest("window must be a whole number of tokens")
     return window
@@ -153,13 +152,13 @@ class SettingsByTurn:
 
     def at(self, turn: int) -> RenderSettings:
         """Return the settings of a call, or else of the last recorded call before it."""
-        until_turn = [settings for first, settings in self.changes if first <= turn]
-        return until_turn[-1] if until_turn else self.default
+        settings_so_far = [settings for first_turn, settings in self.changes if first_turn <= turn]
+        return settings_so_far[-1] if settings_so_far else self.default
 
     def before(self, turn: int | None) -> RenderSettings:
-        """Return the settings of a call, or without a turn those of the next call by default.
+        """Return the settings of the call of a turn, or of the next call if `turn` is None.
 
-        A live agent's next call has the settings of its last one.
+        A live agent's next call has the settings of its last one, any other has the default.
         """
         if turn is not None:
             return self.at(turn)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import reduce
+from operator import add
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.prices import Prices
@@ -26,6 +27,7 @@ Key = tuple[str, str, str, str, str]
 """The key of a row: day (in UTC), client, model, policy and delivery."""
 
 MAX_ROWS: Final = 64
+"""The rows with names of their own. Later calls with other names are counted under `OTHER`."""
 OTHER: Final = "other"
 
 
@@ -73,15 +75,15 @@ class CallTotals:
 
     def plus(self, other: CallTotals) -> CallTotals:
         """Return the sum of both."""
-        return CallTotals(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
+        return CallTotals(*map(add, self.numbers, other.numbers))
 
     @property
     def numbers(self) -> list[int]:
         """The numbers in the order of the fields."""
-        return [getattr(self, name) for name in NAMES]
+        return [getattr(self, name) for name in FIELD_NAMES]
 
 
-NAMES: Final = tuple(field.name for field in fields(CallTotals))
+FIELD_NAMES: Final = tuple(field.name for field in fields(CallTotals))
 
 
 @dataclass(slots=True, frozen=True)
@@ -178,8 +180,9 @@ def usage_sums(
 ) -> tuple[CallTotals, PreviousCall]:
     """Return the sums that a call's usage adds, and the `previous` data with the new estimate.
 
-    To the prompts' tokens it adds those that are not in the history, which are the tools' schemas,
-    and the difference between the provider's counts and ours.
+    The prompts' sums are the differences between the provider's counts, which have the tools'
+    schemas, and our own counts. Cached tokens change by as much, but not below 0, if there was a
+    call before.
     """
     if record.usage is None:
         return CallTotals(), previous
@@ -190,13 +193,15 @@ def usage_sums(
         previous.usage_state, usage, omitted_tokens, record.at - previous.at
     )
     capped = min(record.full, window or record.full)
-    extra, full_extra = usage.prompt - record.prompt, full_usage.prompt - capped
+    capped_cached = min(previous.full, capped)
+    difference, capped_difference = usage.prompt - record.prompt, full_usage.prompt - capped
+    has_previous = bool(previous.at)
     sums = CallTotals(
-        full=extra,
-        capped=full_extra,
-        capped_cached=max(full_extra, -min(previous.full, capped)) if previous.at else 0,
-        prompt=extra,
-        cached=max(extra, -record.shared) if previous.at else 0,
+        full=difference,
+        capped=capped_difference,
+        capped_cached=max(capped_difference, -capped_cached) if has_previous else 0,
+        prompt=difference,
+        cached=max(difference, -record.shared) if has_previous else 0,
         calls_with_usage=1,
         uncached=uncached,
         cache_read=cache_read,
@@ -220,16 +225,17 @@ def _key_of(record: CallRecord) -> Key:
 def add_sums(rows: Sequence[Row], record: CallRecord, sums: CallTotals) -> list[Row]:
     """Return the rows with a call's sums added.
 
-    The number of rows is limited, because callers choose the names of clients and models: above
-    `MAX_ROWS`, calls with new names are counted under `OTHER`.
+    The number of rows is limited, because callers choose the names of clients and models. If even
+    the rows under `OTHER` are too many, the sums are added to the first row.
     """
     totals, key = dict(read_rows(rows)), _key_of(record)
     if key not in totals and len(totals) >= MAX_ROWS:
-        key = (key[0], OTHER, OTHER, key[3], key[4])
+        day, _, _, policy, delivery = key
+        key = (day, OTHER, OTHER, policy, delivery)
     if key not in totals and len(totals) >= 2 * MAX_ROWS:
         key = next(iter(totals))
     totals[key] = totals[key].plus(sums) if key in totals else sums
-    return [[*key, *_trimmed(total.numbers)] for key, total in totals.items()]
+    return [[*key, *_without_last_zeros(total.numbers)] for key, total in totals.items()]
 
 
 def total_of(rows: Iterable[Row]) -> CallTotals:
@@ -250,10 +256,11 @@ def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, CallTotals]]:
 def last_client(rows: Iterable[Row]) -> str:
     """Return the client of the newest row that names one, or an empty text."""
     clients = [(day, client) for (day, client, *_), _ in read_rows(rows) if client]
-    return max(clients)[1] if clients else ""
+    _, newest_client = max(clients, default=("", ""))
+    return newest_client
 
 
-def _trimmed(numbers: list[int]) -> list[int]:
+def _without_last_zeros(numbers: list[int]) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers
@@ -292,24 +299,24 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
         return CostTotals()
     usage = Usage(
         model,
-        sums.uncached,
-        sums.cache_read,
-        sums.cache_write,
-        sums.cache_write_1h,
-        sums.usage_output,
+        uncached=sums.uncached,
+        cache_read=sums.cache_read,
+        cache_write=sums.cache_write,
+        cache_write_1h=sums.cache_write_1h,
+        output=sums.usage_output,
     )
     full_usage = Usage(
         model,
-        sums.full_uncached,
-        sums.full_cache_read,
-        sums.full_cache_write,
-        sums.full_cache_write_1h,
-        sums.usage_output,
+        uncached=sums.full_uncached,
+        cache_read=sums.full_cache_read,
+        cache_write=sums.full_cache_write,
+        cache_write_1h=sums.full_cache_write_1h,
+        output=sums.usage_output,
     )
     return CostTotals(
-        price.cost_of_counts(sums.prompt, sums.cached, sums.output),
-        price.cost_of_counts(sums.capped, sums.capped_cached, sums.output),
-        price.of(usage) if sums.calls_with_usage else None,
-        price.of(full_usage) if sums.calls_with_usage else None,
-        prices.price_source_of(model),
+        cost=price.cost_of_counts(sums.prompt, sums.cached, sums.output),
+        full_cost=price.cost_of_counts(sums.capped, sums.capped_cached, sums.output),
+        usage_cost=price.of(usage) if sums.calls_with_usage else None,
+        full_usage_cost=price.of(full_usage) if sums.calls_with_usage else None,
+        price_source=prices.price_source_of(model),
     )

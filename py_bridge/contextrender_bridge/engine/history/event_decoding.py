@@ -1,7 +1,7 @@
 """Decoding of stored events: into a history, and into the original messages."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
@@ -36,30 +36,39 @@ def append_stored(
     model than `embed_model` are left out, and computed again when they are needed.
     """
     history.vectors.use_model(embed_model)
-    for _, group in groupby(rows, key=lambda fields: fields["position"]):
-        message_rows = list(group)
-        events = [_event(fields, index) for index, fields in enumerate(message_rows, -1)]
-        first = history.events
-        time = message_rows[0].get("timestamp", 0.0)
-        history.append(events, message_rows[0]["digest"], _message(events), time)
+    for message_rows in _by_message(rows):
+        head, events = message_rows[0], _events_of(message_rows)
+        first_event = history.events
+        history.append(events, head["digest"], _message(events), head.get("timestamp", 0.0))
         if stored_uses is None:
-            history.trace(first, events)
+            history.trace(first_event, events)
         else:
-            _credit(history, first, events, stored_uses)
-        if message_rows[0].get("embedding") and message_rows[0]["embedding_model"] == embed_model:
-            history.vectors.put(
-                len(history.results) - 1, decode_vector(message_rows[0]["embedding"])
-            )
+            _add_stored_uses(history, first_event, events, stored_uses)
+        if head.get("embedding") and head["embedding_model"] == embed_model:
+            newest_result = len(history.results) - 1
+            history.vectors.put(newest_result, decode_vector(head["embedding"]))
 
 
-def _credit(
-    history: History, first: int, events: Sequence[TranscriptEvent], stored_uses: StoredUses
+def _by_message(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
+    """Yield the rows of each message. The first is the message or result, its calls follow."""
+    for _, message_rows in groupby(rows, key=lambda fields: fields["position"]):
+        yield list(message_rows)
+
+
+def _events_of(message_rows: Sequence[Fields]) -> list[TranscriptEvent]:
+    """Return the events of a message's rows. Its calls are numbered from 0."""
+    return [_event(fields, call) for call, fields in enumerate(message_rows, -1)]
+
+
+def _add_stored_uses(
+    history: History, first_event: int, events: Sequence[TranscriptEvent], stored_uses: StoredUses
 ) -> None:
-    for number, event in enumerate(events, first):
+    """Add a message's events, numbered from `first_event`, and their stored uses to the reuse."""
+    for number, event in enumerate(events, first_event):
         if event.kind == "result":
             history.reuse.observe_result(event.text)
-        for source, values in sorted(stored_uses.get(number, ())):
-            result = bisect_left(history.results.event, source)
+        for used_event, values in sorted(stored_uses.get(number, ())):
+            result = bisect_left(history.results.event, used_event)
             if result == len(history.results.event):
                 continue  # the edge is corrupted, or leads to a missing result
             history.reuse.credit(Use(number, result, tuple(values)))
@@ -69,11 +78,8 @@ def stored_messages(rows: Iterable[Fields]) -> tuple[list[Json], list[float]]:
     """Return the original messages of stored events, in order, and the time of each in seconds."""
     messages: list[Json] = []
     timestamps: list[float] = []
-    for _, group in groupby(rows, key=lambda fields: fields["position"]):
-        message_rows = list(group)
-        messages.append(
-            _message([_event(fields, index) for index, fields in enumerate(message_rows, -1)])
-        )
+    for message_rows in _by_message(rows):
+        messages.append(_message(_events_of(message_rows)))
         timestamps.append(message_rows[0]["timestamp"])
     return messages, timestamps
 
@@ -84,6 +90,7 @@ def kind_of(fields: Fields) -> str:
 
 
 def _event(fields: Fields, call: int) -> TranscriptEvent:
+    """Return an event from its fields. `call` is its number as a call, -1 for any other event."""
     kind = kind_of(fields)
     if kind == "result":
         role = "tool"
@@ -92,19 +99,20 @@ def _event(fields: Fields, call: int) -> TranscriptEvent:
     else:
         kind, role = "message", kind
     return TranscriptEvent(
-        cast(Any, kind),
-        cast(Role, role),
-        fields["position"],
-        call,
-        fields["text"],
-        fields["shell"],
-        fields["tokens"],
-        fields.get("call_id", ""),
-        fields.get("name", ""),
+        kind=cast(Any, kind),
+        role=cast(Role, role),
+        message=fields["position"],
+        call=call,
+        text=fields["text"],
+        shell=fields["shell"],
+        tokens=fields["tokens"],
+        call_id=fields.get("call_id", ""),
+        name=fields.get("name", ""),
     )
 
 
 def _message(events: list[TranscriptEvent]) -> Json:
+    """Return the original message of its events."""
     head, *calls = events
     return restore_message(
         head.text, head.shell, [restore_call(call.text, call.shell) for call in calls]
@@ -130,12 +138,11 @@ def intact_part(rows: Sequence[Fields | None], first: int, before: str) -> list[
     `before` is the digest of the transcript before the event with number `first`.
     """
     intact: list[Fields] = []
-    for _, group in groupby(readable_part(rows, first), key=lambda fields: fields["position"]):
-        message = list(group)
-        if not is_intact(message, before):
+    for message_rows in _by_message(readable_part(rows, first)):
+        if not is_intact(message_rows, before):
             break
-        intact += message
-        before = message[0]["digest"]
+        intact += message_rows
+        before = message_rows[0]["digest"]
     return intact
 
 
@@ -151,13 +158,13 @@ def is_event(fields: Fields, number: int) -> bool:
     )
 
 
-def is_intact(message: Sequence[Fields], before: str) -> bool:
-    """Return whether a message's events restore a message that matches its digest.
+def is_intact(message_rows: Sequence[Fields], before: str) -> bool:
+    """Return whether a message's rows restore a message that matches its digest.
 
     `before` is the digest of the transcript before the message.
     """
     try:
-        (restored,), _ = stored_messages(message)
-        return bool(digest_after(before, restored) == message[0]["digest"])
+        (restored,), _ = stored_messages(message_rows)
+        return bool(digest_after(before, restored) == message_rows[0]["digest"])
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return False

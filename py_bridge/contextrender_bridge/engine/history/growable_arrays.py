@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-_ROOM = 64
+_FIRST_SIZE = 64
 
 
 class GrowableArray:
@@ -17,7 +17,7 @@ class GrowableArray:
     __slots__ = ("_array", "values")
 
     def __init__(self, dtype: DTypeLike = np.int64) -> None:
-        self._array: NDArray[Any] = np.zeros(_ROOM, dtype)
+        self._array: NDArray[Any] = np.zeros(_FIRST_SIZE, dtype)
         self.values = self._array[:0]
 
     def __len__(self) -> int:
@@ -55,10 +55,10 @@ class GrowableArray:
             array.extend(numbers)
 
     @staticmethod
-    def bytes_in(holder: object) -> int:
-        """Return the memory of all of an object's arrays, in bytes."""
-        fields = vars(holder).values()
-        return sum(array._array.nbytes for array in fields if isinstance(array, GrowableArray))
+    def bytes_in(owner: object) -> int:
+        """Return the memory of an object's fields that are growable arrays, in bytes."""
+        fields = vars(owner).values()
+        return sum(field.nbytes for field in fields if isinstance(field, GrowableArray))
 
 
 type Vectors = NDArray[np.float32]
@@ -118,7 +118,10 @@ class VectorTable:
             self._present = np.zeros(0, np.bool_)
 
     def put(self, result: int, vector: Vectors) -> None:
-        """Store the unit vector of a result, shape (d,)."""
+        """Store the unit vector of a result, shape (d,).
+
+        A vector of another width than the rows' drops every row.
+        """
         if self._rows.shape[1] != len(vector):
             self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
             self._present[:] = False
@@ -150,8 +153,8 @@ class VectorTable:
     def missing_vectors(self, count: int) -> list[int]:
         """Return which of the first `count` results have no vector yet."""
         present = self._present[:count]
-        absent = [int(i) for i in np.flatnonzero(~present)]
-        return absent + list(range(len(present), count))
+        absent: list[int] = np.flatnonzero(~present).tolist()
+        return [*absent, *range(len(present), count)]
 
     def matrix(self, count: int) -> Vectors:
         """Return the vectors of the first `count` results, (count, d); absent ones are zero."""

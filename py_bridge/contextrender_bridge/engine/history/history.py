@@ -33,13 +33,13 @@ MAX_SELECTIONS: Final = 3
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A tool call without a result so far. `key` is a hash of its name and arguments."""
+    """A tool call without a result so far. `hash` is that of its name and arguments."""
 
     message: int
     event: int
     tokens: int
     turn: int
-    key: int
+    hash: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,11 @@ class ResultArrays:
 class History:
     """A transcript's structure, sizes, reuse and vectors, as of its last message.
 
-    - `turn` is the number of the next model call, from 1.
+    - `turn` is the number of the next model call, from 1; `turns` has the turn of each message.
+    - `text_tokens` has the tokens of each message's text, 0 for a result.
+    - `first_events` has the number of each message's first event, `events` is their count.
+    - `assistants` counts the assistant messages, `leading_system` the system messages before all
+      others. `first_user`, `last_user` and `last_assistant` are positions, or -1.
     - `text_messages` has the positions of all messages but tool results and assistant messages that
       consist of calls alone.
     - `names` has the tool's name of every call and result, by event number.
@@ -119,8 +123,11 @@ class History:
         self.selections: dict[int, tuple[str, Selection]] = {}
         self.repeated: dict[int, tuple[int, ...]] = {}
         self._open_calls: dict[str, list[_OpenCall]] = {}
+        """By the call's id."""
         self._latest_result: dict[int, int] = {}
+        """The latest result of each call, by the call's hash."""
         self._result_at: dict[int, int] = {}
+        """The number of each result, by the position of its message."""
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -155,14 +162,20 @@ class History:
             del self.selections[messages]
 
     def count_uses(self) -> int:
-        """Return how many results answers used, each once per turn."""
-        firsts = self.first_events
-        uses = self.reuse.uses
-        return len({(bisect_right(firsts, use.operation), use.result) for use in uses})
+        """Return the number of results that answers used. A result counts once per answer."""
+        first_events = self.first_events
+        return len(
+            {(bisect_right(first_events, use.operation), use.result) for use in self.reuse.uses}
+        )
 
     def result_at(self, message: int) -> int:
         """Return the number of the result in this message, or -1."""
         return self._result_at.get(message, -1)
+
+    def latest_of(self, role: str, messages: int) -> int:
+        """Return the position of the last message of a role among the first `messages`, or -1."""
+        roles = self.roles
+        return next((p for p in range(messages - 1, -1, -1) if roles[p] == role), -1)
 
     def is_result(self, message: int) -> bool:
         """Return whether the message at this position is a tool result."""
@@ -177,7 +190,10 @@ class History:
         return self.first_events[messages] if messages < len(self.roles) else self.events
 
     def place_of(self, event: int) -> tuple[int, int]:
-        """Return the message of an event, and which of the message's calls it is, or -1."""
+        """Return the message of an event, and the number of its call; -1 if it is no call.
+
+        A message's first event is its text or its result, and its calls follow.
+        """
         message = bisect_right(self.first_events, event) - 1
         return message, event - self.first_events[message] - 1
 
@@ -186,7 +202,7 @@ class History:
         return self.results.turn[result]
 
     def call_of(self, result: int) -> tuple[int, int]:
-        """Return the message of a result's call and the call's number in it, or -1 twice."""
+        """Return the message of a result's call and the call's number in it, or -1 and -1."""
         return self.calls_of((result,))[0]
 
     def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
@@ -220,16 +236,8 @@ class History:
         head = events[0]
         position = len(self.roles)
         tokens = head.tokens
-        if head.role == "assistant":
-            self.assistants, self.turn = self.turn, self.turn + 1
-            self.last_assistant = position
-        elif head.role == "user":
-            self.last_user = position
-            if self.first_user < 0:
-                self.first_user = position
-        elif head.role == "system" and self.leading_system == position:
-            self.leading_system += 1
-        turn = self.assistants + (head.role in ("user", "system"))
+        self._count_role(head.role, position)
+        turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)
         self.messages.append(message)
         self.digests.append(digest)
@@ -249,17 +257,30 @@ class History:
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
         self.totals.append(self.total_tokens)
 
+    def _count_role(self, role: str, position: int) -> None:
+        """Update the positions and counts that follow from the role of the next message."""
+        if role == "assistant":
+            self.assistants += 1
+            self.turn += 1
+            self.last_assistant = position
+        elif role == "user":
+            self.last_user = position
+            if self.first_user < 0:
+                self.first_user = position
+        elif role == "system" and self.leading_system == position:
+            self.leading_system += 1
+
     def _add_calls(self, events: Sequence[TranscriptEvent], position: int, turn: int) -> None:
-        """Add a message's calls as open, and note the earlier results of repeated calls."""
+        """Add a message's calls as open, and record which earlier results they call for again."""
         repeated: set[int] = set()
         for number, event in enumerate(events, self.events):
             if event.kind == "call":
                 self.names[number] = intern(event.name)
-                key = hash((event.name, event.text))
-                call = _OpenCall(position, number, event.tokens, turn, key)
+                call_hash = hash((event.name, event.text))
+                call = _OpenCall(position, number, event.tokens, turn, call_hash)
                 self._open_calls.setdefault(event.call_id, []).append(call)
-                if key in self._latest_result:
-                    repeated.add(self._latest_result[key])
+                if call_hash in self._latest_result:
+                    repeated.add(self._latest_result[call_hash])
         if repeated:
             self.repeated[position] = tuple(sorted(repeated))
 
@@ -326,7 +347,7 @@ class History:
         self._result_at[position] = len(results)
         call = self._close_call(event.call_id)
         if call:
-            self._latest_result[call.key] = len(results)
+            self._latest_result[call.hash] = len(results)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)

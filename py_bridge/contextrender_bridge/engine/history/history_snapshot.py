@@ -5,7 +5,6 @@ what later messages change is recorded with its position.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
 from contextrender_bridge.engine.history.history import History, ResultArrays
-from contextrender_bridge.engine.history.reuse import RememberingReuse
+from contextrender_bridge.engine.history.past_reuse import RememberingReuse
 from contextrender_bridge.engine.history.text_index import words_of
 from contextrender_bridge.engine.history.token_tracking import (
     MOST_CHARACTERS,
@@ -30,8 +29,16 @@ if TYPE_CHECKING:
 
 
 _NEVER: Final = 2**30
+"""The position of the first use of a token that was not used."""
+
+_BY_MESSAGE: Final = (
+    *("roles", "messages", "digests", "turns", "text_tokens", "totals", "first_events", "times"),
+)
+"""The fields of a history that have one entry for each message."""
+
 _BY_RESULT: Final = ("owned_tokens", "previous_size")
 _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
+"""The arrays of a tracking that have one entry for each result, and for each segment."""
 
 
 def earlier_history(full_history: History, messages: int) -> History:
@@ -40,28 +47,25 @@ def earlier_history(full_history: History, messages: int) -> History:
     All texts of `full_history` must be in memory, and its reuse must be a `RememberingReuse`.
     """
     past = History()
-    events = full_history.events_before(messages)
-    count = bisect_left(full_history.results.message, messages)
-    for name in ("roles", "messages", "digests", "turns", "text_tokens", "totals", "first_events"):
-        setattr(past, name, getattr(full_history, name)[:messages])
-    past.times = full_history.times[:messages]
-    past.text_messages = full_history.text_messages[
-        : bisect_left(full_history.text_messages, messages)
-    ]
-    past.results = ResultArrays(
-        *(getattr(full_history.results, name)[:count] for name in ResultArrays.__dataclass_fields__)
-    )
+    event_count = full_history.events_before(messages)
+    result_count = full_history.results_before(messages)
+    text_count = bisect_left(full_history.text_messages, messages)
+    for field in _BY_MESSAGE:
+        setattr(past, field, getattr(full_history, field)[:messages])
+    past.text_messages = full_history.text_messages[:text_count]
+    for field in ResultArrays.__dataclass_fields__:
+        setattr(past.results, field, getattr(full_history.results, field)[:result_count])
     assert isinstance(full_history.reuse, RememberingReuse)
-    past.reuse = full_history.reuse.up_to(events, count)
-    past.vectors = full_history.vectors.first(count)
-    past.events = events
+    past.reuse = full_history.reuse.up_to(event_count, result_count)
+    past.vectors = full_history.vectors.first(result_count)
+    past.events = event_count
     past.assistants = past.roles.count("assistant")
     past.turn = past.assistants + 1
     past.total_tokens = past.totals[-1] if messages else 0
     past.leading_system = min(full_history.leading_system, messages)
     past.first_user = full_history.first_user if full_history.first_user < messages else -1
-    past.last_user = _last(past.roles, messages, "user")
-    past.last_assistant = _last(past.roles, messages, "assistant")
+    past.last_user = past.latest_of("user", messages)
+    past.last_assistant = past.latest_of("assistant", messages)
     past.names = full_history.names
     past.replay_tracking = full_history.replay_tracking
     past._result_at = {message: number for number, message in enumerate(past.results.message)}
@@ -71,18 +75,21 @@ def earlier_history(full_history: History, messages: int) -> History:
 class RememberingTracking(Tracking):
     """A tracking that can return its state after each of its messages.
 
-    `_first_use` has, for each token, the message that used it first. For each use of a result,
-    `_use_at` has the message, `_used_result` the result and `_use_turn` the turn.
+    `_token_counts` and `_event_counts` have the counts after each message, `_result_positions` the
+    message of each result. `_first_use` has, for each token, the message that used it first. For
+    each use of a result, `_use_position` has the message, `_used_result` the result and `_use_turn`
+    the turn.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._position = 0
-        self._results_at: list[int] = []
-        self._tokens_at, self._events_at = GrowableArray(), GrowableArray()
+        """The position of the message that is being added."""
+        self._result_positions: list[int] = []
+        self._token_counts, self._event_counts = GrowableArray(), GrowableArray()
         self._first_use = GrowableArray(np.int32)
         self._result_turn = GrowableArray()
-        self._use_at = GrowableArray()
+        self._use_position = GrowableArray()
         self._used_result = GrowableArray(np.int32)
         self._use_turn = GrowableArray()
 
@@ -100,50 +107,52 @@ class RememberingTracking(Tracking):
         )
 
     def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
-        """Return an earlier tracking, cut from the arrays of this one."""
-        then = Tracking()
-        then.message_count = messages
-        results = bisect_left(self._results_at, messages)
-        segments = int(self.first_segment.values[results])
-        tokens, events = (
-            int(counts.values[messages - 1]) if messages else 0
-            for counts in (self._tokens_at, self._events_at)
-        )
-        for name in _BY_RESULT:
-            setattr(then, name, getattr(self, name).first(results))
-        for name in _BY_SEGMENT:
-            setattr(then, name, getattr(self, name).first(segments))
-        then.first_segment = self.first_segment.first(results + 1)
-        then.segment_ids_at = self.segment_ids_at.first(segments + 1)
-        then.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segments]))
-        then.words = self.words.first(results, segments)
-        then.kinds = self.kinds.first(tokens)
-        then._ids, then._ids_by_text, then.files = self._ids, self._ids_by_text, self.files
-        then._owner = self._owner.first(tokens)
-        then._event_ids_at = self._event_ids_at.first(events + 1)
-        then._event_ids = self._event_ids.first(int(self._event_ids_at.values[events]))
-        then.is_used = _growable(self._first_use.values[:tokens] < messages)
-        then.uses, then.last_use = self._uses_before(messages, results)
-        then.task, then.question, then.latest = _words(history, messages, originals)
-        return then
+        """Return the tracking of the first `messages` messages, cut from the arrays of this one."""
+        past = Tracking()
+        past.message_count = messages
+        result_count = bisect_left(self._result_positions, messages)
+        segment_count = int(self.first_segment.values[result_count])
+        token_count = int(self._token_counts.values[messages - 1]) if messages else 0
+        event_count = int(self._event_counts.values[messages - 1]) if messages else 0
+        for field in _BY_RESULT:
+            setattr(past, field, getattr(self, field).first(result_count))
+        for field in _BY_SEGMENT:
+            setattr(past, field, getattr(self, field).first(segment_count))
+        past.first_segment = self.first_segment.first(result_count + 1)
+        past.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
+        past.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
+        past.words = self.words.first(result_count, segment_count)
+        past.kinds = self.kinds.first(token_count)
+        past._ids, past._ids_by_text, past.files = self._ids, self._ids_by_text, self.files
+        past._owner = self._owner.first(token_count)
+        past._event_ids_at = self._event_ids_at.first(event_count + 1)
+        past._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
+        past.is_used = _growable(self._first_use.values[:token_count] < messages)
+        past.uses, past.last_use = self._uses_before(messages, result_count)
+        past.task, past.question, past.latest = _words(history, messages, originals)
+        return past
 
     def _uses_before(self, messages: int, results: int) -> tuple[GrowableArray, GrowableArray]:
-        """Return `uses` and `last_use` of the first results, as they were at an earlier message."""
-        count = int(np.searchsorted(self._use_at.values, messages))
-        used_results = self._used_result.values[:count]
+        """Return `uses` and `last_use` of the first results, as of the first `messages` messages.
+
+        A result without a use has its own turn as `last_use`.
+        """
+        use_count = int(np.searchsorted(self._use_position.values, messages))
+        used_results = self._used_result.values[:use_count]
         last_use = self._result_turn.values[:results].copy()
-        last_use[used_results] = self._use_turn.values[:count]  # the latest of several uses wins
+        use_turns = self._use_turn.values[:use_count]
+        last_use[used_results] = use_turns  # the latest of several uses wins
         return _growable(np.bincount(used_results, minlength=results)), _growable(last_use)
 
     def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
         self._position = position
-        if history.roles[position] == "tool":
-            self._results_at.append(position)
+        if history.is_result(position):
+            self._result_positions.append(position)
             self._result_turn.append(history.turn_of(history.result_at(position)))
         super()._add(history, position, message, counter)
         self._first_use.extend([_NEVER] * (self.token_count - len(self._first_use)))
-        self._tokens_at.append(self.token_count)
-        self._events_at.append(self.event_count)
+        self._token_counts.append(self.token_count)
+        self._event_counts.append(self.event_count)
 
     def _add_token_uses(self, ids: Ids) -> None:
         unused = ids[~self.is_used.values[ids]]
@@ -152,7 +161,7 @@ class RememberingTracking(Tracking):
 
     def _add_result_use(self, result: int, turn: int) -> None:
         super()._add_result_use(result, turn)
-        self._use_at.append(self._position)
+        self._use_position.append(self._position)
         self._used_result.append(result)
         self._use_turn.append(turn)
 
@@ -160,28 +169,26 @@ class RememberingTracking(Tracking):
 def _words(
     history: "History", messages: int, originals: Originals
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the words of the task, the latest question and the latest turn, as in `Tracking`."""
-    user, assistant = (_last(history.roles, messages, role) for role in ("user", "assistant"))
-    task = words_of(_text(history.first_user, originals)) if user >= 0 else ()
-    question = words_of(_text(user, originals)) if user >= 0 else ()
-    if assistant < 0:
+    """Return `task`, `question` and `latest` of the tracking of the first `messages` messages."""
+    last_user = history.latest_of("user", messages)
+    last_assistant = history.latest_of("assistant", messages)
+    task = words_of(_text(history.first_user, originals)) if last_user >= 0 else ()
+    question = words_of(_text(last_user, originals)) if last_user >= 0 else ()
+    if last_assistant < 0:
         return task, question, ()
-    (answer,) = originals(assistant, assistant + 1)
+    (answer,) = originals(last_assistant, last_assistant + 1)
     text = content_text(answer.get("content"))[:MOST_CHARACTERS]
     return task, question, words_in_turn(text, answer.get("tool_calls") or ())
 
 
 def _text(position: int, originals: Originals) -> str:
+    """Return the tracked part of a message's text."""
     (message,) = originals(position, position + 1)
     return content_text(message.get("content"))[:MOST_CHARACTERS]
 
 
-def _last(roles: Sequence[str], messages: int, role: str) -> int:
-    """Return the position of the last message of a role, or -1."""
-    return next((p for p in range(messages - 1, -1, -1) if roles[p] == role), -1)
-
-
 def _growable(values: NDArray[np.generic]) -> GrowableArray:
+    """Return a growable array of these values."""
     array = GrowableArray(values.dtype)
     array.extend(values)
     return array

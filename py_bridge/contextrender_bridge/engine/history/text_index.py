@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 SATURATION = 1.2
 LENGTH_SHARE = 0.75
+"""The constants k1 and b of BM25, with their usual values."""
+
 MAX_QUERY_WORDS = 1_000
 
 _WORD = re.compile(r"[A-Za-z0-9_]{2,}")
@@ -29,6 +31,10 @@ LONGEST_RECORD: Final = 160
 LONGEST_WORD: Final = 280
 
 _LINE: Final = r"(?:\n|\\n)"
+"""Matches a line break, also an escaped one of JSON text."""
+
+# One pattern for each place where a segment may end, the best first. A pattern has a least number
+# of characters, so that a segment does not end at its first separator.
 _SEGMENT: Final = re.compile(
     "|".join(
         pattern.replace("MOST", str(SEGMENT_CHARACTERS)).replace("LINE", _LINE)
@@ -71,17 +77,20 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 class WordIndex:
-    """An index of the segments that hold each word (docs/policies.md, Words).
+    """An index of the segments that contain each word (docs/policies.md, Words).
 
-    A word's frequency in a result is the number of the result's segments that hold it. A result's
-    length is the sum of its segments' distinct words.
+    A word's frequency in a result is the number of the result's segments that contain it. A
+    result's length is the sum of its segments' distinct words.
     """
 
     def __init__(self) -> None:
         self._postings: dict[str, int | array[int]] = {}
+        """By word: the segments that contain it in order, or the segment if it is only one."""
         self._entries = 0
+        """The number of pairs of a word and a segment that contains it."""
         self._lengths = GrowableArray()
         self._result_of = GrowableArray(np.int32)
+        """The result of each segment."""
 
     @property
     def nbytes(self) -> int:
@@ -120,49 +129,54 @@ class WordIndex:
     def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
         """Return BM25 of every result, and the overlap of every segment with the query.
 
-        The overlap is the sum of the idf of the words that the segment holds. `query` has distinct
-        words; the first `MAX_QUERY_WORDS` that any result holds count.
+        The overlap is the sum of the idf of the query's words that the segment contains. `query`
+        has distinct words; the first `MAX_QUERY_WORDS` that any result contains count.
         """
         lengths, result_of = self._lengths.values, self._result_of.values
-        results, segments = len(lengths), len(result_of)
-        matching = (_before(self._postings[w], segments) for w in query if w in self._postings)
+        result_count, segment_count = len(lengths), len(result_of)
+        matching = (
+            _segments_before(segment_count, self._postings[word])
+            for word in query
+            if word in self._postings
+        )
         postings = list(islice(filter(None, matching), MAX_QUERY_WORDS))
         if not postings:
-            return np.zeros(results), np.zeros(segments)
-        # One entry for each pair of a query word and a segment that holds it.
-        counts = np.array([len(posting) for posting in postings])
+            return np.zeros(result_count), np.zeros(segment_count)
+        # One entry for each pair of a query word and a segment that contains it, sorted.
         segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in postings])
-        word = np.repeat(np.arange(len(postings)), counts)
+        word_number = np.repeat(np.arange(len(postings)), [len(segments) for segments in postings])
         result = result_of[segment]
-        # One entry for each pair of a query word and a result that holds it.
-        changes = (result[1:] != result[:-1]) | (word[1:] != word[:-1])
-        start = np.flatnonzero(np.concatenate(([True], changes)))
-        holders = np.bincount(word[start], minlength=len(postings))
-        idf = np.log(1 + (results - holders + 0.5) / (holders + 0.5))
-        frequency = np.diff(np.append(start, len(segment)))
-        mean = max(1.0, float(lengths.mean()))
-        norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean)
-        holder = result[start]
-        gain = idf[word[start]] * frequency * (SATURATION + 1) / (frequency + norm[holder])
-        return np.bincount(holder, gain, results), np.bincount(segment, idf[word], segments)
+        # One group of these entries for each pair of a query word and a result that contains it.
+        is_new_group = (result[1:] != result[:-1]) | (word_number[1:] != word_number[:-1])
+        group_start = np.flatnonzero(np.concatenate(([True], is_new_group)))
+        group_word, group_result = word_number[group_start], result[group_start]
+        frequency = np.diff(np.append(group_start, len(segment)))
+        result_counts = np.bincount(group_word, minlength=len(postings))
+        idf = np.log(1 + (result_count - result_counts + 0.5) / (result_counts + 0.5))
+        mean_length = max(1.0, float(lengths.mean()))
+        norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean_length)
+        gain = idf[group_word] * frequency * (SATURATION + 1) / (frequency + norm[group_result])
+        bm25 = np.bincount(group_result, gain, result_count)
+        overlap = np.bincount(segment, idf[word_number], segment_count)
+        return bm25, overlap
 
 
-def _before(posting: "int | array[int]", stop: int) -> "array[int]":
+def _segments_before(stop: int, posting: "int | array[int]") -> "array[int]":
     """Return the segments of a posting with numbers below `stop`."""
     segments = array("i", (posting,)) if isinstance(posting, int) else posting
     return segments if segments[-1] < stop else segments[: bisect_left(segments, stop)]
 
 
-USUAL: Final = 0.05
+PRIOR_SHARE: Final = 0.05
 """The share of tokens that is used again, as assumed for a new session."""
 
-CAUTION: Final = 20.0
-"""Tokens of a kind after which the session's own share counts as much as `USUAL`."""
+PRIOR_TOKENS: Final = 20.0
+"""Tokens of a kind after which the session's own share counts as much as `PRIOR_SHARE`."""
 
-TRUST: Final = 0.6
+WEIGHT_EXPONENT: Final = 0.6
 
-EXACT: Final = 1024
-"""Weights are multiples of 1 / `EXACT`, so that their sums are the same in any order."""
+WEIGHT_STEPS: Final = 1024
+"""Weights are multiples of 1 / `WEIGHT_STEPS`, so that their sums are the same in any order."""
 
 _SHAPES: Final = tuple(
     re.compile(pattern)
@@ -191,34 +205,36 @@ class TokenKinds:
     """The kind of every tracked token, by the token's number."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[str, int], int] = {}
-        self._of = GrowableArray(np.int32)
+        self._kind_numbers: dict[tuple[str, int], int] = {}
+        """By tool and shape, which make a kind."""
+        self._kind_of_token = GrowableArray(np.int32)
 
     @property
     def nbytes(self) -> int:
         """The memory held, in bytes."""
-        return self._of.nbytes + 150 * len(self._numbers)
+        return self._kind_of_token.nbytes + 150 * len(self._kind_numbers)
 
     def extend(self, tokens: Iterable[str], tool: str) -> None:
-        """Add the next tokens, which are new in a result of `tool` (empty: not in a result)."""
-        numbers = self._numbers
+        """Add the next tokens. `tool` is that of the result they are in, empty for other texts."""
+        numbers = self._kind_numbers
         kinds = [(tool, shape_of(token)) for token in tokens]
-        self._of.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
+        self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
     def first(self, count: int) -> "TokenKinds":
         """Return the kinds of the first `count` tokens, for reading alone."""
         kinds = TokenKinds()
-        kinds._numbers, kinds._of = self._numbers, self._of.first(count)
+        kinds._kind_numbers = self._kind_numbers
+        kinds._kind_of_token = self._kind_of_token.first(count)
         return kinds
 
     def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the weight of each token: how often its kind was used, compared with `USUAL`.
+        """Return the weight of each token, from how often its kind was used (docs/policies.md).
 
-        The ratio is tempered by the exponent `TRUST`. `is_used` says of each token whether it was
-        used.
+        `is_used` says of each token whether it was used.
         """
-        kinds = self._of.values
-        share = np.bincount(kinds, is_used) + CAUTION * USUAL
-        share /= (np.bincount(kinds) + CAUTION) * USUAL
-        weights: NDArray[Any] = (np.round(share**TRUST * EXACT) / EXACT)[kinds]
+        kinds = self._kind_of_token.values
+        ratio = np.bincount(kinds, is_used) + PRIOR_TOKENS * PRIOR_SHARE
+        ratio /= (np.bincount(kinds) + PRIOR_TOKENS) * PRIOR_SHARE
+        kind_weights = np.round(ratio**WEIGHT_EXPONENT * WEIGHT_STEPS) / WEIGHT_STEPS
+        weights: NDArray[Any] = kind_weights[kinds]
         return weights

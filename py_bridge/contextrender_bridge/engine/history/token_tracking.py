@@ -149,6 +149,11 @@ class Tracking:
         at = self._event_ids_at.values
         return self._event_ids.values[at[first] : at[stop]]
 
+    def segments_of(self, result: int) -> range:
+        """Return the segments of a result."""
+        first, stop = self.first_segment.values[result : result + 2].tolist()
+        return range(first, stop)
+
     def ids_of_segments(self, first: int, stop: int) -> Ids:
         """Return the tracked tokens of the segments from `first` up to `stop`, by number."""
         at = self.segment_ids_at.values

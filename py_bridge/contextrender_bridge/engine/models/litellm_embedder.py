@@ -62,6 +62,7 @@ class CircuitBreaker:
 
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 200_000
+"""The most texts and tokens of one request."""
 DEFAULT_INPUT_LIMIT: Final = 8_191
 """The most tokens of a text for a model that LiteLLM does not list."""
 
@@ -122,8 +123,8 @@ class LiteLLMEmbedder:
         vectors, pays = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
-            quick=self._breaker.refuses,
-            free=_unpaid,
+            is_quick=self._breaker.refuses,
+            to_unpaid=_to_unpaid,
         )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
@@ -143,6 +144,7 @@ class LiteLLMEmbedder:
         return vectors
 
     def _embed_all(self, texts: list[str]) -> Vectors:
+        """Return the texts' vectors by one request per batch; zero for a text that is refused."""
         stop_time = time.monotonic() + self._deadline
         rows: list[Vectors | None] = []
         for batch in self._batches(texts):
@@ -157,6 +159,7 @@ class LiteLLMEmbedder:
         return np.stack([zero if row is None else row for row in rows])
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
+        """Yield the texts, cut to the model's input limit, in batches of one request each."""
         counter = counter_for(self.name)
         limit = input_limit(self.name, DEFAULT_INPUT_LIMIT)
         batch: list[str] = []
@@ -174,14 +177,18 @@ class LiteLLMEmbedder:
     def _embed_one_by_one(
         self, batch: list[str], stop_time: float, refusal: Exception
     ) -> list[Vectors | None]:
-        """Return the vectors of a refused batch, None for each text that is refused by itself."""
+        """Return the vectors of a refused batch, None for each text that is refused by itself.
+
+        Raise EmbeddingUnavailable if every text is refused, as a batch of one is already.
+        """
         rows: list[Vectors | None] = []
-        for text in batch if len(batch) > 1 else ():
-            try:
-                rows += self._request([text], stop_time)
-            except litellm().BadRequestError:
-                rows.append(None)
-        if not any(row is not None for row in rows):
+        if len(batch) > 1:
+            for text in batch:
+                try:
+                    rows += self._request([text], stop_time)
+                except litellm().BadRequestError:
+                    rows.append(None)
+        if all(row is None for row in rows):
             raise EmbeddingUnavailable(
                 f"embedding model {self.name} refused the request"
             ) from refusal
@@ -227,6 +234,6 @@ class LiteLLMEmbedder:
         return rows
 
 
-def _unpaid(answer: Answer) -> Answer:
+def _to_unpaid(answer: Answer) -> Answer:
     """Return the answer for a request that does not pay for it."""
     return answer if answer.failure is not None else Answer((answer.value[0], False))

@@ -39,6 +39,7 @@ def litellm() -> Any:
 
 @cache
 def _load() -> Any:
+    """Import and configure litellm once."""
     module: Any = importlib.import_module("litellm")
     # Retries are the caller's: LiteLLM's embedding reads max_retries=0 as this default (its #7003).
     module.DEFAULT_MAX_RETRIES = 0
@@ -146,21 +147,22 @@ def answer_of[T](
     key: Hashable,
     ask: Callable[[], T],
     *,
-    quick: bool = False,
-    free: Callable[[Answer], Answer] = lambda answer: answer,
+    is_quick: bool = False,
+    to_unpaid: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> T:
-    """Return what `ask` returns, or the answer that it gave before. Raise its failure.
+    """Return what `ask` returns, or raise its failure. If the answer is here already, use that.
 
-    Raise PendingProviderCall if the runner of the request should wait for the answer. `quick` says
-    that `ask` will not take long. `free` turns an answer into that of a request that does not pay.
+    Raise PendingProviderCall if the runner of the request should wait for the answer, unless `ask`
+    `is_quick`. Several requests may get one answer, and the first pays for its tokens; `to_unpaid`
+    turns the answer into that of the others.
     """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
     if (answer := answers.take(key)) is not None:
-        value: T = (answer if answer.is_paid_by(answers) else free(answer)).get()
+        value: T = (answer if answer.is_paid_by(answers) else to_unpaid(answer)).get()
         return value
-    if quick:
+    if is_quick:
         return ask()
     raise PendingProviderCall(key, ask)
 
@@ -195,10 +197,10 @@ def summarise_result(model: str, content: str, question: str, limit: int) -> Sum
     It has at most `limit` tokens as `model` counts them.
     """
     key = ("compaction", model, content, question, limit)
-    return answer_of(key, lambda: _summarise(model, content, question, limit), free=_unpaid)
+    return answer_of(key, lambda: _summarise(model, content, question, limit), to_unpaid=_to_unpaid)
 
 
-def _unpaid(answer: Answer) -> Answer:
+def _to_unpaid(answer: Answer) -> Answer:
     """Return the answer for a request that does not pay for it."""
     if answer.failure is not None:
         return answer
@@ -206,6 +208,7 @@ def _unpaid(answer: Answer) -> Answer:
 
 
 def _summarise(model: str, content: str, question: str, limit: int) -> SummaryReply:
+    """Return the summary that the model of `result_summary` writes, or its failure."""
     compact_result = writer("result_summary").compact_result
     usages = [NOTHING_USED]
     try:

@@ -47,20 +47,21 @@ def load_guideline(path: str) -> str:
 
 def transcript_text(messages: Sequence[Json], start: int) -> str:
     """Return the messages as one text, each after its position (from `start`) and its role."""
-    names: dict[str, str] = {}
+    tool_by_call: dict[str, str] = {}
     parts: list[str] = []
     for position, message in enumerate(messages, start):
         role = str(message["role"])
         text = content_text(message.get("content")).strip()
         if role == "tool":
-            name = names.get(str(message.get("tool_call_id")), "")
-            parts.append(f"[{position}] result of {name or 'a tool call'}:\n{text}")
+            tool = tool_by_call.get(str(message.get("tool_call_id"))) or "a tool call"
+            parts.append(f"[{position}] result of {tool}:\n{text}")
         elif text:
             parts.append(f"[{position}] {role}:\n{text}")
-        for call in (message.get("tool_calls") or ()) if role == "assistant" else ():
-            name, arguments = call_parts(call)
-            names[call["id"]] = name
-            parts.append(f"[{position}] call of {name}: {arguments}")
+        calls = message.get("tool_calls") if role == "assistant" else None
+        for call in calls or ():
+            tool, arguments = call_parts(call)
+            tool_by_call[call["id"]] = tool
+            parts.append(f"[{position}] call of {tool}: {arguments}")
     return well_formed("\n".join(parts))
 
 
@@ -226,11 +227,12 @@ def summaries_for(
 
 
 def _write(method: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
+    """Return a summary and its usage, as `Write` says. Requests for the same one share it."""
     key = ("summary", method, earlier, text)
-    return answer_of(key, lambda: _summarise(method, earlier, text), free=_unpaid)
+    return answer_of(key, lambda: _summarise(method, earlier, text), to_unpaid=_to_unpaid)
 
 
-def _unpaid(answer: Answer) -> Answer:
+def _to_unpaid(answer: Answer) -> Answer:
     """Return the answer for a request that does not pay for it."""
     if isinstance(answer.failure, SummaryFailed):
         return Answer(failure=SummaryFailed(answer.failure.message))

@@ -22,11 +22,14 @@ from contextrender_bridge.engine.plan.fill_selection import MIN_EXCERPT, max_new
 from contextrender_bridge.engine.plan.selection import RestoredPart, RestoredText, Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
-THRIFTY_FROM: Final = 2_000
+MAX_SMALL_RESULT: Final = 2_000
 """A new result above these tokens is complete only if much of the budget is left."""
 
-THRIFTY_SHARE: Final = 0.2
-THRIFTY_MIN_SHARE: Final = 0.05
+MAX_LARGE_SHARE: Final = 0.2
+"""The largest share of the budget that such a result may have."""
+
+MIN_LARGE_SHARE: Final = 0.05
+"""The share of the free tokens that such a result may always have."""
 
 
 def append_step(context: CallContext, previous: Selection) -> SelectionBuilder | None:
@@ -35,13 +38,15 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
     A new result that is too large is shown as an excerpt.
     """
     builder = SelectionBuilder.from_previous(context, previous, results_before(context, previous))
-    new = range(first_new(context, previous), context.result_count)
-    new_results = [result for result in new if builder.available[result]]
-    large = [result for result in new_results if _is_large(builder, result)]
+    later_results = range(first_new(context, previous), context.result_count)
+    new_results = [result for result in later_results if builder.available[result]]
+    large_results = [result for result in new_results if _is_large(builder, result)]
     for result in new_results:
-        if result not in large:
+        if result not in large_results:
             builder.take(result)
-    if builder.remaining_tokens < 0 or (large and not _add_excerpts(builder, large)):
+    if builder.remaining_tokens < 0:
+        return None
+    if large_results and not _add_excerpts(builder, large_results):
         return None
     restore_used(builder, [result for result in new_results if result in builder.complete])
     return builder
@@ -63,34 +68,36 @@ def _is_large(builder: SelectionBuilder, result: int) -> bool:
     """Return whether a new result is too large to be shown complete."""
     size = builder.context.sizes[result]
     limit = builder.context.view.parameters.newest_share * builder.free
-    if THRIFTY_FROM < size <= limit and not _is_needed(builder.context, result):
-        share = max(builder.remaining_tokens / 2, THRIFTY_MIN_SHARE * builder.free)
-        limit = min(THRIFTY_SHARE * builder.context.view.budget, share)
-    return bool(size > limit)
+    if size > limit:
+        return True
+    if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
+        return False
+    large_limit = max(builder.remaining_tokens / 2, MIN_LARGE_SHARE * builder.free)
+    return bool(size > min(MAX_LARGE_SHARE * builder.context.view.budget, large_limit))
 
 
 def _is_needed(context: CallContext, result: int) -> bool:
-    """Return whether a result is pinned, or repeats a call whose earlier result was not smaller.
+    """Return whether a result is pinned, or repeats a call that had a result of similar size.
 
-    An earlier result counts if it had more than half of the tokens.
+    The largest earlier result of the call must have had more than half of its tokens.
     """
-    return result in context.pinned or bool(
-        context.tracking.previous_size.values[result] > context.sizes[result] / 2
-    )
+    repeats_result = context.tracking.previous_size.values[result] > context.sizes[result] / 2
+    return result in context.pinned or bool(repeats_result)
 
 
-def _add_excerpts(builder: SelectionBuilder, large: list[int]) -> bool:
+def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
     """Add excerpts of large results. Return False if too few tokens are left for them.
 
-    They share half of the tokens that are left beside their calls.
+    They share half of the tokens that are left beside their calls. A result without an excerpt is
+    selected complete.
     """
-    calls = sum(builder.call_tokens[result] for result in large)
-    size = (builder.remaining_tokens - calls) / 2 / len(large)
+    call_tokens = sum(builder.call_tokens[result] for result in large_results)
+    size = (builder.remaining_tokens - call_tokens) / 2 / len(large_results)
     if size < MIN_EXCERPT:
         return False
     size = min(size, max_new_excerpt(builder.context.view))
     excerpts = ExcerptBuilder(builder, density_of(builder.context))
-    for result in large:
+    for result in large_results:
         excerpts.add_excerpt(result, size + builder.call_tokens[result])
         if builder.available[result]:
             if builder.costs[result] > builder.remaining_tokens:
@@ -103,6 +110,8 @@ RESTORED_SHARE: Final = 0.04
 """The largest share of the budget that one call restores."""
 
 MARK_TOKENS: Final = 26
+"""The tokens reserved for the first line of a restored part (`restored_mark`)."""
+
 MIN_RESTORED: Final = 60
 """The fewest tokens with which results are restored."""
 
@@ -121,8 +130,11 @@ def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
     token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
     if not new_results or token_limit < MIN_RESTORED:
         return
-    restorable = _restorable(builder)
-    if restorable and (parts := _restored_parts(builder, restorable, token_limit)):
+    restorable_results = _restorable_results(builder)
+    if not restorable_results:
+        return
+    parts = _restored_parts(builder, restorable_results, token_limit)
+    if parts:
         builder.restore(max(new_results), RestoredText(tuple(parts)))
 
 
@@ -141,13 +153,12 @@ def _restored_parts(
     versions = chain.from_iterable(map(partial(_with_newer_versions, builder), by_score))
     parts: list[RestoredPart] = []
     for result in dict.fromkeys(versions):
-        first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
         replaced, edited_at = replaced_segments(context, result)
         limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
         segments = excerpts.select_unseen_segments(result, limit, replaced)
         if not segments:
             continue
-        is_complete = len(segments) == stop - first
+        is_complete = len(segments) == len(context.tracking.segments_of(result))
         mark = restored_mark(positions[result], is_complete=is_complete, edited_at=edited_at)
         body, ranges = parts_of(context, result, segments)
         text = f"\n\n{mark}{body}"
@@ -181,21 +192,21 @@ def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int]
     text = text_of(results.message[result])
     newer_texts = [text_of(results.message[later]) for later in newer]
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
-    first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
-    ends = context.tracking.segment_end.values[first:stop]
+    segments = context.tracking.segments_of(result)
+    ends = context.tracking.segment_end.values[segments.start : segments.stop]
     replaced: set[int] = set()
     for start, end in ranges:
-        low, high = np.searchsorted(ends, [start, end - 1], side="right").tolist()
-        replaced.update(range(first + low, min(first + high + 1, stop)))
+        first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
+        replaced.update(segments[first : last + 1])
     edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
     return frozenset(replaced), edited_at
 
 
-def _restorable(builder: SelectionBuilder) -> list[int]:
+def _restorable_results(builder: SelectionBuilder) -> list[int]:
     """Return the results that are not complete in the prompt and were used recently."""
     context = builder.context
     tracking = context.tracking
-    recent = context.turn - tracking.last_use.values <= RECENT_TURNS
-    recent &= (tracking.uses.values > 0) & context.has_call
-    recent[builder.complete] = False
-    return [int(result) for result in np.flatnonzero(recent)]
+    is_recent = context.turn - tracking.last_use.values <= RECENT_TURNS
+    is_restorable = is_recent & (tracking.uses.values > 0) & context.has_call
+    is_restorable[builder.complete] = False
+    return [int(result) for result in np.flatnonzero(is_restorable)]

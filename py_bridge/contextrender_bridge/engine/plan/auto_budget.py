@@ -12,35 +12,46 @@ from contextrender_bridge.engine.history.history import NO_CALL
 from contextrender_bridge.engine.history.token_tracking import Tracking
 from contextrender_bridge.engine.parameters import MIN_AUTO_BUDGET
 from contextrender_bridge.engine.plan.call_context import CallContext
-from contextrender_bridge.engine.plan.call_text import least_text
+from contextrender_bridge.engine.plan.call_text import min_budget_for_users
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.text.values import Ids
 
 GROWTH: Final = 0.25
-RATE: Final = 0.025
+"""The share by which the budget grows after a miss."""
+
+STEADY_MISS_SHARE: Final = 0.025
 """The share of turns with a miss at which the budget does not change in the long run."""
+
+SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
+"""The share by which the budget shrinks after a turn without a miss."""
 
 
 def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, bool]:
-    """Return the call's budget in tokens, and whether the turn before it faulted."""
+    """Return the call's budget in tokens, and whether the turn before it faulted.
+
+    The budget starts to change once an earlier prompt omitted something.
+    """
     largest = context.view.budget
     start = float(min(context.view.start or largest, largest))
     if not previous.is_over:
         return start, False
     faulted = bool(missed_tokens(context, previous))
-    change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
-    budget = max((previous.budget or start) * (1 + change), _floor(context))
-    return min(max(budget, float(min(MIN_AUTO_BUDGET, largest))), float(largest)), faulted
+    change = GROWTH if faulted else -SHRINKAGE
+    budget = (previous.budget or start) * (1 + change)
+    smallest = max(_smallest_budget(context), float(min(MIN_AUTO_BUDGET, largest)))
+    return min(max(budget, smallest), float(largest)), faulted
 
 
-FLOOR_SHARE: Final = 0.5
-FLOOR_TURNS: Final = 8
+RECENT_SHARE: Final = 0.5
+RECENT_TURNS: Final = 8
+"""The budget is at least this share of the tokens of the last turns' results."""
 
 
-def _floor(context: CallContext) -> float:
+def _smallest_budget(context: CallContext) -> float:
     """Return the smallest budget that fits a share of recent results, and the user's messages."""
-    recent = context.result_turns >= context.turn - FLOOR_TURNS
-    return max(FLOOR_SHARE * float(context.sizes[recent].sum()), least_text(context))
+    is_recent = context.result_turns >= context.turn - RECENT_TURNS
+    recent_tokens = float(context.sizes[is_recent].sum())
+    return max(RECENT_SHARE * recent_tokens, min_budget_for_users(context))
 
 
 def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
@@ -60,9 +71,10 @@ def missed_tokens(context: CallContext, previous: Selection) -> list[int]:
 
 
 def _tokens_of_message(message: int, context: CallContext, tracking: Tracking) -> Ids:
-    first = context.view.history.first_events
-    stop = first[message + 1] if message + 1 < len(first) else context.view.history.events
-    tokens: Ids = np.unique(tracking.ids_of_events(first[message], stop))
+    """Return the distinct tracked tokens of a message and its calls."""
+    history = context.view.history
+    first_event, stop = history.first_events[message], history.events_before(message + 1)
+    tokens: Ids = np.unique(tracking.ids_of_events(first_event, stop))
     return tokens
 
 
@@ -77,8 +89,9 @@ def unseen_tokens(
     is_unseen = np.zeros(tracking.token_count, np.bool_)
     is_unseen[tokens] = True
     events, event_tokens = tracking.occurrences(is_unseen)
-    is_before = events < len(is_complete)
-    is_unseen[event_tokens[is_before][is_complete[events[is_before]]]] = False
+    is_before_call = events < len(is_complete)
+    events, event_tokens = events[is_before_call], event_tokens[is_before_call]
+    is_unseen[event_tokens[is_complete[events]]] = False
     if is_unseen.any():
         parts = (previous.excerpts, previous.arguments, previous.text.cut)
         texts = [substitute.text for part in parts for substitute in part.values()]
@@ -90,15 +103,15 @@ def unseen_tokens(
 def _complete_events(context: CallContext, previous: Selection) -> NDArray[np.bool_]:
     """Return, for each event before the previous call, whether its prompt had it complete."""
     history, messages = context.view.history, previous.messages
-    results, count = history.results, history.results_before(messages)
-    firsts, text = history.first_events, previous.text
-    stop = firsts[messages] if messages < len(firsts) else history.events
-    is_complete = np.zeros(stop, np.bool_)
-    is_complete[np.array(firsts[:messages], np.int64)] = True
-    is_complete[[firsts[message] for message in (*text.dropped, *text.cut)]] = False
-    is_complete[np.array(results.event[:count], np.int64)] = False
+    results, result_count = history.results, history.results_before(messages)
+    first_events, text = history.first_events, previous.text
+    is_complete = np.zeros(history.events_before(messages), np.bool_)
+    is_complete[np.array(first_events[:messages], np.int64)] = True
+    is_complete[[first_events[message] for message in (*text.dropped, *text.cut)]] = False
+    # The first event of a result's message is the result.
+    is_complete[np.array(results.event[:result_count], np.int64)] = False
     is_complete[[results.event[result] for result in previous.complete]] = True
     with_complete_call = {*previous.complete, *previous.excerpts} - {*previous.arguments}
-    calls = [results.call_event[result] for result in with_complete_call]
-    is_complete[[event for event in calls if event != NO_CALL]] = True
+    call_events = [results.call_event[result] for result in with_complete_call]
+    is_complete[[event for event in call_events if event != NO_CALL]] = True
     return is_complete

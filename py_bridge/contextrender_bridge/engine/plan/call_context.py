@@ -43,12 +43,12 @@ class CallContext:
     @cached_property
     def last_assistant(self) -> int:
         """The position of the latest assistant message, or -1."""
-        return self._latest("assistant")
+        return self.view.history.latest_of("assistant", self.message_count)
 
     @cached_property
     def last_user(self) -> int:
         """The position of the current user message, or -1."""
-        return self._latest("user")
+        return self.view.history.latest_of("user", self.message_count)
 
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
@@ -159,10 +159,6 @@ class CallContext:
     def excerpts(self) -> dict[tuple[int, tuple[int, ...]], Substitute]:
         """A cache of excerpts by result and segments."""
         return {}
-
-    def _latest(self, role: str) -> int:
-        roles = self.view.history.roles
-        return next((p for p in range(self.message_count - 1, -1, -1) if roles[p] == role), -1)
 
 
 def tracker(view: PolicyInput) -> Callable[[int], Tracking]:

@@ -49,39 +49,38 @@ def select_text(context: CallContext, before: TextSelection = ALL_TEXT) -> TextS
     The size is right if it is at most `CAP` of the budget, and at least `RETURN` of the budget
     unless `before` has all text.
     """
-    total = int(sizes_of(before, context).sum())
-    lower_limit = RETURN * context.view.budget if before != ALL_TEXT else 0
-    return (
-        before if lower_limit <= total <= CAP * context.view.budget else _select_less_text(context)
-    )
+    total, budget = int(sizes_of(before, context).sum()), context.view.budget
+    lower_limit = RETURN * budget if before != ALL_TEXT else 0
+    is_right_size = lower_limit <= total <= CAP * budget
+    return before if is_right_size else _select_less_text(context)
 
 
-def least_text(context: CallContext) -> float:
-    """Return the smallest budget under which every message of the user can be shown."""
-    users = context.text_tokens[_are_users(context)]
-    return float(np.minimum(users, MIN_TOKENS).sum()) / CAP
+def min_budget_for_users(context: CallContext) -> float:
+    """Return the smallest budget that has room for every user message, cut to `MIN_TOKENS`."""
+    user_tokens = context.text_tokens[_are_users(context)]
+    return float(np.minimum(user_tokens, MIN_TOKENS).sum()) / CAP
 
 
 def _select_less_text(context: CallContext) -> TextSelection:
     """Return a text selection of about `TARGET` of the budget.
 
     The assistant's texts are dropped, the oldest first, but never the last one. Then the user's are
-    cut evenly, the first and the newest ones last. All remaining texts are cut if they leave the
-    newest results less than `NEWEST_SHARE`.
+    cut evenly. If the texts still leave the newest results less than `NEWEST_SHARE`, all are cut.
+    The user's first and newest messages are not cut, unless they are large (`_complete_users`).
     """
     budget, sizes = context.view.budget, context.text_tokens.copy()
-    users = _are_users(context)
+    are_users = _are_users(context)
     dropped: list[int] = []
     total = int(sizes.sum())
-    for position in np.flatnonzero(_may_be_dropped(context) & ~users & (sizes > 0)).tolist():
+    for position in np.flatnonzero(_may_be_dropped(context) & ~are_users & (sizes > 0)).tolist():
         if total <= TARGET * budget:
-            return TextSelection(tuple(dropped))
+            break
         total -= int(sizes[position])
         sizes[position] = 0
         dropped.append(position)
     if total <= TARGET * budget:
         return TextSelection(tuple(dropped))
-    cut = _cut_users(context, sizes, users)
+    cut = _cut_users(context, sizes, are_users)
     for position, substitute in cut.items():
         sizes[position] = substitute.tokens
     cut |= _cut_remaining(context, sizes)
@@ -89,40 +88,52 @@ def _select_less_text(context: CallContext) -> TextSelection:
 
 
 def _cut_users(
-    context: CallContext, sizes: Ints, users: NDArray[np.bool_]
+    context: CallContext, sizes: Ints, are_users: NDArray[np.bool_]
 ) -> dict[int, Substitute]:
-    """Return the excerpts of the user's messages that fit `TARGET` beside the other text."""
-    view, other_tokens = context.view, int(sizes[~users].sum())
-    positions = np.flatnonzero(users & (sizes > 0)).tolist()
+    """Return the excerpts with which the user's messages fit `TARGET` beside the other text.
+
+    `sizes` has the tokens of each message's text, 0 for a dropped one.
+    """
+    view, other_tokens = context.view, int(sizes[~are_users].sum())
+    positions = np.flatnonzero(are_users & (sizes > 0)).tolist()
     complete = {*_complete_users(context)}
+    complete_tokens = sum(int(sizes[position]) for position in complete)
     sizes_to_cut = {p: int(sizes[p]) for p in positions if p not in complete}
-    limit = int(TARGET * view.budget) - other_tokens - sum(int(sizes[p]) for p in complete)
-    limit = max(limit, sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values()))
-    return excerpts_of(sizes_to_cut, limit, view.text_of, view.counter)
+    limit = int(TARGET * view.budget) - other_tokens - complete_tokens
+    min_tokens = sum(min(size, MIN_TOKENS) for size in sizes_to_cut.values())
+    return excerpts_of(sizes_to_cut, max(limit, min_tokens), view.text_of, view.counter)
 
 
 def _cut_remaining(context: CallContext, sizes: Ints) -> dict[int, Substitute]:
-    """Return the excerpts with which the texts leave the newest results their share."""
+    """Return the excerpts with which the texts leave the newest results their share.
+
+    `sizes` has the tokens of each message's text so far.
+    """
     view = context.view
-    limit = int((1 - NEWEST_SHARE) * view.budget)
-    if (total := int(sizes.sum())) <= limit:
+    text_limit = int((1 - NEWEST_SHARE) * view.budget)
+    if (total := int(sizes.sum())) <= text_limit:
         return {}
     sizes = sizes.copy()
     sizes[_complete_users(context)] = 0
-    texts = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes)}
-    return excerpts_of(texts, limit - total + sum(texts.values()), view.text_of, view.counter)
+    sizes_to_cut = {int(p): int(sizes[p]) for p in np.flatnonzero(sizes)}
+    complete_tokens = total - sum(sizes_to_cut.values())
+    return excerpts_of(sizes_to_cut, text_limit - complete_tokens, view.text_of, view.counter)
 
 
 def _complete_users(context: CallContext) -> list[int]:
     """Return the first message of the user and the newest ones, if they have at most `TARGET`."""
     users = [p for p in range(context.message_count) if context.view.history.roles[p] == "user"]
-    complete = [*users[:1], *users[1:][-NEWEST_USER:]]
+    first, later = users[:1], users[1:]
+    complete = [*first, *later[-NEWEST_USER:]]
     fits = int(context.text_tokens[complete].sum()) <= TARGET * context.view.budget
     return complete if fits else []
 
 
 def _are_users(context: CallContext) -> NDArray[np.bool_]:
-    """Return, for each message, whether it is not the assistant's."""
+    """Return, for each message, whether it is not the assistant's: a system message counts, too.
+
+    Results count as well, but their messages have no text.
+    """
     roles = context.view.history.roles[: context.message_count]
     return np.array([role != "assistant" for role in roles], np.bool_)
 

@@ -19,11 +19,17 @@ READERS: Final = re.compile(r"(?i)(^|[_.\-])(read|view|open|cat)([_.\-]?file)?$"
 """The names of tools that can read a file from a given line on."""
 
 OFFSETS: Final = ("offset", "start_line", "line_start", "startLine")
+"""The names of such a tool's argument for the first line."""
+
 NUMBERED: Final = re.compile(r"\s*(\d{1,7})(?:→|\t|\| |:\s)")
+"""Matches the number that a tool shows at the beginning of a line."""
+
 MAX_RANGES: Final = 3
 MIN_LINES: Final = 8
+"""A mark names up to so many ranges of omitted lines, for a text of at least so many lines."""
 
 Span = tuple[int, int]
+"""The first and the last character or line of a part of a text."""
 
 GAP: Final = " […] "
 MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
@@ -42,15 +48,17 @@ def excerpt_of(context: CallContext, result: int, segments: Sequence[int]) -> Su
 
 
 def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Substitute:
+    """Return the excerpt with these segments of a result, which are in text order."""
     view, results = context.view, context.view.history.results
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
     omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
-    names_lines = view.start and result in context.newest
+    is_cache_aware = view.start > 0
+    names_lines = is_cache_aware and result in context.newest
     lines = _omitted_lines(context, result, segments) if names_lines else ""
-    opening = mark(results.message[result], tokens, omitted_tokens, lines)
+    first_line = mark(results.message[result], tokens, omitted_tokens, lines)
     body, ranges = parts_of(context, result, segments)
-    excerpt = opening + body
+    excerpt = first_line + body
     return Substitute(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, ranges=ranges)
 
 
@@ -75,23 +83,32 @@ def parts_of(
 
 def _spans(context: CallContext, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:
     """Return the start and end of these segments in the result's text; adjacent ones are joined."""
-    first, stop = context.tracking.first_segment.values[result : result + 2].tolist()
-    ends = [0, *context.tracking.segment_end.values[first:stop].tolist()]
+    all_segments = context.tracking.segments_of(result)
+    first, stop = all_segments.start, all_segments.stop
+    ends = context.tracking.segment_end.values[first:stop].tolist()
+    bounds = [0, *ends]
     spans: list[tuple[int, int]] = []
     for segment in segments:
-        start, end = ends[segment - first], ends[segment - first + 1]
+        start, end = bounds[segment - first], bounds[segment - first + 1]
         if spans and spans[-1][1] == start:
-            start = spans.pop()[0]
+            start, _ = spans.pop()
         spans.append((start, end))
     return spans
 
 
 def _omitted_lines(context: CallContext, result: int, segments: Sequence[int]) -> str:
+    """Return a description of the lines of a result that these segments do not have."""
     view = context.view
-    message, number = view.history.call_of(result)
-    name, arguments = call_parts(view.originals(message, message + 1)[0]["tool_calls"][number])
+    tool, arguments = call_of_result(view, result)
     text = view.text_of(view.history.results.message[result])
-    return describe_omitted_lines(text, _spans(context, result, segments), name, arguments)
+    return describe_omitted_lines(text, _spans(context, result, segments), tool, arguments)
+
+
+def call_of_result(view: PolicyInput, result: int) -> tuple[str, str]:
+    """Return the tool's name and the arguments of a result's call."""
+    message, number = view.history.call_of(result)
+    (original,) = view.originals(message, message + 1)
+    return call_parts(original["tool_calls"][number])
 
 
 def restored_mark(position: int, *, is_complete: bool, edited_at: int = 0) -> str:
@@ -120,23 +137,30 @@ def mark(position: int, tokens: int, omitted_tokens: int, lines: str = "") -> st
 
 
 def mark_tokens(view: PolicyInput, result: int) -> int:
-    """Return about how many tokens an excerpt's first line has: its words, and its digits."""
+    """Return about how many tokens an excerpt's first line has.
+
+    Counting it exactly for every segment that is tried would take too long. The line has the
+    position, and two numbers of tokens that are about equally long.
+    """
     results = view.history.results
-    tokens = results.tokens[result]
-    numbers = 2 * _number_tokens(tokens) + _number_tokens(results.message[result])
-    return _mark_words(view.counter) + numbers
+    size_tokens = _number_tokens(results.tokens[result])
+    return _mark_words(view.counter) + 2 * size_tokens + _number_tokens(results.message[result])
 
 
 @cache
 def _mark_words(counter: TokenCounter) -> int:
-    return counter.text(mark(1, 1, 1)) - 3
+    """Return the tokens of the words of an excerpt's first line."""
+    number_tokens = 3  # three numbers of one digit
+    return counter.text(mark(1, 1, 1)) - number_tokens
 
 
 def _number_tokens(number: int) -> int:
+    """Return the tokens of a number; a token has up to three digits."""
     return (len(str(number)) + 2) // 3
 
 
 def _gap(parts: Sequence[str]) -> str:
+    """Return the mark of a gap behind the parts, without a space if they end with one."""
     return GAP.lstrip() if not parts or parts[-1][-1:].isspace() else GAP
 
 
@@ -144,44 +168,56 @@ def describe_omitted_lines(text: str, spans: Sequence[Span], tool: str, argument
     """Return the largest ranges of lines that the spans do not have, and how to read them.
 
     Return nothing for a text of few lines. If the lines begin with numbers of their own, the ranges
-    are in these numbers.
+    are in these numbers. `tool` and `arguments` are those of the result's call.
     """
     lines = text.split("\n")
     if len(lines) < MIN_LINES:
         return ""
     all_gaps = [_lines_of(text, gap) for gap in _gaps(len(text), spans)]
-    gaps = sorted(sorted(all_gaps, key=lambda gap: gap[0] - gap[1])[:MAX_RANGES])
-    if not gaps:
+    if not all_gaps:
         return ""
-    numbers = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
-    numbered = [(first, last) for first, last in numbers if first is not None and last is not None]
-    ranges = numbered if len(numbered) == len(gaps) else gaps
+    gaps = sorted(sorted(all_gaps, key=_line_count, reverse=True)[:MAX_RANGES])
+    shown_numbers = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
+    numbered = [
+        (first, last) for first, last in shown_numbers if first is not None and last is not None
+    ]
+    has_numbers = len(numbered) == len(gaps)
+    ranges = numbered if has_numbers else gaps
     description = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
     description += " and others" if len(all_gaps) > len(gaps) else ""
-    if READERS.search(tool) is None or ranges is not numbered:
+    if READERS.search(tool) is None or not has_numbers:
         return description
-    first, _ = max(ranges, key=lambda line_range: line_range[1] - line_range[0])
-    return f"{description} (read on with {_offset(arguments)} {first})"
+    first, _ = max(ranges, key=_line_count)
+    return f"{description} (read on with {_offset_name(arguments)} {first})"
+
+
+def _line_count(lines: Span) -> int:
+    """Return the number of lines of a range, from its first to its last line."""
+    first, last = lines
+    return last - first + 1
 
 
 def _gaps(size: int, spans: Sequence[Span]) -> list[Span]:
+    """Return the parts of a text of `size` characters that are between the spans."""
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), size]
     return [(end, start) for end, start in zip(ends, starts, strict=True) if start > end]
 
 
 def _lines_of(text: str, gap: Span) -> Span:
+    """Return the numbers of the first and the last line of a gap, from 1."""
     start, end = gap
     return text.count("\n", 0, start) + 1, text.count("\n", 0, end - 1) + 1
 
 
 def _number(line: str) -> int | None:
+    """Return the number that a tool shows at the beginning of a line, if any."""
     match = NUMBERED.match(line)
     return int(match[1]) if match else None
 
 
-def _offset(arguments: str) -> str:
-    """Return the name of the tool's argument for the first line, by the call's arguments."""
+def _offset_name(arguments: str) -> str:
+    """Return the name of the tool's argument for the first line: the one that the call has."""
     try:
         value = json.loads(arguments)
     except ValueError:

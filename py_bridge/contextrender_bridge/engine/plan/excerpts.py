@@ -5,28 +5,34 @@ Long because new excerpts, the rest of the budget and restored parts are filled 
 
 import heapq
 from collections.abc import Callable, Collection, Iterator
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.plan.call_context import Ints
-from contextrender_bridge.engine.plan.call_text import are_changed
 from contextrender_bridge.engine.plan.density import Density
 from contextrender_bridge.engine.plan.excerpt_text import GAP, mark_tokens
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
+from contextrender_bridge.engine.plan.visible_tokens import visible_tokens
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.25
+"""The share of an excerpt for the result's first segments."""
+
 LONG_HEAD_SHARE: Final = 0.5
+"""The same share if few other segments have a token that is not visible."""
+
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12
 """The choice for one or for all results ends when so many segments were too large."""
 
 MIN_TO_FILL: Final = 40
-AT_ONCE: Final = 256
+"""The fewest remaining tokens for which segments are searched."""
+
+SORTED_FIRST: Final = 256
+"""The number of segments that are sorted by gain before the others."""
 
 
 class ExcerptBuilder:
@@ -38,56 +44,62 @@ class ExcerptBuilder:
 
     def __init__(self, builder: SelectionBuilder, density: Density) -> None:
         context, tracking = builder.context, builder.context.tracking
-        self._builder, self._tracking, self._base = builder, tracking, density.of_segments
-        self._gap = context.view.counter.text(GAP)
+        self._builder, self._tracking = builder, tracking
+        self._density, self._base_gains = density, density.of_segments
+        self._gap_tokens = context.view.counter.text(GAP)
         self._excerpt_tokens: dict[int, int] = {}
-        self._first: list[int] = tracking.first_segment.values.tolist()
-        self._visible = _visible_tokens(builder)
+        self._first_segment: list[int] = tracking.first_segment.values.tolist()
+        self._visible = visible_tokens(builder)
+        # Loops over single tokens read memory views, which is faster than reading NumPy arrays.
         self._ids = memoryview(tracking.segment_ids.values)
-        self._at = memoryview(tracking.segment_ids_at.values)
+        self._ids_at = memoryview(tracking.segment_ids_at.values)
         self._is_visible = memoryview(self._visible.view(np.uint8))
-        self._density = density
         self._weight = memoryview(density.of_tokens)
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
     def add_excerpt(self, result: int, size: float) -> None:
         """Add an excerpt of a result, of at most `size` tokens with its call.
 
-        It has a quarter of head, and then the segments with the largest gains. If these are few, as
-        in a log, the head is continued up to a half. Later excerpts do not shrink it.
+        A quarter of it is the result's first segments, and the rest those with the largest gains.
+        If these are few, as in a log, it has more of the first segments, up to a half. Nothing is
+        added if the first segment does not fit.
         """
-        first, stop = self._first[result], self._first[result + 1]
-        at = self._add_head(first, stop, size, HEAD_SHARE)
-        if at > first:
-            gains = self._gains(at, stop)
-            self._add_best(at, gains, lambda: size - self._excerpt_tokens[result], PATIENCE_FOR_ONE)
-            self._add_head(at, stop, size, LONG_HEAD_SHARE)
-            self._builder.settle(result, self._excerpt_tokens.pop(result))
+        first, stop = self._first_segment[result], self._first_segment[result + 1]
+        head_end = self._add_head(result, first, size, HEAD_SHARE)
+        if head_end == first:
+            return
+        gains = self._gains(head_end, stop)
+        self._add_best(
+            head_end, gains, lambda: size - self._excerpt_tokens[result], PATIENCE_FOR_ONE
+        )
+        self._add_head(result, head_end, size, LONG_HEAD_SHARE)
+        self._builder.settle(result, self._excerpt_tokens.pop(result))
 
-    def _add_head(self, at: int, stop: int, size: float, share: float) -> int:
-        """Add segments from `at` on, in order, within `share` of `size`. Return the next one.
+    def _add_head(self, result: int, segment: int, size: float, share: float) -> int:
+        """Add a result's segments from `segment` on, in order, within `share` of `size`.
 
-        The first segment of an excerpt may take all of `size`.
+        The first segment of an excerpt may take all of `size`. Return the first segment that is not
+        added.
         """
-        result = int(self._tracking.segment_result.values[at]) if at < stop else -1
-        while at < stop:
+        while segment < self._first_segment[result + 1]:
             segments = self._builder.segments.get(result, ())
-            if at not in segments:
-                tokens = self._tokens(at)
+            if segment not in segments:
+                tokens = self._tokens(segment)
                 limit = size * share if segments else size
                 if self._excerpt_tokens.get(result, 0) + tokens > limit:
                     break
-                self._add(at, tokens)
-            at += 1
-        return at
+                self._add(segment, tokens)
+            segment += 1
+        return segment
 
     def fill_up(self, limit: float) -> None:
         """Add the segments with the largest gains, while the selection is within `limit`."""
         builder = self._builder
         if limit - builder.used_tokens > MIN_TO_FILL:
             available = np.flatnonzero(builder.available)
-            first = self._first[int(available[0])] if len(available) else self._first[-1]
-            gains = self._gains(first, self._first[-1])
+            end = self._first_segment[-1]
+            first = self._first_segment[int(available[0])] if len(available) else end
+            gains = self._gains(first, end)
             gains *= builder.available[self._tracking.segment_result.values[first:]]
             self._add_best(first, gains, lambda: limit - builder.used_tokens, PATIENCE_FOR_ALL)
 
@@ -99,7 +111,7 @@ class ExcerptBuilder:
         Return all segments if they fit, and none if no segment has a token that is not visible.
         The `replaced` segments are never among them.
         """
-        first, stop = self._first[result], self._first[result + 1]
+        first, stop = self._first_segment[result], self._first_segment[result + 1]
         gains = self._gains(first, stop)
         gains[[segment - first for segment in replaced]] = 0.0
         if not gains.any():
@@ -113,7 +125,7 @@ class ExcerptBuilder:
         segments: list[int] = []
         patience = PATIENCE_FOR_ONE
         for segment in self._best_first(first, gains):
-            tokens = int(sizes[segment]) + self._gap
+            tokens = int(sizes[segment]) + self._gap_tokens
             if tokens > limit:
                 patience -= 1
                 if not patience:
@@ -125,21 +137,27 @@ class ExcerptBuilder:
         return sorted(segments)
 
     def _gains(self, first: int, stop: int) -> Floats:
-        """Return the present gain of the segments from `first` up to `stop`."""
+        """Return the present gain of the segments from `first` up to `stop`.
+
+        It is G, with the sums `new` and `used` of docs/policies.md, and 0 without a new token.
+        """
         tracking = self._tracking
-        at = tracking.segment_ids_at.values[first : stop + 1]
-        tokens = slice(at[0], at[-1])
+        bounds = tracking.segment_ids_at.values[first : stop + 1]
+        tokens = slice(bounds[0], bounds[-1])
         is_new = ~self._visible[tracking.segment_ids.values[tokens]]
-        new = _sums(is_new * self._density.of_segment_tokens[tokens], at)
-        new_used = _sums(is_new & self._density.segment_tokens_used[tokens], at)
-        gains: Floats = self._base[first:stop] * (1 + new_used) * (1 + new) ** 0.8
+        new = _sums_between(bounds, is_new * self._density.of_segment_tokens[tokens])
+        used_count = _sums_between(bounds, is_new & self._density.segment_tokens_used[tokens])
+        gains: Floats = self._base_gains[first:stop] * (1 + used_count) * (1 + new) ** 0.8
         gains[new == 0] = 0.0
         return gains
 
     def _add_best(
         self, first: int, gains: Floats, remaining: Callable[[], float], patience: int
     ) -> None:
-        """Add segments from `first` on by present gain, until `patience` of them do not fit."""
+        """Add segments with the largest gains while they fit, until `patience` of them do not.
+
+        `gains` has those of the segments from `first` on, `remaining` returns the tokens left.
+        """
         for segment in self._best_first(first, gains):
             tokens = self._tokens(segment)
             if tokens <= remaining():
@@ -150,50 +168,63 @@ class ExcerptBuilder:
                     return
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
-        """Yield segments by present gain. An earlier gain is an upper bound, as gains only fall."""
+        """Yield the segments with a gain, the one with the largest present gain first.
+
+        `gains` has the gains of the segments from `first` on, before any is added. Gains only fall
+        while segments are added. So an earlier gain is an upper bound of the present one, which is
+        computed only for a segment whose bound is the largest.
+        """
         by_first_gain = _largest_first(gains)
-        bound, next_segment = next(by_first_gain)
-        by_last_gain: list[tuple[float, int]] = []
-        while by_last_gain or bound > 0:
-            if not by_last_gain or bound >= -by_last_gain[0][0]:
-                segment = first + next_segment
-                bound, next_segment = next(by_first_gain)
+        next_bound, next_index = next(by_first_gain)
+        # Segments whose gain was computed again, each behind the negative of that gain.
+        heap: list[tuple[float, int]] = []
+        while heap or next_bound > 0:
+            if not heap or next_bound >= -heap[0][0]:
+                segment = first + next_index
+                next_bound, next_index = next(by_first_gain)
             else:
-                segment = heapq.heappop(by_last_gain)[1]
+                _, segment = heapq.heappop(heap)
             gain = self._present_gain(segment)
             if not gain:
                 continue
-            if gain >= bound and (not by_last_gain or gain >= -by_last_gain[0][0]):
+            if gain >= next_bound and (not heap or gain >= -heap[0][0]):
                 yield segment
             else:
-                heapq.heappush(by_last_gain, (-gain, segment))
+                heapq.heappush(heap, (-gain, segment))
 
     def _present_gain(self, segment: int) -> float:
-        new, new_used = 0.0, 0
+        """Return the present gain of a segment, as `_gains` does for many."""
+        new, used_count = 0.0, 0
         is_visible, is_used, weight = self._is_visible, self._is_used, self._weight
-        for token in self._ids[self._at[segment] : self._at[segment + 1]]:
+        for token in self._ids[self._ids_at[segment] : self._ids_at[segment + 1]]:
             if not is_visible[token]:
                 new += weight[token]
-                new_used += is_used[token]
-        return float(self._base[segment]) * (1 + new_used) * (1 + new) ** 0.8 if new else 0.0
+                used_count += is_used[token]
+        return (
+            float(self._base_gains[segment]) * (1 + used_count) * (1 + new) ** 0.8 if new else 0.0
+        )
 
     def _tokens(self, segment: int) -> int:
-        """Return the tokens that a segment adds, its gaps included.
+        """Return the tokens that a segment adds to its result's excerpt, with gaps.
 
-        A result's first segment also adds the call, the message and the mark.
+        A segment that joins two others removes the gap between them. The first segment that is
+        added brings the call, the message and the mark.
         """
         result = int(self._tracking.segment_result.values[segment])
         segments = self._builder.segments.get(result, ())
-        gaps = (segment > self._first[result] and segment - 1 not in segments) + (
-            segment + 1 < self._first[result + 1] and segment + 1 not in segments
-        )
-        tokens = int(self._tracking.segment_tokens.values[segment]) + self._gap * (gaps - 1)
-        if segments:
-            return tokens
+        is_first = segment == self._first_segment[result]
+        is_last = segment + 1 == self._first_segment[result + 1]
+        gap_count = 0 if is_first or segment - 1 in segments else 1
+        gap_count += 0 if is_last or segment + 1 in segments else 1
+        tokens = int(self._tracking.segment_tokens.values[segment])
+        if segments:  # the segment is inside a gap that is counted already
+            return tokens + self._gap_tokens * (gap_count - 1)
         mark = mark_tokens(self._builder.context.view, result)
-        return tokens + self._builder.call_tokens[result] + MESSAGE_OVERHEAD + mark + self._gap
+        call_tokens = self._builder.call_tokens[result]
+        return tokens + self._gap_tokens * gap_count + call_tokens + MESSAGE_OVERHEAD + mark
 
     def _add(self, segment: int, tokens: int) -> None:
+        """Add a segment to its result's excerpt, at a cost of `tokens`."""
         result = int(self._tracking.segment_result.values[segment])
         self._builder.add_segment(result, segment, tokens)
         self._excerpt_tokens[result] = self._excerpt_tokens.get(result, 0) + tokens
@@ -201,59 +232,26 @@ class ExcerptBuilder:
 
     def _mark_visible(self, segment: int) -> None:
         """Mark the tokens of a segment as visible."""
-        for token in self._ids[self._at[segment] : self._at[segment + 1]]:
+        for token in self._ids[self._ids_at[segment] : self._ids_at[segment + 1]]:
             self._is_visible[token] = True
 
 
 def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
-    """Yield the gains above 0 and their places, the largest first, then -1 once.
+    """Yield the gains above 0 and their indexes, the largest first, and then -1 and -1 as the end.
 
     Of equal gains the first comes first. Usually few gains are read, so the largest are sorted
     first and the others only if they are needed.
     """
-    places = np.flatnonzero(gains)
-    is_many = len(places) > AT_ONCE
-    threshold = np.partition(gains[places], -AT_ONCE)[-AT_ONCE] if is_many else 0.0
-    for group in (places[gains[places] >= threshold], places[gains[places] < threshold]):
+    indexes = np.flatnonzero(gains)
+    has_many = len(indexes) > SORTED_FIRST
+    threshold = np.partition(gains[indexes], -SORTED_FIRST)[-SORTED_FIRST] if has_many else 0.0
+    is_large = gains[indexes] >= threshold
+    for group in (indexes[is_large], indexes[~is_large]):
         order = group[np.argsort(-gains[group], kind="stable")]
         yield from zip(gains[order].tolist(), order.tolist(), strict=True)
     yield -1.0, -1
 
 
-def _visible_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether it is visible in what is selected so far."""
-    context, tracking = builder.context, builder.context.tracking
-    results, events = context.view.history.results, np.zeros(tracking.event_count, np.bool_)
-    events[[results.event[result] for result in builder.complete]] = True
-    selected = {*builder.complete, *builder.fixed_excerpts, *builder.segments}
-    events[[results.call_event[result] for result in selected - {*builder.arguments}]] = True
-    is_visible = _text_tokens(builder) | tracking.tokens_of_events(events)
-    texts = [excerpt.text for excerpt in builder.fixed_excerpts.values()]
-    texts += [arguments.text for arguments in builder.arguments.values()]
-    texts += [restored.text for restored in builder.restored.values()]
-    is_visible[tracking.ids_of_texts(texts)] = True
-    for segment in chain.from_iterable(builder.segments.values()):
-        is_visible[tracking.ids_of_segments(segment, segment + 1)] = True
-    return is_visible
-
-
-def _text_tokens(builder: SelectionBuilder) -> NDArray[np.bool_]:
-    """Return, for each tracked token, whether the text selection has it. This is cached."""
-    context, history = builder.context, builder.context.view.history
-    cached = context.tokens_of_texts.get(id(builder.text))
-    if cached is not None:
-        return cached[1]
-    events = np.zeros(context.tracking.event_count, np.bool_)
-    is_complete = ~are_changed(builder.text, context)
-    events[np.array(history.first_events[: context.message_count], np.int64)[is_complete]] = True
-    events[np.array(history.results.event[: context.result_count], np.int64)] = False
-    has_token = context.tracking.tokens_of_events(events)
-    cut_texts = [substitute.text for substitute in builder.text.cut.values()]
-    has_token[context.tracking.ids_of_texts(cut_texts)] = True
-    context.tokens_of_texts[id(builder.text)] = builder.text, has_token
-    return has_token
-
-
-def _sums(numbers: NDArray[Any], at: Ints) -> NDArray[Any]:
-    """Return the sums of the numbers between consecutive places, counted from the first place."""
-    return np.diff(np.concatenate(([0], np.cumsum(numbers)))[at - at[0]])
+def _sums_between(bounds: Ints, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of the numbers between each two bounds. The first bound is at number 0."""
+    return np.diff(np.concatenate(([0], np.cumsum(numbers)))[bounds - bounds[0]])

@@ -9,13 +9,13 @@ from typing import Final
 
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import Density
-from contextrender_bridge.engine.plan.excerpt_text import GAP, mark
+from contextrender_bridge.engine.plan.excerpt_text import GAP, call_of_result, mark
 from contextrender_bridge.engine.plan.excerpts import ExcerptBuilder
 from contextrender_bridge.engine.plan.policy_input import PolicyInput
 from contextrender_bridge.engine.plan.selection import Substitute
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.truncated_calls import cut_call
-from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, call_parts
+from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD
 
 MIN_EXCERPT: Final = 200
 """The fewest tokens of an excerpt, unless the result must be shown."""
@@ -25,6 +25,7 @@ MIN_SHOWN: Final = 60
 
 MAX_EXCERPT_SHARE: Final = 1 / 8
 MAX_NEW_EXCERPT_SHARE: Final = 1 / 14
+"""The largest shares of the budget for one excerpt (docs/policies.md)."""
 
 
 def max_excerpt(view: PolicyInput) -> float:
@@ -48,8 +49,9 @@ def take_newest(
     if not builder.context.view.parameters.newest_share:
         return
     newest = [result for result in builder.context.newest if builder.available[result]]
+    smallest_first = sorted(newest, key=lambda result: (builder.costs[result], result))
     too_large: list[int] = []
-    for result in sorted(newest, key=lambda result: (builder.costs[result], result)):
+    for result in smallest_first:
         if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
             token_limit -= builder.costs[result]
             builder.take(result)
@@ -66,17 +68,19 @@ def show_in_part(
     density: Density,
     max_excerpt_tokens: float,
 ) -> None:
-    """Add an excerpt of each result. They share evenly the tokens that their calls leave.
+    """Select an excerpt of each of these results, which must be shown.
 
-    If a share is too small for an excerpt, the result is shown as well as the remaining tokens
-    permit (`_show_best_effort`).
+    The excerpts share evenly what `token_limit` leaves beside their calls. If the shares are too
+    small, the excerpts exceed it, with up to `MIN_EXCERPT` tokens each. If no excerpt fits, the
+    result is shown as well as the remaining tokens permit (`_show_best_effort`).
     """
     excerpts = ExcerptBuilder(builder, density)
     for index, result in enumerate(results):
-        unselected = results[index:]
-        reserved = sum(min(builder.costs[r], MIN_SHOWN) for r in unselected[1:])
-        available_tokens = builder.remaining_tokens - reserved
-        share = (token_limit - sum(builder.call_tokens[r] for r in unselected)) / len(unselected)
+        unselected, later_results = results[index:], results[index + 1 :]
+        reserved_tokens = sum(min(builder.costs[r], MIN_SHOWN) for r in later_results)
+        available_tokens = builder.remaining_tokens - reserved_tokens
+        call_tokens = sum(builder.call_tokens[r] for r in unselected)
+        share = (token_limit - call_tokens) / len(unselected)
         if share < MIN_SHOWN:
             share = MIN_EXCERPT
         tokens_before = builder.used_tokens
@@ -90,21 +94,22 @@ def show_in_part(
 def _show_best_effort(builder: SelectionBuilder, result: int, token_limit: int) -> None:
     """Select a result within the limit: complete, or its first line, with its call cut if needed.
 
+    The first line of a large result has at most half of the limit, so that the call has the rest.
     Nothing is selected if even that does not fit.
     """
     if builder.costs[result] <= token_limit:
         builder.take(result)
         return
     opening = None
-    opening_limit = int(max_excerpt(builder.context.view))
+    max_tokens = int(max_excerpt(builder.context.view))
     size = int(builder.context.sizes[result])
     if size > token_limit // 2:
-        opening = opening_of(builder.context, result, min(token_limit // 2, opening_limit))
+        opening = opening_of(builder.context, result, min(token_limit // 2, max_tokens))
         if opening is None:
             return
         size = opening.tokens
     if builder.call_tokens[result] + size > token_limit:
-        call_limit = min(token_limit - size, max(opening_limit, size))
+        call_limit = min(token_limit - size, max(max_tokens, size))
         arguments = _cut_arguments(builder.context, result, call_limit)
         if arguments is None:
             return
@@ -124,24 +129,24 @@ def opening_of(context: CallContext, result: int, limit: int) -> Substitute | No
     position, size = view.history.results.message[result], int(context.sizes[result])
     text = view.text_of(position)
     start = len(text) - len(text.lstrip())
-    line = text[start:].partition("\n")[0]
-    for longest_mark in (mark(position, size, size), ""):
-        line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(longest_mark + GAP)
-        if line_limit > 0:
-            line = view.counter.cut(line, line_limit)
-            omitted_tokens = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
-            opening = (longest_mark and mark(position, size, omitted_tokens)) + line + GAP
-            tokens = view.counter.text(opening) + MESSAGE_OVERHEAD
-            return Substitute(opening, tokens, ranges=(start, len(line)))
+    first_line = text[start:].partition("\n")[0]
+    for largest_mark in (mark(position, size, size), ""):
+        line_limit = limit - MESSAGE_OVERHEAD - view.counter.text(largest_mark + GAP)
+        if line_limit <= 0:
+            continue
+        line = view.counter.cut(first_line, line_limit)
+        omitted_tokens = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
+        line_mark = mark(position, size, omitted_tokens) if largest_mark else ""
+        opening = line_mark + line + GAP
+        tokens = view.counter.text(opening) + MESSAGE_OVERHEAD
+        return Substitute(opening, tokens, ranges=(start, len(line)))
     return None
 
 
 def _cut_arguments(context: CallContext, result: int, limit: int) -> Substitute | None:
     """Return the arguments of a result's call, cut so that the call has at most `limit` tokens."""
-    view = context.view
-    message, number = view.history.call_of(result)
-    call = view.originals(message, message + 1)[0]["tool_calls"][number]
-    return cut_call(*call_parts(call), limit, view.counter)
+    tool, arguments = call_of_result(context.view, result)
+    return cut_call(tool, arguments, limit, context.view.counter)
 
 
 PINNED_SHARE: Final = 0.5
@@ -154,9 +159,11 @@ def take_pinned(builder: SelectionBuilder, density: Density) -> None:
     Pinned results that are selected already count towards the share.
     """
     pinned = builder.context.pinned
-    token_limit = PINNED_SHARE * max(0, builder.free) - _pinned_cost(builder, pinned)
+    token_limit = PINNED_SHARE * max(0, builder.free) - _selected_pins_cost(builder)
     too_large: list[int] = []
-    for result in [result for result in reversed(pinned) if builder.available[result]]:
+    for result in reversed(pinned):
+        if not builder.available[result]:
+            continue
         if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
             token_limit -= builder.costs[result]
             builder.take(result)
@@ -170,11 +177,15 @@ def take_pinned(builder: SelectionBuilder, density: Density) -> None:
 def _add_pinned_excerpts(
     builder: SelectionBuilder, results: list[int], token_limit: float, density: Density
 ) -> None:
-    """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left."""
+    """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left.
+
+    A result is omitted if less than `MIN_SHOWN` tokens are left, and shows its opening if its
+    excerpt does not fit.
+    """
     excerpts = ExcerptBuilder(builder, density)
-    for number, result in enumerate(results):
+    for index, result in enumerate(results):
         call_tokens = builder.call_tokens[result]
-        share = max(MIN_EXCERPT, token_limit / (len(results) - number) - call_tokens)
+        share = max(MIN_EXCERPT, token_limit / (len(results) - index) - call_tokens)
         size = min(share, token_limit - call_tokens)
         if size < MIN_SHOWN:
             continue
@@ -187,11 +198,11 @@ def _add_pinned_excerpts(
         token_limit -= builder.used_tokens - tokens_before
 
 
-def _pinned_cost(builder: SelectionBuilder, pinned: list[int]) -> int:
-    """Return the tokens of pinned results that are selected, without the newest ones."""
+def _selected_pins_cost(builder: SelectionBuilder) -> int:
+    """Return the tokens of the pinned results that are selected, without the newest ones."""
     complete, newest = {*builder.complete}, {*builder.context.newest}
     cost = 0
-    for result in pinned:
+    for result in builder.context.pinned:
         if result in newest:
             continue
         if result in complete:
@@ -202,6 +213,7 @@ def _pinned_cost(builder: SelectionBuilder, pinned: list[int]) -> int:
 
 
 COMPLETE_SHARE: Final = 0.9
+"""The share of the tokens for complete results, in a prompt that is not repeated."""
 
 
 def select_in_parts(
@@ -214,9 +226,9 @@ def select_in_parts(
 ) -> SelectionBuilder:
     """Select the newest results, pinned ones, complete ones by S, excerpts, and what still fits.
 
-    With `share`, only that share of the free tokens is used beside the newest results. Excerpts of
-    the newest results have at most `max_excerpt` tokens. Complete results are selected up to
-    `complete_share` of the tokens that are used.
+    Excerpts of the newest results have at most `max_excerpt` tokens. The other results use all free
+    tokens, or `share` of them if it is set, beside the newest results. Up to `complete_share` of
+    these tokens are for complete results, and the rest is for excerpts.
     """
     free, tokens_before = max(0, builder.free), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share

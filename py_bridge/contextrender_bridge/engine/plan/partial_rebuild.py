@@ -34,7 +34,7 @@ of many results are better than a few complete results."""
 NO_CUT: Final = -1
 
 Cut = tuple[int, list[int]]
-"""A position in the last prompt, and the results of the prompt up to it."""
+"""The position of a message in the last prompt, and the results of the prompt up to it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,14 +57,14 @@ def rebuild_partially(
     Return None if there is no such cut. The prompt up to the cut stays the same; the rest is
     selected again, which is done for each cut that is tried (`cuts_to_try`).
     """
-    worth = worth_of(context)
-    min_worth = (1 - MAX_LOSS) * _worth(full_rebuild, worth)
+    worth_of_results = worth_of(context)
+    min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
     cuts = _cuts(context, previous, share * max(0, full_rebuild.free))
     for cut, results in cuts_to_try(cuts):
         builder = SelectionBuilder.from_previous(context, previous, results)
         _exclude_omitted(builder, cut, first_new(context, previous))
         select_few(builder, density, share)
-        is_good = _worth(builder, worth) >= min_worth
+        is_good = _total_worth(builder, worth_of_results) >= min_worth
         if is_good and _shows_required_results(builder, full_rebuild):
             return PartialRebuild(builder, cut)
     return None
@@ -87,27 +87,29 @@ def cuts_to_try(cuts: Iterable[Cut]) -> Iterator[Cut]:
     for number, cut in enumerate(cuts):
         if number == next_number:
             yield cut
-            step *= 1 if number < EVERY_CUT - 1 else 2
+            if number >= EVERY_CUT - 1:
+                step *= 2
             next_number += step
 
 
 def _cuts(context: CallContext, previous: Selection, token_limit: float) -> Iterator[Cut]:
     """Yield the cuts of the last prompt, from its end, whose results are within the limit.
 
-    A cut is after an assistant message and its results. The newest results are selected again.
+    A cut is after an assistant message and its results. The newest results are in none, as they are
+    always selected again.
     """
-    positions, newest = context.view.history.results.call_message, {*context.newest}
+    call_message, newest = context.view.history.results.call_message, {*context.newest}
     results = [r for r in results_before(context, previous) if r not in newest]
-    results.sort(key=lambda r: (positions[r], r))
+    results.sort(key=lambda r: (call_message[r], r))
     costs = [_cost(context, previous, result) for result in results]
-    total = sum(costs)
+    total_cost = sum(costs)
     while results:
-        cut = positions[results[-1]]
-        if total <= token_limit:
+        cut = call_message[results[-1]]
+        if total_cost <= token_limit:
             yield cut, list(results)
-        while results and positions[results[-1]] == cut:
+        while results and call_message[results[-1]] == cut:
             results.pop()
-            total -= costs.pop()
+            total_cost -= costs.pop()
 
 
 def _cost(context: CallContext, previous: Selection, result: int) -> int:
@@ -119,23 +121,22 @@ def _cost(context: CallContext, previous: Selection, result: int) -> int:
 
 def _exclude_omitted(builder: SelectionBuilder, cut: int, first_new_result: int) -> None:
     """Make results before the cut unavailable, because showing them would change the prompt."""
-    positions = builder.context.view.history.results.call_message[:first_new_result]
-    builder.available[:first_new_result] &= np.array(positions, np.int64) > cut
+    call_message = builder.context.view.history.results.call_message[:first_new_result]
+    builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
 
 
-def _worth(builder: SelectionBuilder, worth: Floats) -> float:
+def _total_worth(builder: SelectionBuilder, worth_of_results: Floats) -> float:
     """Return the sum of the selected results' worth."""
-    complete = worth[builder.complete].sum()
-    excerpts = worth[[*builder.fixed_excerpts, *builder.segments]].sum()
-    return float(complete + EXCERPT_WORTH * excerpts)
+    complete_worth = worth_of_results[builder.complete].sum()
+    excerpt_worth = worth_of_results[[*builder.fixed_excerpts, *builder.segments]].sum()
+    return float(complete_worth + EXCERPT_WORTH * excerpt_worth)
 
 
 def _shows_required_results(builder: SelectionBuilder, full_rebuild: SelectionBuilder) -> bool:
     """Return whether the newest and the pinned results are shown as well as by a full rebuild."""
+    required_results = {*builder.context.newest, *builder.context.pinned}
     complete = {*builder.complete}
-    selected = complete | {*builder.fixed_excerpts}
-    return all(
-        (r in complete or r not in full_rebuild.complete)
-        and (r in selected or r not in full_rebuild.fixed_excerpts)
-        for r in (*builder.context.newest, *builder.context.pinned)
-    )
+    shown_results = complete | {*builder.fixed_excerpts}
+    required_complete = required_results.intersection(full_rebuild.complete)
+    required_excerpts = required_results.intersection(full_rebuild.fixed_excerpts)
+    return required_complete <= complete and required_excerpts <= shown_results

@@ -14,21 +14,22 @@ def with_newest(context: CallContext, selection: Selection, *, force_newest: boo
     """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
     The newest results are selected first, then the pinned ones, then those of `selection` in its
-    order, as long as they fit.
+    order, as long as they fit. The text is reduced if it leaves too little for the newest results.
     """
     view = context.view
     builder = SelectionBuilder(context, selection.text)
     if builder.free < NEWEST_SHARE * view.budget:
         builder = SelectionBuilder(context, select_text(context))
-    share = view.parameters.newest_share * max(0, builder.free)
+    newest_limit = view.parameters.newest_share * max(0, builder.free)
+    density = density_of(context)
     if force_newest:
-        take_newest(builder, share, density_of(context), max_excerpt(view))
+        take_newest(builder, newest_limit, density, max_excerpt(view))
     _keep_summary(builder, selection)
-    take_pinned(builder, density_of(context))
-    first = [*builder.complete, *builder.fixed_excerpts]
+    take_pinned(builder, density)
+    first_results = [*builder.complete, *builder.fixed_excerpts]
     _take_selected(builder, selection)
     excerpts = builder.excerpts()
-    later_results = {*builder.complete, *excerpts}.difference(first)
+    later_results = {*builder.complete, *excerpts}.difference(first_results)
     return replace(
         selection,
         text=builder.text,
@@ -36,7 +37,7 @@ def with_newest(context: CallContext, selection: Selection, *, force_newest: boo
         excerpts=excerpts,
         arguments=builder.arguments,
         limits={},
-        order=(*first, *(result for result in selection.shown_order if result in later_results)),
+        order=(*first_results, *(r for r in selection.shown_order if r in later_results)),
     )
 
 

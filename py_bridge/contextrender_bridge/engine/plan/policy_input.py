@@ -21,13 +21,14 @@ from contextrender_bridge.engine.plan.retained_text import retain_text
 from contextrender_bridge.engine.plan.selection import (
     Selection,
     TextSelection,
-    messages_before_budget,
     text_tokens,
+    unbudgeted_messages,
 )
 from contextrender_bridge.engine.text.tokens import TokenCounter
 from contextrender_bridge.engine.text.transcript import Json
 
 SMALLEST_SUBSTITUTE: Final = 100
+"""The tokens that an oversized result's substitute may always have (docs/method.md)."""
 
 
 class RelevanceOf(Protocol):
@@ -48,8 +49,8 @@ class PolicyInput:
       call it, once.
     - `originals_of` reads messages that are not in memory.
     - `summaries` are for policies that need a model. `pins` says which results are in every prompt.
-    - `budget` is in tokens. For an automatic budget it is the upper limit, and `start` is where the
-      budget starts; otherwise `start` is 0.
+    - `budget` is in tokens. For a policy that sizes its budget itself, it is the upper limit, and
+      the budget starts at `start` tokens. For other policies `start` is 0.
     - `previous` is the selection of the last answered call, if that is known. If the call
       `follows`, calls that were answered since then are selected first.
     """
@@ -68,7 +69,10 @@ class PolicyInput:
     follows: bool = False
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
-        """Return the original messages from position `start` up to `stop`."""
+        """Return the original messages from position `start` up to `stop`.
+
+        Raise LookupError if some are not in memory and there is no `originals_of`.
+        """
         if self.originals_of is not None:
             return self.originals_of(start, stop)
         messages = self.history.messages[start:stop]
@@ -89,7 +93,7 @@ class PolicyInput:
     @cached_property
     def unbudgeted(self) -> frozenset[int]:
         """The positions of the unbudgeted messages."""
-        return messages_before_budget(self.history, len(self.history))
+        return unbudgeted_messages(self.history, len(self.history))
 
     @cached_property
     def unbudgeted_tokens(self) -> int:
@@ -143,9 +147,9 @@ class PolicyInput:
     def costs(self) -> NDArray[np.int64]:
         """The tokens of each result together with its call."""
         results = self.history.results
-        return np.asarray(results.tokens, dtype=np.int64) + np.asarray(
-            results.call_tokens, dtype=np.int64
-        )
+        result_tokens = np.asarray(results.tokens, dtype=np.int64)
+        call_tokens = np.asarray(results.call_tokens, dtype=np.int64)
+        return result_tokens + call_tokens
 
     @cached_property
     def eligible(self) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from contextrender_bridge.engine.models.litellm_embedder import EmbeddingUnavail
 Floats = NDArray[np.float64]
 
 _DECIMALS = 6
+"""The decimals of cosines, so that equal texts tie on every machine (docs/method.md, Relevance)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,7 +40,8 @@ def cosines(rows: Vector, vector: Vector) -> Floats:
     """Return the cosines of unit rows (n, d) with one unit vector (d,), to 6 decimals.
 
     All rows are summed in the same order, so equal texts have exactly equal cosines; BLAS (`@`)
-    does not promise that. Rounding removes the remaining differences between machines.
+    does not promise that. Rounding removes the remaining differences between machines. Vectors of
+    another width than the rows' have cosine 0.
     """
     if rows.shape[1] != vector.shape[0]:
         return np.zeros(len(rows))
@@ -67,27 +69,28 @@ def select_greedily(
     Results that do not fit are skipped. Of equal scores the older result is selected.
     """
     redundancy = np.zeros(len(scores))
-    current = scores.astype(np.float64)
-    last = current.copy()
-    available = tokens <= free
+    current_scores = scores.astype(np.float64)
+    last_scores = current_scores.copy()
+    is_available = tokens <= free
     selected: list[int] = []
     selected_tokens = 0
-    while available.any():
-        best = int(np.argmax(np.where(available, current, -np.inf)))
-        last[best] = current[best]
+    while is_available.any():
+        best = int(np.argmax(np.where(is_available, current_scores, -np.inf)))
+        last_scores[best] = current_scores[best]
         selected.append(best)
         selected_tokens += int(tokens[best])
-        available[best] = False
-        available &= tokens <= free - selected_tokens
-        if redundancy_penalty and available.any():
+        is_available[best] = False
+        is_available &= tokens <= free - selected_tokens
+        if redundancy_penalty and is_available.any():
             np.maximum(redundancy, cosines_to(best), out=redundancy)
-            current = scores - redundancy_penalty * redundancy
-            np.copyto(last, current, where=available)
-    return Greedy(selected, selected_tokens, last)
+            current_scores = scores - redundancy_penalty * redundancy
+            np.copyto(last_scores, current_scores, where=is_available)
+    return Greedy(selected, selected_tokens, last_scores)
 
 
 RESULT_CHARACTERS = 8_000
 TASK_CHARACTERS = 2_000
+"""The first characters of a result and of the first user message, which are embedded."""
 
 
 @dataclass(slots=True)
@@ -109,41 +112,40 @@ class Relevance:
     embedded_tokens: int = 0
 
     def __call__(self, task_share: float | None = None) -> Floats:
-        """Return the relevance of every result, shape (n,), each in [0, 1].
+        """Return the relevance of every result, shape (n,): its cosine to the query, at least 0.
 
-        `task_share` overrides the weight of the first user message in the query.
+        `task_share` overrides the weight of the task, which is the first user message, in the
+        query. The other part is the latest user and assistant messages (docs/method.md, Relevance).
         """
         share = self.task_share if task_share is None else task_share
         history, table, embedder = self.history, self.history.vectors, self.embedder()
-        count = len(history.results.message)
+        result_count = len(history.results.message)
         table.use_model(embedder.name)
-        new_results = table.missing_vectors(count)
-        task = table.task if history.first_user >= 0 else None
-        texts = [self._latest_text()]
-        task_text = self._text(history.first_user) if task is None else ""
-        if task is None:
-            texts.append(task_text[:TASK_CHARACTERS])
+        new_results = table.missing_vectors(result_count)
+        task_vector = table.task if history.first_user >= 0 else None
+        task_text = self._text(history.first_user) if task_vector is None else ""
+        task_texts = [task_text[:TASK_CHARACTERS]] if task_vector is None else []
         result_texts = [self._text(history.results.message[result]) for result in new_results]
-        texts += [text[:RESULT_CHARACTERS] for text in result_texts]
+        cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
         try:
-            rows, pays = embed_once(embedder, texts)
+            vectors, pays = embed_once(embedder, [self._latest_text(), *task_texts, *cut_texts])
         except EmbeddingUnavailable as error:
             self.warning = f"relevance is 0: {error}"
-            return np.zeros(count)
+            return np.zeros(result_count)
         self.embedded = True
         if pays:
             self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
-        if task is None:
-            task = rows[1].copy()  # a view would keep all rows in memory
+        latest_vector, result_vectors = vectors[0], vectors[1 + len(task_texts) :]
+        if task_vector is None:
+            task_vector = vectors[1].copy()  # a view would keep all vectors in memory
         if history.first_user >= 0:
-            table.task = task
-        result_rows = rows[len(rows) - len(new_results) :]
-        for result, row in zip(new_results, result_rows, strict=True):
-            table.put(result, row)
+            table.task = task_vector
+        for result, vector in zip(new_results, result_vectors, strict=True):
+            table.put(result, vector)
             table.unsaved.add(result)
-            self.new_vectors[result] = row
-        query = unit(share * task + (1 - share) * rows[0])
-        return np.maximum(cosines(table.matrix(count), query), 0.0)
+            self.new_vectors[result] = vector
+        query = unit(share * task_vector + (1 - share) * latest_vector)
+        return np.maximum(cosines(table.matrix(result_count), query), 0.0)
 
     def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
         """Return about how many tokens were embedded: the latest messages, the task, results."""
@@ -151,20 +153,22 @@ class Relevance:
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
         if task:
-            total += _part(history.text_tokens[history.first_user], task, TASK_CHARACTERS)
+            total += _tokens_of_part(history.text_tokens[history.first_user], task, TASK_CHARACTERS)
         for result, text in zip(results, texts, strict=True):
-            total += _part(history.results.tokens[result], text, RESULT_CHARACTERS)
+            total += _tokens_of_part(history.results.tokens[result], text, RESULT_CHARACTERS)
         return total
 
     def _latest_text(self) -> str:
+        """Return the texts of the latest user and assistant messages, joined by a line break."""
         latest = (self.history.last_user, self.history.last_assistant)
         return "\n".join(text for text in map(self._text, latest) if text)
 
     def _text(self, message: int) -> str:
+        """Return the text of the message at this position, nothing for -1."""
         return self.text_of(message) if message >= 0 else ""
 
 
-def _part(tokens: int, text: str, characters: int) -> int:
+def _tokens_of_part(tokens: int, text: str, characters: int) -> int:
     """Estimate how many of a text's tokens its first `characters` have."""
     return round(tokens * min(1.0, characters / max(len(text), 1)))
 
@@ -190,13 +194,14 @@ def search_results(
     """
     words = {word.lower() for word in _WORD.findall(query)}
     relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)
-    relevance()
-    count = len(history.results.message)
-    similarity = [0.0] * count
+    relevance()  # embeds the results without a vector
+    result_count = len(history.results.message)
+    similarity = [0.0] * result_count
     if not relevance.warning:
-        similarity = cosines(history.vectors.matrix(count), embedder.embed([query])[0]).tolist()
+        vectors, query_vector = history.vectors.matrix(result_count), embedder.embed([query])[0]
+        similarity = cosines(vectors, query_vector).tolist()
     matches = []
-    for result in range(count):
+    for result in range(result_count):
         text = text_of(history.results.message[result]).lower()
         word_share = sum(word in text for word in words) / len(words) if words else 0.0
         if word_share or similarity[result] > 0:

@@ -12,7 +12,7 @@ from contextrender_bridge.engine.history.token_tracking import TextOf
 from contextrender_bridge.engine.plan.selection import (
     Substitute,
     TextSelection,
-    messages_before_budget,
+    unbudgeted_messages,
 )
 from contextrender_bridge.engine.text.excerpt import excerpt
 from contextrender_bridge.engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
@@ -29,7 +29,7 @@ def retain_text(
     Whole turns are dropped, the oldest first, until the text fits. If the text that may not be
     dropped is larger, it is cut. `text_of(message)` reads a text.
     """
-    unbudgeted = messages_before_budget(history, len(history))
+    unbudgeted = unbudgeted_messages(history, len(history))
     tokens = history.text_tokens
     total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from contextrender_bridge.engine.history.history import History, ResultArrays
+from contextrender_bridge.engine.history.history import NO_CALL, History, ResultArrays
 from contextrender_bridge.engine.plan.ranking import Floats
 
 Ranges = tuple[int, ...]
@@ -217,7 +217,7 @@ class Selection:
         """Return the changes of the prompt since the call before, all of it if there is none."""
         before = NOTHING_SHOWN if previous is None else previous
         events = history.results.event
-        complete = self._newly_complete(before)
+        complete, excerpts = self._newly_complete(before), self._new_excerpts(before)
         restored = {
             events[result]: text
             for result, text in self.restored.items()
@@ -226,49 +226,54 @@ class Selection:
         visible = self.shown_results | self.restored_results
         dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
         complete_texts, excerpt_texts, dropped_texts = self._text_changes(before, history)
+        complete_calls = self._uncut_calls(before, history)
+        excerpt_calls = self._cut_calls(before, history)
+        dropped_calls = self._dropped_calls(before, history)
         return Changes(
-            frozenset(events[result] for result in complete)
-            | complete_texts
-            | self._uncut_calls(before, history),
-            {events[result]: excerpt for result, excerpt in self._new_excerpts(before).items()}
+            complete=complete_texts.union(complete_calls, (events[r] for r in complete)),
+            excerpts={events[r]: excerpt for r, excerpt in excerpts.items()}
             | excerpt_texts
-            | self._cut_calls(before, history),
-            frozenset(events[result] for result in dropped)
-            | dropped_texts
-            | self._dropped_calls(before, history),
-            restored,
-            {events[result]: excerpt for result, excerpt in self.next_excerpts.items()},
+            | excerpt_calls,
+            dropped=dropped_texts.union(dropped_calls, (events[r] for r in dropped)),
+            restored=restored,
+            next_excerpts={events[r]: excerpt for r, excerpt in self.next_excerpts.items()},
         )
 
     def _newly_complete(self, before: Selection) -> set[int]:
-        """Return the complete results whose display, or the text behind them, changed.
+        """Return the complete results that need an edge, as they are not shown as `before`.
 
-        Results of `next_excerpts` are always among them, because they are shown so in one call.
+        They were not complete before, or they had another text behind them, or one of the two
+        calls shows them complete in that call alone (`next_excerpts`).
         """
         complete = {*self.complete}
-        changed = self._differing_restored(before) & before.restored.keys()
-        return (
-            (complete - {*before.complete})
-            | (changed & complete)
-            | (complete & {*self.next_excerpts, *before.next_excerpts})
-        )
+        was_complete = {*before.complete}
+        text_changed = self._differing_restored(before) & before.restored.keys()
+        complete_once = {*self.next_excerpts, *before.next_excerpts}
+        return (complete - was_complete) | (complete & (text_changed | complete_once))
 
     def _new_excerpts(self, before: Selection) -> dict[int, Substitute]:
         """Return the excerpts that changed, and those that are shown so in one call only."""
-        continued = {*self.next_excerpts, *before.next_excerpts} & {*self.excerpts}
-        return dict(_new_items(self.excerpts, before.excerpts)) | {
-            result: self.excerpts[result] for result in continued
+        shown_once = {*self.next_excerpts, *before.next_excerpts}
+        return {
+            result: excerpt
+            for result, excerpt in self.excerpts.items()
+            if result in shown_once or before.excerpts.get(result) != excerpt
         }
 
     def _text_changes(
         self, before: Selection, history: History
     ) -> tuple[frozenset[int], dict[int, Substitute], frozenset[int]]:
-        """Return the events of texts that are now complete, cut or dropped."""
-        events, text = history.first_events, self.text
+        """Return the events of texts that became complete, were cut and were dropped."""
+        events, text, text_before = history.first_events, self.text, before.text
+        cut_now = {
+            events[message]: substitute
+            for message, substitute in text.cut.items()
+            if text_before.cut.get(message) != substitute
+        }
         return (
-            frozenset(events[message] for message in before.text.cut_since(text)),
-            {events[message]: cut for message, cut in _new_items(text.cut, before.text.cut)},
-            frozenset(events[message] for message in {*text.dropped} - {*before.text.dropped}),
+            frozenset(events[message] for message in text_before.cut_since(text)),
+            cut_now,
+            frozenset(events[message] for message in {*text.dropped} - {*text_before.dropped}),
         )
 
     def in_full(self, history: History) -> Selection:
@@ -284,18 +289,18 @@ class Selection:
         changed |= _differing_keys(self.excerpts, previous.excerpts)
         changed |= self._differing_restored(previous)
         changed |= _differing_keys(self.arguments, previous.arguments)
-        positions = {place_of(results, result) for result in changed}
+        positions = {first_message_of(results, result) for result in changed}
         positions |= {*self.text.dropped} ^ {*previous.text.dropped}
         positions |= _differing_keys(self.text.cut, previous.text.cut)
         return min([previous.messages, *positions])
 
     def tokens_in(self, history: History, stop: int | None = None) -> int:
-        """Return the tokens of the prompt's messages, of those before position `stop` if given."""
+        """Return the tokens of the prompt's messages, or of those before position `stop`."""
         end = self.messages if stop is None else stop
         total = text_tokens(history, self.text, end)
         results = history.results
         for result in (*self.complete, *self.excerpts):
-            if place_of(results, result) < end:
+            if first_message_of(results, result) < end:
                 arguments = self.arguments.get(result)
                 total += arguments.tokens if arguments else results.call_tokens[result]
             if results.message[result] < end:
@@ -315,8 +320,8 @@ class Selection:
 
     def _dropped_calls(self, before: Selection, history: History) -> frozenset[int]:
         """Return the events of calls that were cut and are dropped with their results."""
-        dropped = before.arguments.keys() - self.shown_results
-        return frozenset(history.results.call_event[result] for result in dropped)
+        calls = history.results.call_event
+        return frozenset(calls[result] for result in before.arguments.keys() - self.shown_results)
 
     def _cut_calls(self, before: Selection, history: History) -> dict[int, Substitute]:
         """Return the cut arguments that changed or are shown again, by the call's event."""
@@ -341,17 +346,16 @@ def remembered_selection(history: History, messages: int) -> Selection | None:
     return history.selections[messages][1] if messages in history.selections else None
 
 
-def messages_before_budget(history: History, messages: int) -> frozenset[int]:
+def unbudgeted_messages(history: History, messages: int) -> frozenset[int]:
     """Return the positions of the unbudgeted messages: the system prompt and the current user's."""
-    last = history.last_user
+    last_user = history.last_user
     if messages < len(history.roles):
-        roles = history.roles
-        last = next((p for p in range(messages - 1, -1, -1) if roles[p] == "user"), -1)
-    return frozenset([*range(min(history.leading_system, messages)), last]) - {-1}
+        last_user = history.latest_of("user", messages)
+    return frozenset([*range(min(history.leading_system, messages)), last_user]) - {-1}
 
 
 def text_tokens(history: History, text: TextSelection, messages: int) -> int:
-    """Return the tokens of the first messages' texts as a prompt shows them, without results."""
+    """Return the tokens of the texts that the prompt shows of the first `messages` messages."""
     sizes = history.text_tokens
     total = sum(sizes[:messages])
     for message in text.dropped:
@@ -361,10 +365,10 @@ def text_tokens(history: History, text: TextSelection, messages: int) -> int:
     return total
 
 
-def place_of(results: ResultArrays, result: int) -> int:
+def first_message_of(results: ResultArrays, result: int) -> int:
     """Return the position of a result's call, or of the result if it has no call."""
     call_message = results.call_message[result]
-    return results.message[result] if call_message < 0 else call_message
+    return results.message[result] if call_message == NO_CALL else call_message
 
 
 def rendered_messages(
@@ -374,20 +378,20 @@ def rendered_messages(
 
     `own_text` reads a message's text. A message without text is in the prompt only if it has calls.
     """
-    items = _result_messages(history, selection, own_text)
+    rendered = _result_messages(history, selection, own_text)
     calls, arguments = _calls_by_message(history, selection)
-    count = bisect_left(history.text_messages, selection.messages)
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
     substitutes |= dict.fromkeys(selection.text.dropped, "")
     without_text = {message for message, text in substitutes.items() if text == ""}
-    with_text = set(history.text_messages[:count]) - without_text
-    items += [
+    text_count = bisect_left(history.text_messages, selection.messages)
+    with_text = set(history.text_messages[:text_count]) - without_text
+    rendered += [
         RenderedMessage(
             message, calls.get(message, ()), substitutes.get(message), arguments.get(message, ())
         )
         for message in with_text | calls.keys()
     ]
-    return sorted(items)
+    return sorted(rendered)
 
 
 def _result_messages(
@@ -400,13 +404,13 @@ def _result_messages(
         position = positions[result]
         substitutes[position] = own_text(position) + restored.text
     result_positions = (positions[result] for result in selection.shown_results)
-    return [RenderedMessage(p, (), substitutes.get(p)) for p in result_positions]
+    return [RenderedMessage(p, text=substitutes.get(p)) for p in result_positions]
 
 
 def _calls_by_message(
     history: History, selection: Selection
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[tuple[int, str], ...]]]:
-    """Return the numbers of each message's shown calls, and the arguments of those that are cut."""
+    """Return the numbers of the shown calls, and the cut arguments by number, of each message."""
     results = selection.shown_results
     calls: dict[int, tuple[int, ...]] = {}
     arguments: dict[int, tuple[tuple[int, str], ...]] = {}
@@ -416,12 +420,6 @@ def _calls_by_message(
             cut = (call, selection.arguments[result].text)
             arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
     return calls, arguments
-
-
-def _new_items(
-    current: Mapping[int, Substitute], before: Mapping[int, Substitute]
-) -> list[tuple[int, Substitute]]:
-    return [(key, value) for key, value in current.items() if before.get(key) != value]
 
 
 def _differing_keys(first: Mapping[int, object], second: Mapping[int, object]) -> set[int]:

@@ -25,7 +25,7 @@ OwnText = Callable[[int], str]
 
 
 class ShownEvent(NamedTuple):
-    """One edge of a call: the type's name, the number of the event it leads to, its fields."""
+    """One edge of a call: the type's name, the number of the event that it leads to, its fields."""
 
     kind: str
     event: int
@@ -61,46 +61,51 @@ def pieces_of(text: str, original: str, ranges: Ranges) -> Pieces:
 
     Without ranges, they are what both texts begin with and end with.
     """
-    if not ranges:
-        head = _common_length(text, original)
-        tail = _common_length(text[head:][::-1], original[head:][::-1])
-        ranges = tuple(
-            number
-            for start, length in ((0, head), (len(original) - tail, tail))
-            if length
-            for number in (start, length)
-        )
+    ranges = ranges or _common_ends(text, original)
     pieces: Pieces = []
     end = 0
     for start, length in zip(ranges[::2], ranges[1::2], strict=True):
-        place = text.find(original[start : start + length], end)
-        if place < 0 or start + length > len(original):
-            return [text]
-        if place > end:
-            pieces.append(text[end:place])
+        position = text.find(original[start : start + length], end)
+        if position < 0 or start + length > len(original):
+            return [text]  # the ranges are not those of this text, so it is stored as it is
+        if position > end:
+            pieces.append(text[end:position])
         pieces += [start, length]
-        end = place + length
+        end = position + length
     return [*pieces, text[end:]] if end < len(text) else pieces
+
+
+def _common_ends(text: str, original: str) -> Ranges:
+    """Return the ranges of the original that both texts begin with and end with."""
+    head = _common_length(text, original)
+    tail = _common_length(text[head:][::-1], original[head:][::-1])
+    head_range = (0, head) if head else ()
+    return (*head_range, len(original) - tail, tail) if tail else head_range
 
 
 def _common_length(first: str, second: str) -> int:
     """Return how many characters both texts begin with."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
+    for index, (character, other_character) in enumerate(zip(first, second, strict=False)):
+        if character != other_character:
+            return index
+    return min(len(first), len(second))
 
 
 def text_of(pieces: Sequence[int | str], original: str) -> tuple[str, Ranges]:
-    """Return the text that consists of pieces, and its ranges of the original text."""
+    """Return the text that consists of pieces, and its ranges of the original text.
+
+    Of two numbers, the first is the start of a range and the second its length.
+    """
     parts: list[str] = []
     ranges: list[int] = []
     for piece in pieces:
         if isinstance(piece, str):
             parts.append(piece)
-        elif len(ranges) % 2:
-            parts.append(original[ranges[-1] : ranges[-1] + piece])
-            ranges.append(piece)
-        else:
-            ranges.append(piece)
+            continue
+        ranges.append(piece)
+        if len(ranges) % 2 == 0:
+            start, length = ranges[-2:]
+            parts.append(original[start : start + length])
     return "".join(parts), tuple(ranges)
 
 
@@ -120,14 +125,14 @@ class CallEdges:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any], edges: Iterable[ShownEvent]) -> Self:
-        """Return the edges and the fields of a stored node, in the order of the events."""
+        """Return a call's selection from its node's fields and the edges of the node."""
         return cls(
-            tuple(sorted(edges, key=_place)),
-            bool(fields.get("is_relative")),
-            bool(fields.get("is_over")),
-            int(fields.get("rebuilt", 0)),
-            tuple(fields.get("breakpoints", ())),
-            float(fields.get("step_budget", 0.0)),
+            edges=tuple(sorted(edges, key=_event_and_kind)),
+            is_relative=bool(fields.get("is_relative")),
+            is_over=bool(fields.get("is_over")),
+            rebuilt=int(fields.get("rebuilt", 0)),
+            breakpoints=tuple(fields.get("breakpoints", ())),
+            step_budget=float(fields.get("step_budget", 0.0)),
         )
 
     @classmethod
@@ -137,12 +142,12 @@ class CallEdges:
         """Return the edges and fields of a selection, relative to the `previous` one if any."""
         changes = selection.changes_since(previous, history)
         return cls(
-            tuple(sorted(edges_of(changes, history, own_text), key=_place)),
-            previous is not None,
-            selection.is_over,
-            selection.rebuilt,
-            selection.breakpoints,
-            selection.budget,
+            edges=tuple(sorted(edges_of(changes, history, own_text), key=_event_and_kind)),
+            is_relative=previous is not None,
+            is_over=selection.is_over,
+            rebuilt=selection.rebuilt,
+            breakpoints=selection.breakpoints,
+            step_budget=selection.budget,
         )
 
     def fields(self) -> dict[str, Any]:
@@ -156,5 +161,6 @@ class CallEdges:
         }
 
 
-def _place(edge: ShownEvent) -> tuple[int, str]:
+def _event_and_kind(edge: ShownEvent) -> tuple[int, str]:
+    """Return the key by which edges are sorted."""
     return edge.event, edge.kind

@@ -12,17 +12,22 @@ ALL_ARGUMENTS: Final = "shortened"
 """The name of the one argument that has all others as a text, if cutting each is not enough."""
 
 
+MAX_CHARACTERS_PER_TOKEN: Final = 8
+"""A text with more characters per token is cut more than it has to be."""
+
+
 def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Substitute | None:
     """Return cut arguments with which a call has at most `limit` tokens, or None if none fit.
 
     JSON stays JSON of the same shape, with its longest texts cut in the middle. If that is not
     enough, all arguments become one cut text.
     """
-    text_limit = limit - CALL_OVERHEAD - counter.text(name)
+    fixed_tokens = CALL_OVERHEAD + counter.text(name)
     try:
         value = json.loads(arguments)
     except ValueError:
         value = None
+    # Each way to cut the texts to a number of characters, the one that keeps the most first.
     if isinstance(value, dict | list):
         cutters: list[Callable[[int], str]] = [
             lambda size: json_text(_cut_texts(value, size)),
@@ -32,9 +37,9 @@ def cut_call(name: str, arguments: str, limit: int, counter: TokenCounter) -> Su
     else:
         cutters = [lambda size: _cut_middle(arguments, size)]
     for cut in cutters:
-        text = _largest_fitting(cut, len(arguments), text_limit, counter)
+        text = _largest_fitting(cut, len(arguments), limit - fixed_tokens, counter)
         if text is not None:
-            return Substitute(text, limit - text_limit + counter.text(text), "call")
+            return Substitute(text, fixed_tokens + counter.text(text), "call")
     return None
 
 
@@ -50,12 +55,12 @@ def with_arguments(call: Json, arguments: str) -> Json:
 def _largest_fitting(
     cut: Callable[[int], str], max_size: int, limit: int, counter: TokenCounter
 ) -> str | None:
-    """Return `cut` of the largest size with at most `limit` tokens, or None if no size fits."""
+    """Return `cut(size)` of the largest size with at most `limit` tokens, or None if none fits."""
     best = cut(0)
     if counter.text(best) > limit:
         return None
-    low, high = 0, min(max_size, 8 * max(limit, 1))
-    while low < high:
+    low, high = 0, min(max_size, MAX_CHARACTERS_PER_TOKEN * max(limit, 1))
+    while low < high:  # a binary search
         size = (low + high + 1) // 2
         text = cut(size)
         if counter.text(text) <= limit:

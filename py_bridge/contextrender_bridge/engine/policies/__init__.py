@@ -33,24 +33,24 @@ def contextrender(view: PolicyInput) -> Selection:
     usefulness U, from the tokens that remain.
     """
     parameters = view.parameters
-    ranks_by_vectors = parameters.weight_relevance or parameters.redundancy_penalty
-    relevance = view.relevance if ranks_by_vectors else np.zeros(len(view.costs))
+    uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
+    relevance = view.relevance if uses_vectors else np.zeros(len(view.costs))
     usefulness = view.usefulness(relevance)
-    # A copy: an array that somebody holds a view of, a failed call say, could not grow.
+    # A copy: an array that has a view elsewhere, in a failed call for example, could not grow.
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
     budget = view.budget_for_results
-    limit, oversized = view.substitute_limit, view.oversized
-    substitutable = view.eligible & oversized & (limit > 0)
-    candidates = (view.eligible & ~oversized) | (substitutable & (view.ages == 1))
-    costs = np.where(oversized, call_tokens + limit, view.costs)
-    costs = np.where(candidates, costs, budget + 1)
-    similar = partial(cosines_among, view.vectors())
-    greedy = select_greedily(usefulness, costs, budget, similar, parameters.redundancy_penalty)
+    limit, is_oversized = view.substitute_limit, view.oversized
+    may_be_substituted = view.eligible & is_oversized & (limit > 0)
+    is_candidate = (view.eligible & ~is_oversized) | (may_be_substituted & (view.ages == 1))
+    costs = np.where(is_oversized, call_tokens + limit, view.costs)
+    costs = np.where(is_candidate, costs, budget + 1)  # others never fit
+    cosines_to = partial(cosines_among, view.vectors())
+    greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
 
-    limits = {result: limit for result in greedy.selected if oversized[result]}
+    limits = {result: limit for result in greedy.selected if is_oversized[result]}
     remaining_tokens = budget - greedy.tokens
-    older = np.flatnonzero(substitutable & (view.ages > 1))
-    for result in sorted(map(int, older), key=lambda r: (-usefulness[r], r)):
+    older = np.flatnonzero(may_be_substituted & (view.ages > 1)).tolist()
+    for result in sorted(older, key=lambda r: (-usefulness[r], r)):
         cost = limit + int(call_tokens[result])
         if cost <= remaining_tokens:
             limits[result] = limit
@@ -58,17 +58,19 @@ def contextrender(view: PolicyInput) -> Selection:
     return Selection(
         len(view.history),
         view.retained,
-        tuple(result for result in greedy.selected if not oversized[result]),
+        tuple(result for result in greedy.selected if not is_oversized[result]),
         limits=limits,
         scores=ScoreTable(relevance, usefulness, greedy.scores),
         order=tuple(dict.fromkeys([*greedy.selected, *limits])),
     )
 
 
-def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Selection]:
-    """Return the method's policy with other weights, which is an ablation."""
+def with_weights(
+    *, recency: float = 0, reuse: float = 0, relevance: float = 0
+) -> Callable[[PolicyInput], Selection]:
+    """Return the method's policy with these weights, whatever the parameters: an ablation."""
 
-    def ablation(view: PolicyInput) -> Selection:
+    def select(view: PolicyInput) -> Selection:
         parameters = replace(
             view.parameters,
             weight_recency=float(recency),
@@ -77,7 +79,7 @@ def weighted(recency: float, reuse: float, relevance: float) -> Callable[[Policy
         )
         return contextrender(replace(view, parameters=parameters))
 
-    return ablation
+    return select
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,10 @@ FULL: Final = Policy(select_all)
 
 POLICIES: Mapping[str, Policy] = {
     "contextrender": Policy(contextrender),
-    "recency": Policy(weighted(1, 0, 0)),
-    "reuse": Policy(weighted(0, 1, 0)),
-    "relevance": Policy(weighted(0, 0, 1)),
-    "recency_relevance": Policy(weighted(1, 0, 1)),
+    "recency": Policy(with_weights(recency=1)),
+    "reuse": Policy(with_weights(reuse=1)),
+    "relevance": Policy(with_weights(relevance=1)),
+    "recency_relevance": Policy(with_weights(recency=1, relevance=1)),
     "prune": Policy(prune),
     "full": FULL,
     "semantic_retrieval": Policy(semantic_retrieval),
@@ -133,22 +135,25 @@ def policy_named(name: str) -> Policy:
 
 
 def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
-    """Return the policy's selection, or every result if the whole history is within the budget.
+    """Return the policy's selection, or every result if the full history is within the budget.
 
     Pinned results are in the selection under any policy; with `agent_defaults`, so are the newest.
+    A policy that `is_cache_aware` decides for itself whether everything is shown.
     """
     if policy is FULL or (view.fits and not policy.is_cache_aware):
         return select_all(view)
     selection = policy.choose(view)
-    must_show_pins = bool(view.pins) and not policy.tracks
+    must_show_pins = bool(view.pins) and not policy.tracks  # a policy that tracks has shown them
     if not (agent_defaults or must_show_pins):
         return selection
     context = next_call(view)
-    summaries = {
+    # The result that a history summary replaces is not shown itself.
+    summary_hosts = {
         result for result, substitute in selection.excerpts.items() if substitute.kind == "summary"
     }
-    lacks_newest = agent_defaults and not {*context.newest} <= selection.shown_results - summaries
-    lacks_pins = must_show_pins and not {*context.pinned} <= {*selection.complete}
+    shown_results = selection.shown_results - summary_hosts
+    lacks_newest = agent_defaults and not shown_results.issuperset(context.newest)
+    lacks_pins = must_show_pins and not {*selection.complete}.issuperset(context.pinned)
     if not (lacks_newest or lacks_pins):
         return selection
     return with_newest(context, selection, force_newest=lacks_newest)

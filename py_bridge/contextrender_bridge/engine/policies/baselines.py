@@ -28,7 +28,7 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     Then select the others by cosine to the latest user and assistant messages, the newer of equal
     ones first. Results that do not fit are skipped.
     """
-    relevance = view.relevance_of(0.0)
+    relevance = view.relevance_of(0.0)  # the query is the latest messages alone
     budget = view.budget_for_results
     count = len(view.costs)
     available = view.eligible.copy()

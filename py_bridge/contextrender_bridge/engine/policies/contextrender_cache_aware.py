@@ -15,6 +15,7 @@ from contextrender_bridge.engine.plan.call_context import CallContext, next_call
 from contextrender_bridge.engine.plan.call_text import select_text, sizes_of
 from contextrender_bridge.engine.plan.density import density_of
 from contextrender_bridge.engine.plan.partial_rebuild import (
+    NO_CUT,
     PartialRebuild,
     rebuild_partially,
     select_few,
@@ -25,7 +26,7 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 from contextrender_bridge.engine.plan.show_newest import show_newest
 from contextrender_bridge.engine.policies.by_density import IN_PART
 
-SELECT_EVERY: Final = 128
+REBUILD_EVERY: Final = 128
 """The prompt is rebuilt at the calls whose number is a multiple of this."""
 
 COMPLETE_ONCE: Final = "complete in this call, an excerpt from the next one on"
@@ -37,7 +38,7 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
     The prompt is rebuilt if these exceed the budget. Without an answered call, the policy assumes
     that earlier prompts had everything.
     """
-    previous = follow(view) if view.follows else view.previous
+    previous = select_answered_calls(view) if view.follows else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)
     if not selection.is_over:
         return replace(select_all(view), budget=selection.budget)
@@ -45,20 +46,20 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 
 
 def step(context: CallContext, previous: Selection) -> Selection:
-    """Return a call's selection, which continues the `previous` call's."""
+    """Return a call's selection within its own budget, which continues the `previous` call's."""
     budget, faulted = adjust_budget(context, previous)
     selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
     selection = replace(selection, budget=budget, faulted=faulted)
-    has_automatic_budget = 0 < context.view.start < context.view.budget
-    return show_newest(context, selection) if has_automatic_budget else selection
+    is_automatic = 0 < context.view.start < context.view.budget
+    return show_newest(context, selection) if is_automatic else selection
 
 
-def follow(view: PolicyInput) -> Selection | None:
-    """Return the last answered call's selection, with a step for each call since `previous`."""
+def select_answered_calls(view: PolicyInput) -> Selection | None:
+    """Return the last answered call's selection, after one step for each call since `previous`."""
     selection, track = view.previous, tracker(view)
-    start = selection.messages + 1 if selection else 0
-    for position in range(start, len(view.history)):
-        if view.history.roles[position] == "assistant":
+    first_new_message = selection.messages + 1 if selection else 0
+    for position in range(first_new_message, len(view.history)):
+        if view.history.roles[position] == "assistant":  # it answers the call before it
             selection = step(CallContext(view, position, track), selection or NOTHING_SHOWN)
     return selection
 
@@ -71,10 +72,10 @@ def _select_within_budget(context: CallContext, previous: Selection) -> Selectio
     """
     if not previous.is_over and context.fits:
         return Selection(context.message_count)
-    may_append = bool(context.turn % SELECT_EVERY) and not _is_expired(context, previous)
-    if may_append and (builder := append_step(context, previous)):
+    is_full_rebuild_due = context.turn % REBUILD_EVERY == 0 or _is_expired(context, previous)
+    if not is_full_rebuild_due and (builder := append_step(context, previous)):
         return _selection(builder, builder.excerpts(), previous.rebuilt, previous.breakpoints)
-    rebuild = _rebuild(context, previous, may_append)
+    rebuild = _rebuild(context, previous, may_keep_start=not is_full_rebuild_due)
     excerpts = rebuild.builder.excerpts()
     breakpoints = breakpoints_of(rebuild.builder, excerpts, rebuild.cut, previous.breakpoints)
     return _selection(rebuild.builder, excerpts, context.message_count, breakpoints)
@@ -88,7 +89,7 @@ def _is_expired(context: CallContext, previous: Selection) -> bool:
     return context.seconds_since(previous.messages) > 60 * minutes
 
 
-def _rebuild(context: CallContext, previous: Selection, may_keep_start: bool) -> PartialRebuild:
+def _rebuild(context: CallContext, previous: Selection, *, may_keep_start: bool) -> PartialRebuild:
     """Return a partial rebuild if `may_keep_start` and a good one exists, otherwise a full one."""
     density, share = density_of(context), context.view.parameters.rebuild_share
     text = select_text(context, previous.text)
@@ -107,13 +108,14 @@ def _selection(
     rebuilt: int,
     breakpoints: tuple[int, ...],
 ) -> Selection:
+    """Return what the builder has selected. `rebuilt` are the messages at the last rebuild."""
     return Selection(
         builder.context.message_count,
-        builder.text,
-        tuple(sorted(builder.complete)),
-        excerpts,
-        dict(builder.restored),
-        builder.arguments,
+        text=builder.text,
+        complete=tuple(sorted(builder.complete)),
+        excerpts=excerpts,
+        restored=dict(builder.restored),
+        arguments=builder.arguments,
         is_over=True,
         rebuilt=rebuilt,
         breakpoints=breakpoints,
@@ -122,27 +124,26 @@ def _selection(
 
 def _reasons(view: PolicyInput, selection: Selection) -> dict[int, str]:
     """Return why each result is shown as it is, by its number."""
-    history, rebuilt_at = view.history, selection.rebuilt
-    positions = history.results.message
-    turn = history.turns[rebuilt_at] if rebuilt_at < len(history.roles) else history.turn
-    rebuilt = f"the prompt was rebuilt at call {turn}"
-    reasons = dict.fromkeys(range(len(positions)), f"left out when {rebuilt}")
+    history, messages_at_rebuild = view.history, selection.rebuilt
+    is_rebuilt_now = messages_at_rebuild == selection.messages
+    turn = history.turn if is_rebuilt_now else history.turns[messages_at_rebuild]
+    rebuild = f"the prompt was rebuilt at call {turn}"
+    reasons = dict.fromkeys(range(len(history.results)), f"left out when {rebuild}")
     for result in selection.complete:
-        if positions[result] >= rebuilt_at:
-            reasons[result] = f"appended since {rebuilt}"
-        elif rebuilt_at < selection.messages:
-            reasons[result] = f"kept when {rebuilt}"
-        else:
+        if history.results.message[result] >= messages_at_rebuild:
+            reasons[result] = f"appended since {rebuild}"
+        elif is_rebuilt_now:
             reasons[result] = "selected"
+        else:
+            reasons[result] = f"kept when {rebuild}"
     reasons |= dict.fromkeys(selection.excerpts, IN_PART)
-    complete_once = [
-        result for result in selection.next_excerpts if result not in selection.excerpts
-    ]
+    complete_once = selection.next_excerpts.keys() - selection.excerpts.keys()
     return reasons | dict.fromkeys(complete_once, COMPLETE_ONCE)
 
 
 QUARTERS: Final = (0.25, 0.5, 0.75)
 MAX_BREAKPOINTS: Final = 3
+"""A provider may allow four breakpoints; the end of the prompt needs one of them."""
 
 
 def breakpoints_of(
@@ -151,24 +152,25 @@ def breakpoints_of(
     """Return the positions of the messages after which a provider may cache the prompt.
 
     They are about the quarters of the prompt; its end is not among them. If the prompt stays the
-    same up to `cut`, one breakpoint is there, because only a breakpoint can be read from a cache:
-    the last of the `previous` breakpoints up to `cut`, or else `cut` itself.
+    same up to the message `cut`, one breakpoint is up to there, because a provider reads from its
+    cache only up to a breakpoint: the last of the `previous` ones up to `cut`, or else `cut`.
     """
-    sizes = _prompt_sizes(builder, excerpts)
-    ends = np.cumsum(sizes)
-    quarters = np.searchsorted(ends, [share * ends[-1] for share in QUARTERS]).tolist()
-    unchanged = [position for position in previous if position <= cut] or [cut] * (cut >= 0)
-    cached = unchanged[-1:]
-    later = [position for position in quarters if position > max(cached, default=-1)]
-    return tuple(sorted({*cached, *later[len(cached) - MAX_BREAKPOINTS :]}))
+    end_tokens = np.cumsum(_prompt_sizes(builder, excerpts))
+    quarter_tokens = [share * end_tokens[-1] for share in QUARTERS]
+    quarters: list[int] = np.searchsorted(end_tokens, quarter_tokens).tolist()
+    if cut == NO_CUT:
+        return tuple(sorted({*quarters}))
+    cached = max((position for position in previous if position <= cut), default=cut)
+    later_quarters = [position for position in quarters if position > cached]
+    return tuple(sorted({cached, *later_quarters[1 - MAX_BREAKPOINTS :]}))
 
 
 def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:
     """Return the tokens of each message as the prompt shows it."""
     context, history = builder.context, builder.context.view.history
     results, sizes = history.results, sizes_of(builder.text, context)
-    outside = list(context.unbudgeted)
-    sizes[outside] = np.array(history.text_tokens, np.int64)[outside]
+    unbudgeted = list(context.unbudgeted)
+    sizes[unbudgeted] = np.array(history.text_tokens, np.int64)[unbudgeted]
     for result in (*builder.complete, *excerpts):
         excerpt = excerpts.get(result)
         sizes[results.call_message[result]] += builder.call_tokens[result]

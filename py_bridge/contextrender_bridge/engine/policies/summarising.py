@@ -25,6 +25,7 @@ def compact(view: PolicyInput) -> Selection:
 
 
 def _all_messages(view: PolicyInput) -> int:
+    """Return the number of all messages."""
     return len(view.history)
 
 
@@ -32,6 +33,7 @@ COMPACT = Method("compact", share=0.5, text_of=text_after, boundary=_all_message
 
 
 LAST_TURN_SHARE: Final = 0.25
+"""The largest share of the budget that the last turn beside a summary may have."""
 
 
 def acon(view: PolicyInput) -> Selection:
@@ -54,7 +56,7 @@ ACON = Method("acon", share=0.4, text_of=text_after, boundary=_before_last_turn,
 
 SUMMARY_SHARE: Final = 0.2
 RECENT_SHARE: Final = 0.5
-"""Results of recent turns get this share of the budget that text and summary leave."""
+"""The share, of the tokens that text and summary leave, for the results of recent turns."""
 
 
 def recency_summary(view: PolicyInput) -> Selection:
@@ -69,21 +71,22 @@ def _before_recent_turns(view: PolicyInput) -> int:
     """Return the number of messages before the newest turns whose results together fit a share.
 
     The share is `RECENT_SHARE` of the free tokens. The results of the last turn may take them all.
+    Messages of dropped turns are always among those before.
     """
     history, results = view.history, view.history.results
     text = text_within_share(view)
-    free = view.budget - view.tokens_of(text)
-    free -= int(SUMMARY_SHARE * view.budget) + call_reserve(view)
+    summary_tokens = int(SUMMARY_SHARE * view.budget) + call_reserve(view)
+    free_tokens = view.budget - view.tokens_of(text) - summary_tokens
     turns = np.array(results.turn, dtype=np.int64)
     has_call = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
     boundary, recent_tokens = len(history), 0
     for turn in reversed(np.unique(turns[has_call]).tolist()):
-        turn_results = np.flatnonzero(has_call & (turns == turn))
+        turn_results = np.flatnonzero(has_call & (turns == turn)).tolist()
         recent_tokens += int(view.costs[turn_results].sum())
-        limit = free if turn == history.assistants else RECENT_SHARE * free
+        limit = free_tokens if turn == history.assistants else RECENT_SHARE * free_tokens
         if recent_tokens > limit:
             break
-        boundary = results.call_message[int(turn_results[0])]
+        boundary = results.call_message[turn_results[0]]
     return max(boundary, dropped_until(view, text))
 
 

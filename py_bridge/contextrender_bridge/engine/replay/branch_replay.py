@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -30,7 +30,8 @@ from contextrender_bridge.engine.history.history_snapshot import (
     RememberingTracking,
     earlier_history,
 )
-from contextrender_bridge.engine.history.reuse import RememberingReuse, Use
+from contextrender_bridge.engine.history.past_reuse import RememberingReuse
+from contextrender_bridge.engine.history.reuse import Use
 from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
 from contextrender_bridge.engine.models.summaries import (
     Summaries,
@@ -70,6 +71,8 @@ class BranchReplay:
       all by the number of messages that the call had.
     - `chain` has the selections of the recorded calls.
     - `places` has the calls' places by their ids, also of calls that a user's message followed.
+    - `_rows` has the stored fields of each message's events, `_needed` the results of each turn's
+      recall events in the first `_recall_messages` messages.
     - `invocations` has the positions of the assistant messages, which answer the calls.
     """
 
@@ -95,8 +98,10 @@ class BranchReplay:
         self.chain = SelectionChain()
         self.ids: dict[int, UUID] = {}
         self.places: dict[UUID, CallPlace] = {}
-        self._number_of: dict[int, int] = {}
+        self._result_numbers: dict[int, int] = {}
+        """By the result's event."""
         self._changes: dict[int, list[LifeChange]] | None = None
+        """By the result's event, or None if calls were added since they were computed."""
         self.usage_count = 0
 
     @property
@@ -117,25 +122,24 @@ class BranchReplay:
     def extend(
         self, event_rows: Iterable[Fields], first: int, stored_uses: StoredUses | None = None
     ) -> None:
-        """Append the fields of the events from number `first` on. Skip events that are there.
+        """Append events as their stored fields, from event number `first` on.
 
-        The uses of results are read from `stored_uses`, or traced again without these.
+        Events that the replay has already are skipped. The uses of results are read from
+        `stored_uses`, or traced again without these.
         """
         new_rows = list(event_rows)[self.full_history.events - first :]
         if not new_rows:
             return
-        for position, group in groupby(new_rows, key=lambda fields: fields["position"]):
-            rows = list(group)
-            self._rows.append(rows)
-            if rows[0].get("role") == "assistant":
+        for position, message_rows in groupby(new_rows, key=lambda fields: fields["position"]):
+            self._rows.append(list(message_rows))
+            if self._rows[-1][0].get("role") == "assistant":
                 self.invocations.append(position)
         if stored_uses is not None:
             self._stored_uses = {**(self._stored_uses or {}), **stored_uses}
         self.grow(self.full_history, len(self._rows))
-
-        results = self.full_history.results.event
-        for number in range(len(self._number_of), len(results)):
-            self._number_of[results[number]] = number
+        result_events = self.full_history.results.event
+        for result in range(len(self._result_numbers), len(result_events)):
+            self._result_numbers[result_events[result]] = result
 
     def messages_before(self, turn: int) -> int | None:
         """Return the number of messages before a call, or None if there is no such call."""
@@ -144,6 +148,10 @@ class BranchReplay:
     def answer_to(self, turn: int) -> int | None:
         """Return the position of the message that answered a call, or None if there is none."""
         return self.invocations[turn - 1] if 1 <= turn <= len(self.invocations) else None
+
+    def is_answered(self, turn: int) -> bool:
+        """Return whether a call has an answer."""
+        return 1 <= turn <= len(self.invocations)
 
     def fields_of(self, message: int) -> Sequence[Fields]:
         """Return the stored fields of a message and its calls."""
@@ -168,11 +176,12 @@ class BranchReplay:
         """Return the results that a recorded call showed complete, and those shown in part."""
         trail = self.chain.trail(self.ids[messages])
         assert trail is not None
-        complete, partial = (
-            {self._number_of[event] for event in events if event in self._number_of}
-            for events in (trail.complete, trail.partial)
-        )
-        return complete, partial
+        return self._results_among(trail.complete), self._results_among(trail.partial)
+
+    def _results_among(self, events: Iterable[int]) -> set[int]:
+        """Return the numbers of the results among these events."""
+        numbers = self._result_numbers
+        return {numbers[event] for event in events if event in numbers}
 
     def add_calls(
         self,
@@ -182,10 +191,11 @@ class BranchReplay:
         before: Mapping[UUID, UUID],
         missing_edges: Mapping[UUID, Sequence[ShownEvent]],
     ) -> None:
-        """Add recorded calls, or replace them.
+        """Add recorded calls, or replace them, all by their ids.
 
-        `places` are in the order of the events. The parent's call at the fork is added without a
-        record, because later calls continue it. A call with a missing edge counts as not recorded.
+        `places` are in the order of the events. `before` has the call before each. `missing_edges`
+        lead to missing results. The parent's call at the fork is added without a record, because
+        later calls continue it. A call with a missing edge counts as not recorded.
         """
         self.places |= places
         self.chain.update(edges, before)
@@ -198,9 +208,9 @@ class BranchReplay:
             if call in records and self.chain.trail(call) is not None:
                 self.calls[messages] = records[call]
                 self.missing_results[messages] = tuple(
-                    MissingResult.of(self._number_of[edge.event], edge.fields)
+                    MissingResult.of(self._result_numbers[edge.event], edge.fields)
                     for edge in missing_edges.get(call, ())
-                    if edge.event in self._number_of
+                    if edge.event in self._result_numbers
                 )
 
     def lives_of(self, results: Iterable[int]) -> dict[int, ResultLife]:
@@ -208,8 +218,9 @@ class BranchReplay:
         if self._changes is None:
             self._changes = {}
             for call in self.places.keys() & self.chain.calls.keys():
+                place = self.places[call]
                 for edge in self.chain.calls[call].edges:
-                    change = LifeChange(*self.places[call], edge.kind)
+                    change = LifeChange(place.events, place.turn, edge.kind)
                     self._changes.setdefault(edge.event, []).append(change)
         events = self.full_history.results.event
         return {
@@ -218,17 +229,17 @@ class BranchReplay:
         }
 
     def previous_selection(self, messages: int, policy: str) -> Selection | None:
-        """Return the selection of the last answered call before a call, if it has this policy."""
-        roles, searched = self.full_history.roles, 0
-        for position in range(messages - 1, 0, -1):
-            if roles[position] in ("assistant", "user"):
-                searched += 1
-                record = self.calls.get(position)
-                if record and roles[position] == "assistant":
-                    has_policy = record.settings.policy == policy
-                    return self.selection_at(position) if has_policy else None
-                if searched == SEARCHED_CALLS:
-                    break
+        """Return the selection of the last answered call before a call, if it has this policy.
+
+        The call before an assistant or user message is looked for among the last `SEARCHED_CALLS`.
+        """
+        roles = self.full_history.roles
+        after_calls = (p for p in range(messages - 1, 0, -1) if roles[p] in ("assistant", "user"))
+        for position in islice(after_calls, SEARCHED_CALLS):
+            record = self.calls.get(position)
+            if record and roles[position] == "assistant":
+                has_policy = record.settings.policy == policy
+                return self.selection_at(position) if has_policy else None
         return None
 
     def own_text(self, event: int) -> str:
@@ -268,7 +279,10 @@ class BranchReplay:
         return content_text(original.get("content")) if original else ""
 
     def needed_at(self, turn: int) -> tuple[int, ...]:
-        """Return the results of a turn's recall events. New messages are read for it."""
+        """Return the results of a turn's recall events (docs/method.md, Measures).
+
+        Messages that were added since the last call are read first.
+        """
         for message in range(self._recall_messages, len(self.full_history)):
             for event in self._recall.add(self.full_history.messages[message] or {}):
                 self._needed.setdefault(event.turn, []).append(event.result)
@@ -302,11 +316,11 @@ class BranchReplay:
         return self._rows[message][event - self.full_history.first_events[message]]
 
     def holders_of(self, value: str) -> list[int]:
-        """Return every result that holds a value, by the rules of Tool-Flow Analysis."""
-        holders = []
+        """Return every result that contains a value, by the rules of Tool-Flow Analysis."""
+        holders: list[int] = []
         for result, message in enumerate(self.full_history.results.message):
             text = self.text_of(message)
-            if value in text and value in extract_values(text):
+            if value in text and value in extract_values(text):  # the first test is fast
                 holders.append(result)
         return holders
 
@@ -334,20 +348,19 @@ class BranchReplay:
         """Return the rendering of a call, as if all earlier calls had had these settings.
 
         `compact` returns stored result summaries. `previous` is the selection of the last answered
-        call, if that is known.
+        call, if that is known. Otherwise a policy that continues prompts starts from the last
+        rendering under these settings, if the history has its answer.
         """
         if not policy_named(settings.policy).is_cache_aware:
             return self.render_after(None, history, settings, compact)
         selection = previous or self._last_selection.get(settings)
-        if selection is not None and not self._is_answered(selection.messages, len(history)):
-            selection = None
+        if selection is not None:
+            answer = selection.messages
+            is_answered = answer < len(history) and self.full_history.roles[answer] == "assistant"
+            selection = selection if is_answered else None
         rendered = self.render_after(selection, history, settings, compact, follows=True)
         self._last_selection[settings] = rendered.selection
         return rendered
-
-    def _is_answered(self, messages: int, end: int) -> bool:
-        """Return whether a message before `end` answers the call with so many messages."""
-        return messages < end and self.full_history.roles[messages] == "assistant"
 
     def render_after(
         self,
@@ -380,6 +393,7 @@ class BranchReplay:
         return RenderedCall(view, selection)
 
     def _inputs(self, settings: RenderSettings) -> dict[str, Any]:
+        """Return the arguments of `render_call` that follow from the settings."""
         return {
             "budget": settings.budget,
             "model_window": settings.window or None,

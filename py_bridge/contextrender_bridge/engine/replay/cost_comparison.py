@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.prices import Price, Prices
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.call.usage_totals import Row, read_rows
+from contextrender_bridge.engine.call.usage_totals import CallTotals, Row, read_rows
 from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
 from contextrender_bridge.engine.text.percentage import percent
 
@@ -49,51 +49,54 @@ class CostCurve:
 
 
 def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
-    """Sum the usage and the cost of a run's first calls, given in order.
+    """Return the sums and the costs of a run's first calls, which are given in order.
 
     `model` is used for calls that do not name one.
     """
     models = [step.model or model for step in steps]
-    fulls = [
-        _cap_to_window(step.full_usage, window_of(name))
-        for step, name in zip(steps, models, strict=True)
-    ]
     price_by_model = {name: prices.of_model(name) for name in set(models)}
+    price_sources = {name: prices.price_source_of(name) for name in price_by_model}
+    full_usages: list[Usage] = []
     costs: list[float] = []
     full_costs: list[float] = []
-    for step, full, name in zip(steps, fulls, models, strict=True):
+    for step, name in zip(steps, models, strict=True):
+        full_usage = _cap_to_window(step.full_usage, window_of(name))
+        full_usages.append(full_usage)
         costs.append(_cost(step.usage, price_by_model[name]))
-        full_costs.append(_cost(full, price_by_model[name]))
+        full_costs.append(_cost(full_usage, price_by_model[name]))
     return CostCurve(
-        steps,
-        reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
-        reduce(Usage.plus, fulls, NOTHING_USED),
-        [full.prompt for full in fulls],
-        sum(len(step.needed) for step in steps),
-        sum(step.needed_complete for step in steps),
-        list(accumulate(costs)),
-        list(accumulate(full_costs)),
-        sum(price_by_model[name] is None for name in models),
-        {name: source for name in price_by_model if (source := prices.price_source_of(name))},
-        sum(bool(step.uses or step.misses) for step in steps),
-        sum(bool(step.misses) for step in steps),
-        sum(step.misses for step in steps),
+        steps=steps,
+        usage=reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
+        full=reduce(Usage.plus, full_usages, NOTHING_USED),
+        fulls=[full_usage.prompt for full_usage in full_usages],
+        events=sum(len(step.needed) for step in steps),
+        needed_complete=sum(step.needed_complete for step in steps),
+        cost=list(accumulate(costs)),
+        full_cost=list(accumulate(full_costs)),
+        unpriced=sum(price_by_model[name] is None for name in models),
+        price_source={name: source for name, source in price_sources.items() if source},
+        steps_using=sum(bool(step.uses or step.misses) for step in steps),
+        steps_missing=sum(bool(step.misses) for step in steps),
+        misses=sum(step.misses for step in steps),
     )
 
 
 def _cost(usage: Usage, price: Price | None) -> float:
+    """Return the cost of a usage in dollars, 0 without a price."""
     return price.cost_of_counts(usage.prompt, usage.cache_read, usage.output) if price else 0.0
 
 
-def _cap_to_window(full: Usage, window: int | None) -> Usage:
-    prompt = min(full.prompt, window or full.prompt)
-    return Usage.of_prompt(prompt, min(full.cache_read, prompt), full.output)
+def _cap_to_window(full_usage: Usage, window: int | None) -> Usage:
+    """Return the usage of the full history as cut at the model's window, if that is known."""
+    prompt = min(full_usage.prompt, window or full_usage.prompt)
+    return Usage.of_prompt(prompt, min(full_usage.cache_read, prompt), full_usage.output)
 
 
 MIN_SESSIONS: Final = 20
 """The sessions that each group needs before the groups are compared."""
 RESAMPLES: Final = 2_000
-TAIL: Final = 2.5
+INTERVAL: Final = (2.5, 97.5)
+"""The percentiles between which 95% of the values are."""
 MEASURES: Final = ("calls", "length", "prompt", "uncached", "cached", "output")
 
 
@@ -120,25 +123,22 @@ class BilledSession:
         A session is in the holdout if one of its calls is. A session whose calls were only recorded
         is in no group.
         """
-        keyed_totals = list(read_rows(rows))
-        deliveries = {key[-1] for key, _ in keyed_totals}
-        totals = [call_totals for _, call_totals in keyed_totals]
-        calls_with_usage = sum(total.calls_with_usage for total in totals)
-        if not calls_with_usage or not deliveries & {"holdout", "rendered"}:
+        deliveries: set[str] = set()
+        total = CallTotals()
+        for (*_, delivery), sums in read_rows(rows):
+            deliveries.add(delivery)
+            total = total.plus(sums)
+        if not total.calls_with_usage or not deliveries & {"holdout", "rendered"}:
             return None
-        uncached = sum(
-            total.uncached + total.cache_write + total.cache_write_1h for total in totals
-        )
-        cached = sum(total.cache_read for total in totals)
-        calls = sum(total.calls for total in totals)
+        uncached = total.uncached + total.cache_write + total.cache_write_1h
         return cls(
-            "holdout" in deliveries,
-            calls_with_usage,
-            sum(total.full for total in totals) / max(calls, 1),
-            uncached + cached,
-            uncached,
-            cached,
-            sum(total.usage_output for total in totals),
+            holdout="holdout" in deliveries,
+            calls=total.calls_with_usage,
+            length=total.full / max(total.calls, 1),
+            prompt=uncached + total.cache_read,
+            uncached=uncached,
+            cached=total.cache_read,
+            output=total.usage_output,
         )
 
 
@@ -162,10 +162,12 @@ def compare_groups(sessions: Sequence[BilledSession]) -> list[Ratio]:
     """Return the means and the ratio of every measure."""
     rendered = [session for session in sessions if not session.holdout]
     holdout = [session for session in sessions if session.holdout]
-    enough = min(len(rendered), len(holdout)) >= MIN_SESSIONS
+    has_enough = min(len(rendered), len(holdout)) >= MIN_SESSIONS
     return [
-        _ratio(name, _values(rendered, name), _values(holdout, name), enough=enough)
-        for name in MEASURES
+        _ratio(
+            measure, _values(rendered, measure), _values(holdout, measure), has_enough=has_enough
+        )
+        for measure in MEASURES
     ]
 
 
@@ -186,25 +188,30 @@ def sentence(rendered: int, holdout: int, ratios: Sequence[Ratio]) -> str:
     )
 
 
-def _values(group: Sequence[BilledSession], name: str) -> NDArray[np.float64]:
-    return np.array([getattr(session, name) for session in group], np.float64)
+def _values(group: Sequence[BilledSession], measure: str) -> NDArray[np.float64]:
+    """Return a measure of each session."""
+    return np.array([getattr(session, measure) for session in group], np.float64)
 
 
 def _ratio(
-    name: str, rendered: NDArray[np.float64], holdout: NDArray[np.float64], *, enough: bool
+    measure: str, rendered: NDArray[np.float64], holdout: NDArray[np.float64], *, has_enough: bool
 ) -> Ratio:
-    """Return the ratio of the groups' means with its confidence interval, if `enough` sessions."""
-    rendered_mean, holdout_mean = (
-        float(group.mean()) if len(group) else 0.0 for group in (rendered, holdout)
-    )
-    if not enough or not holdout_mean:
-        return Ratio(name, rendered_mean, holdout_mean, None, None, None)
+    """Return the ratio of the groups' means with its confidence interval, by a bootstrap.
+
+    `rendered` and `holdout` have the measure of each session. The ratio is None if there are too
+    few of them, or if the holdout's mean is 0.
+    """
+    rendered_mean = float(rendered.mean()) if len(rendered) else 0.0
+    holdout_mean = float(holdout.mean()) if len(holdout) else 0.0
+    if not has_enough or not holdout_mean:
+        return Ratio(measure, rendered_mean, holdout_mean, None, None, None)
     generator = np.random.default_rng(0)
     rendered_means, holdout_means = (
         np.array([generator.choice(group, len(group)).mean() for _ in range(RESAMPLES)])
         for group in (rendered, holdout)
     )
-    ratios = rendered_means[holdout_means > 0] / holdout_means[holdout_means > 0]
-    low, high = np.percentile(ratios, [TAIL, 100 - TAIL])
+    is_positive = holdout_means > 0
+    ratios = rendered_means[is_positive] / holdout_means[is_positive]
+    low, high = np.percentile(ratios, INTERVAL)
     ratio = rendered_mean / holdout_mean
-    return Ratio(name, rendered_mean, holdout_mean, ratio, float(low), float(high))
+    return Ratio(measure, rendered_mean, holdout_mean, ratio, float(low), float(high))

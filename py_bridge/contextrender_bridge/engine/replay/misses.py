@@ -1,10 +1,10 @@
 """The misses of a rendering, with the reason why each result was not complete."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
-from contextrender_bridge.engine.call.explain import ResultDecisions
+from contextrender_bridge.engine.call.explain import ResultDecision, ResultDecisions
 from contextrender_bridge.engine.call.missing_results import (
     MissingResult,
     missing_results,
@@ -31,9 +31,21 @@ class Miss:
     remaining_tokens: int | None
     selected_count: int | None
 
+    @classmethod
+    def of(cls, missing_result: MissingResult, decision: ResultDecision, cost: int) -> Self:
+        """Return the miss of a result with this decision on it."""
+        return cls(
+            missing_result,
+            display=decision.display,
+            cost=cost,
+            reason=decision.reason,
+            remaining_tokens=decision.remaining_tokens,
+            selected_count=decision.selected_count,
+        )
+
 
 def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[MissingResult, ...]:
-    """Return the missing results of a rendering of the call before `turn`."""
+    """Return the missing results of a rendering of the call of `turn`, none without an answer."""
     answer = past.answer_to(turn)
     if answer is None:
         return ()
@@ -50,23 +62,16 @@ def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[M
 
 
 def misses_of(rendered: RenderedCall, missing_results: Sequence[MissingResult]) -> tuple[Miss, ...]:
-    """Return the misses of a call, with reasons from its rendering.
+    """Return the misses of a call, with reasons from its rendering by today's rules.
 
-    If today's rules would show a result complete, it was left out when the call was made.
+    If these show a result complete, the call omitted it by the rules of its time.
     """
     decisions = ResultDecisions(rendered)
     misses: list[Miss] = []
     for missing_result in missing_results:
         decision = decisions.of(missing_result.result)
-        is_changed = decision.display == "complete"
-        misses.append(
-            Miss(
-                missing_result,
-                "omitted" if is_changed else decision.display,
-                int(rendered.view.costs[missing_result.result]),
-                OTHERWISE_TODAY if is_changed else decision.reason,
-                decision.remaining_tokens,
-                decision.selected_count,
-            )
-        )
+        if decision.display == "complete":
+            decision = replace(decision, display="omitted", reason=OTHERWISE_TODAY)
+        cost = int(rendered.view.costs[missing_result.result])
+        misses.append(Miss.of(missing_result, decision, cost))
     return tuple(misses)

@@ -8,8 +8,12 @@ from contextrender_bridge.engine.history.event_decoding import Fields
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 
 SHOWN_CHARACTERS = 4_000
-OMITTED_CHARACTERS = 160
+SHOWN_CHARACTERS_OF_MANY = 400
+"""The characters of each message's text, if the prompt has fewer than `MANY_MESSAGES`, or more."""
 MANY_MESSAGES = 400
+OMITTED_CHARACTERS = 160
+CALL_CHARACTERS = 640
+"""The characters of an omitted message's text, and of a call's arguments."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,8 +65,9 @@ def positions_in_window(
     if size is None:
         return list(range(stop))
     first = max(0, stop - size)
-    earlier = [position for position in in_prompt if position < first]
-    return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
+    earlier_in_prompt = [position for position in in_prompt if position < first]
+    last_of_these = earlier_in_prompt[max(0, len(earlier_in_prompt) - size) :]
+    return [*last_of_these, *range(first, stop)]
 
 
 def outline(
@@ -71,33 +76,35 @@ def outline(
     """Return the messages at these positions."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
-    results = dict(zip(history.results.call_event, history.results.message, strict=True))
-    limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
-    lines = []
+    result_of_call = dict(zip(history.results.call_event, history.results.message, strict=True))
+    shown_limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS_OF_MANY
+    lines: list[MessageLine] = []
     for position in positions:
-        item = items.get(position)
         head, *calls = past.fields_of(position)
-        first = history.first_events[position]
-        text, is_complete = beginning(
-            item.text if item and item.text is not None else past.text_of(position),
-            limit if item else OMITTED_CHARACTERS,
-        )
+        first_event = history.first_events[position]
+        item = items.get(position)
+        text, limit, display = past.text_of(position), OMITTED_CHARACTERS, "omitted"
+        if item is not None:
+            text = text if item.text is None else item.text
+            limit, display = shown_limit, _display(rendered, position)
+        shown_calls = item.calls if item else ()
+        beginning_of_text, is_complete = beginning(text, limit)
         lines.append(
             MessageLine(
-                position,
-                history.roles[position],
-                history.names.get(first, ""),
-                history.turns[position],
-                head["tokens"],
-                _display(rendered, position) if item else "omitted",
-                position in rendered.view.unbudgeted,
-                text,
-                is_complete,
-                [
+                position=position,
+                role=history.roles[position],
+                name=history.names.get(first_event, ""),
+                turn=history.turns[position],
+                tokens=head["tokens"],
+                display=display,
+                unbudgeted=position in rendered.view.unbudgeted,
+                text=beginning_of_text,
+                text_complete=is_complete,
+                calls=[
                     call_line(
-                        fields, results.get(first + 1 + index), bool(item and index in item.calls)
+                        fields, result_of_call.get(event), event - first_event - 1 in shown_calls
                     )
-                    for index, fields in enumerate(calls)
+                    for event, fields in enumerate(calls, first_event + 1)
                 ],
             )
         )
@@ -114,7 +121,7 @@ def _display(rendered: RenderedCall, position: int) -> str:
 
 def call_line(fields: Fields, result: int | None, in_prompt: bool) -> CallLine:
     """Return a call of a message from its stored fields."""
-    text, is_complete = beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    text, is_complete = beginning(fields["text"], CALL_CHARACTERS)
     return CallLine(fields["name"], fields["tokens"], text, is_complete, result, in_prompt)
 
 

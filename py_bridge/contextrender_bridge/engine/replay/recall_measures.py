@@ -53,8 +53,9 @@ class RecallTrace:
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source | None] = {}
+        """By token: the result in which it appeared first, or None if that was another text."""
         self._turn_of_call: dict[str, int] = {}
-        self._turn = self._results = self._position = 0
+        self._turn = self._result_count = self._position = 0
 
     def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
         """Add the next message, and return its events."""
@@ -70,9 +71,9 @@ class RecallTrace:
         else:
             tokens = linkable_tokens(content_text(message.get("content")))
         if message.get("role") == "tool":
-            called = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
-            source = _Source(self._results, self._position, called)
-            self._results += 1
+            turn = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
+            source = _Source(self._result_count, self._position, turn)
+            self._result_count += 1
         for token in tokens:
             self._sources.setdefault(token, source)
         self._position += 1
@@ -105,7 +106,7 @@ def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]])
     return unseen
 
 
-def _no_ages() -> dict[str, int]:
+def _zero_by_age() -> dict[str, int]:
     return dict.fromkeys((label for label, _ in AGE_BINS), 0)
 
 
@@ -117,8 +118,8 @@ class RecallScore:
     *Value recall* is the mean, over the events, of the share of their tokens that are visible.
     """
 
-    events_by_age: dict[str, int] = field(default_factory=_no_ages)
-    visible_by_age: dict[str, int] = field(default_factory=_no_ages)
+    events_by_age: dict[str, int] = field(default_factory=_zero_by_age)
+    visible_by_age: dict[str, int] = field(default_factory=_zero_by_age)
     values_seen: float = 0.0
     turns: int = 0
     turns_with_all_values: int = 0
@@ -164,9 +165,11 @@ class RecallScore:
     def merge(self, other: "RecallScore") -> None:
         """Add the sums of another score to this one."""
         for name in (score_field.name for score_field in fields(self)):
-            sums, other_sums = getattr(self, name), getattr(other, name)
-            total = {age: sums[age] + other_sums[age] for age in sums} if name in BY_AGE else None
-            setattr(self, name, sums + other_sums if total is None else total)
+            value, other_value = getattr(self, name), getattr(other, name)
+            if name in BY_AGE:
+                value.update({age: value[age] + other_value[age] for age in value})
+            else:
+                setattr(self, name, value + other_value)
 
     @property
     def events(self) -> int:
@@ -214,6 +217,7 @@ class RecallScore:
 
 
 def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
+    """Return the linkable tokens of an assistant's text and of its calls' arguments."""
     tokens = set(linkable_tokens(content_text(message.get("content"))))
     for call in message.get("tool_calls") or ():
         tokens |= linkable_tokens(call_parts(call)[1])
@@ -223,16 +227,22 @@ def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
 def _events_of(
     turn: int, position: int, tokens: frozenset[str], sources: Mapping[str, _Source | None]
 ) -> list[RecallEvent]:
-    by_source: dict[_Source, set[str]] = {}
+    """Return a turn's recall events, one for each result that its `tokens` appeared in first."""
+    tokens_by_source: dict[_Source, set[str]] = {}
     for token in tokens:
         source = sources.get(token)
         if source is not None:
-            by_source.setdefault(source, set()).add(token)
+            tokens_by_source.setdefault(source, set()).add(token)
     return [
         RecallEvent(
-            turn, position, source.result, source.position, turn - source.turn, frozenset(repeated)
+            turn=turn,
+            message=position,
+            result=source.result,
+            position=source.position,
+            age=turn - source.turn,
+            tokens=frozenset(tokens_by_source[source]),
         )
-        for source, repeated in sorted(by_source.items(), key=lambda item: item[0].result)
+        for source in sorted(tokens_by_source, key=lambda source: source.result)
     ]
 
 

@@ -73,26 +73,27 @@ class Replayed:
         return f"${self.cost or 0:,.2f} and {share} of the steps with all values"
 
 
-def choices(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
+def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterator[Choice]:
     """Yield the settings to compare with the one in use, each once.
 
     They are the budgets below the tokens of the `longest` history under its policy, the default of
     live agents, the paper's policy, and full history.
     """
-    varied = LIVE_POLICY if policy == FULL else policy
+    budget_policy = LIVE_POLICY if policy == FULL else policy
     candidates: list[Choice] = [
         (policy, budget),
         (LIVE_POLICY, LIVE_BUDGET),
-        *((varied, size) for size in BUDGETS if size < longest),
+        *((budget_policy, size) for size in BUDGETS if size < longest),
         (PAPER, budget),
         (FULL, budget),
     ]
-    yielded: set[Choice] = set()
-    for choice in candidates:
-        key = (FULL, "") if choice[0] == FULL else choice
-        if key not in yielded:
-            yielded.add(key)
-            yield choice
+    yielded_keys: set[Choice] = set()
+    for candidate_policy, size in candidates:
+        # Full history is the same under every budget.
+        key = (candidate_policy, "" if candidate_policy == FULL else size)
+        if key not in yielded_keys:
+            yielded_keys.add(key)
+            yield candidate_policy, size
 
 
 def recommend(options: Sequence[Replayed]) -> int | None:
@@ -100,9 +101,9 @@ def recommend(options: Sequence[Replayed]) -> int | None:
 
     The default comes first if it is worth its misses, then the cheapest option that is.
     """
-    worth = [number for number, option in enumerate(options) if option.is_worth]
-    defaults = (number for number in worth if options[number].is_default)
-    cheapest = min(worth, key=lambda number: options[number].cost or 0.0, default=None)
+    candidates = [number for number, option in enumerate(options) if option.is_worth]
+    defaults = (number for number in candidates if options[number].is_default)
+    cheapest = min(candidates, key=lambda number: options[number].cost or 0.0, default=None)
     return next(defaults, cheapest)
 
 

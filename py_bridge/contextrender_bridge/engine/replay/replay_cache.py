@@ -13,10 +13,10 @@ from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import Miss, misses_of
 from contextrender_bridge.engine.replay.replayed_calls import (
-    STEP_BYTES,
+    CALL_BYTES,
     ReplayedCall,
     Replays,
-    step_of,
+    replayed_call,
 )
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
@@ -28,7 +28,7 @@ class CachedReplay(BranchReplay):
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         super().__init__(embedder, counter)
-        self.steps = Replays(self)
+        self.replays = Replays(self)
         self._recorded_calls: dict[int, ReplayedCall] = {}
         """By turn: the calls that the store has."""
         self._misses: dict[int, tuple[Miss, ...]] = {}
@@ -36,34 +36,33 @@ class CachedReplay(BranchReplay):
         self._single_calls: dict[tuple[int, RenderSettings], ReplayedCall] = {}
         """By turn and settings: calls recomputed alone, without the calls before them."""
 
-    def call_before(
-        self, turn: int, by_turn: SettingsByTurn, deadline: float
-    ) -> ReplayedCall | None:
-        """Return a call as it was recorded, or else recomputed under its settings.
+    def call_at(self, turn: int, by_turn: SettingsByTurn, deadline: float) -> ReplayedCall | None:
+        """Return a turn's call as it was recorded, or else recomputed under its settings.
 
-        Return None if the deadline (`time.monotonic()`) passes before it is recomputed.
+        Return None if the deadline (`time.monotonic()`) passes before it is recomputed, because
+        that takes the calls before it, too.
         """
         if (cached := self._recorded_calls.get(turn)) is not None:
             return cached
         if (record := self.record_at(turn)) is None:
-            (steps,) = self.steps.up_to([by_turn], turn, deadline)
-            return steps[turn - 1] if len(steps) >= turn else None
+            (calls,) = self.replays.up_to([by_turn], turn, deadline)
+            return calls[turn - 1] if len(calls) >= turn else None
         pause()
-        step = recorded_call(self, turn, record)
-        if turn <= len(self.invocations):
-            self._recorded_calls[turn] = step
-        return step
+        call = recorded_call(self, turn, record)
+        if self.is_answered(turn):
+            self._recorded_calls[turn] = call
+        return call
 
     def call_alone(
         self, turn: int, by_turn: SettingsByTurn, deadline: float
     ) -> ReplayedCall | None:
-        """Return a call as `call_before` does, but recompute no earlier calls if possible.
+        """Return a call as `call_at` does, but do not recompute earlier calls if possible.
 
-        That is possible unless the policy tracks tokens. Then the call has no usage.
+        That is possible unless the policy tracks tokens. A call recomputed alone has no usage.
         """
         settings = by_turn.at(turn)
         if self.record_at(turn) is not None or policy_named(settings.policy).tracks:
-            return self.call_before(turn, by_turn, deadline)
+            return self.call_at(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
         cached = self._single_calls.get((turn, settings))
@@ -71,49 +70,40 @@ class CachedReplay(BranchReplay):
             return cached
         pause()
         rendered = self.render(self.history_before(messages), settings)
-        step = step_of(self, turn, rendered, NOTHING_USED, NOTHING_USED)
-        if turn <= len(self.invocations):
-            self._single_calls[turn, settings] = step
-        return step
+        call = replayed_call(self, turn, rendered, NOTHING_USED, NOTHING_USED)
+        if self.is_answered(turn):
+            self._single_calls[turn, settings] = call
+        return call
 
-    def misses_at(self, step: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
+    def misses_at(self, call: ReplayedCall, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
         """Return a call's misses, with reasons from its results' lives or from its rendering."""
-        if step.missing_results and step.turn not in self._misses:
-            record = self.record_at(step.turn)
+        if call.missing_results and call.turn not in self._misses:
+            record = self.record_at(call.turn)
             if record is not None and is_told_by_lives(record):
-                self._misses[step.turn] = self._misses_recorded(step, record)
+                self._misses[call.turn] = self._recorded_misses(call, record)
             else:
-                settings = record.settings if record else by_turn.at(step.turn)
-                rendered = self.render(self.history_before(step.messages), settings)
-                self._misses[step.turn] = misses_of(rendered, step.missing_results)
-        return self._misses.get(step.turn, ())
+                settings = record.settings if record else by_turn.at(call.turn)
+                rendered = self.render(self.history_before(call.messages), settings)
+                self._misses[call.turn] = misses_of(rendered, call.missing_results)
+        return self._misses.get(call.turn, ())
 
-    def _misses_recorded(self, step: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
+    def _recorded_misses(self, call: ReplayedCall, record: CallRecord) -> tuple[Miss, ...]:
         """Return a recorded call's misses with the reasons that `explain` gives."""
         results = self.full_history.results
-        lives = self.lives_of([missing_result.result for missing_result in step.missing_results])
+        lives = self.lives_of([missing_result.result for missing_result in call.missing_results])
         misses: list[Miss] = []
-        for missing_result in step.missing_results:
+        for missing_result in call.missing_results:
             number = missing_result.result
-            decision = lives[number].decision(step.turn, record.remaining_tokens)
+            decision = lives[number].decision(call.turn, record.remaining_tokens)
             cost = results.tokens[number] + results.call_tokens[number]
-            misses.append(
-                Miss(
-                    missing_result,
-                    decision.display,
-                    cost,
-                    decision.reason,
-                    decision.remaining_tokens,
-                    None,
-                )
-            )
+            misses.append(Miss.of(missing_result, decision, cost))
         return tuple(misses)
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        steps = len(self._recorded_calls) + len(self._misses) + len(self._single_calls)
-        return super().nbytes + self.steps.nbytes + STEP_BYTES * steps
+        calls = len(self._recorded_calls) + len(self._misses) + len(self._single_calls)
+        return super().nbytes + self.replays.nbytes + CALL_BYTES * calls
 
 
 def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
@@ -121,26 +111,26 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
     messages = past.messages_before(turn)
     assert messages is not None
     (complete, partial), needed = past.shown_at(messages), past.needed_at(turn)
-    before, output = past.total_before(turn - 1), past.output_of(turn)
+    previous_full, output = past.total_before(turn - 1), past.output_of(turn)
     return ReplayedCall(
-        turn,
-        messages,
-        record.results,
-        record.before,
-        record.after,
-        record.outside,
-        record.retained,
-        runs(complete),
-        runs(partial),
-        needed,
-        sum(result in complete for result in needed),
-        past.missing_results.get(messages, ()),
-        Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
-        Usage.of_prompt(record.full, before, output),
-        record.budget,
-        record.faulted,
-        record.model,
-        len(past.used_at(turn)),
+        turn=turn,
+        messages=messages,
+        results=record.results,
+        tokens_before=record.before,
+        tokens_after=record.after,
+        unbudgeted_tokens=record.outside,
+        text_tokens=record.retained,
+        complete=runs(complete),
+        partial=runs(partial),
+        needed=needed,
+        needed_complete=sum(result in complete for result in needed),
+        missing_results=past.missing_results.get(messages, ()),
+        usage=Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
+        full_usage=Usage.of_prompt(record.full, previous_full, output),
+        budget=record.budget,
+        faulted=record.faulted,
+        model=record.model,
+        uses=len(past.used_at(turn)),
     )
 
 

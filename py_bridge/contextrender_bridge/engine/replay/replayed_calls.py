@@ -1,4 +1,7 @@
-"""A branch's model calls under some settings, recomputed in order."""
+"""A branch's model calls under some settings, recomputed in order.
+
+Long because a call has many figures, which are all computed from one rendering.
+"""
 
 import time
 from collections import OrderedDict
@@ -19,7 +22,7 @@ from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import missing_in
 
 MAX_GROUPS = 3
-STEP_BYTES: Final = 2_000
+CALL_BYTES: Final = 2_000
 """The memory of a replayed call, about."""
 
 
@@ -64,13 +67,21 @@ class ReplayedCall:
         return sum(not missing_result.names_only for missing_result in self.missing_results)
 
 
+Prompt = list[tuple[RenderedMessage, int]]
+"""The messages of a prompt, each with its tokens."""
+
+
 @dataclass(slots=True)
 class ReplayedCalls:
-    """The recomputed calls of a branch under one setting, and what the next call continues."""
+    """The recomputed calls of a branch under one setting, and what the next call continues.
+
+    `prompt` has the last answered call's messages with their tokens, and `previous` its policy and
+    selection. `embedded` is the number of results embedded so far.
+    """
 
     by_turn: SettingsByTurn
-    steps: list[ReplayedCall] = field(default_factory=list)
-    prompt: list[tuple[RenderedMessage, int]] = field(default_factory=list)
+    calls: list[ReplayedCall] = field(default_factory=list)
+    prompt: Prompt = field(default_factory=list)
     previous: tuple[str, Selection] | None = None
     embedded: int = 0
 
@@ -86,6 +97,11 @@ class ReplayGroup:
     history: History = field(default_factory=History)
     full_prompt: int = 0
 
+    @property
+    def call_count(self) -> int:
+        """The number of calls that each replay has."""
+        return len(self.replays[0].calls)
+
 
 class Replays:
     """The replayed calls of a branch, under the settings of the last requests."""
@@ -98,8 +114,8 @@ class Replays:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         groups = list(self._groups.values())
-        steps = sum(len(replay.steps) for group in groups for replay in group.replays)
-        return STEP_BYTES * steps + sum(group.history.nbytes for group in groups)
+        calls = sum(len(replay.calls) for group in groups for replay in group.replays)
+        return CALL_BYTES * calls + sum(group.history.nbytes for group in groups)
 
     def up_to(
         self, settings: Sequence[SettingsByTurn], last_turn: int, deadline: float
@@ -109,19 +125,19 @@ class Replays:
         Return fewer calls if the deadline (`time.monotonic()`) passes first.
         """
         group = self._group(tuple(settings))
-        first_replay = group.replays[0]
-        answered_calls = len(self._past.invocations)
-        while len(first_replay.steps) < min(last_turn, answered_calls):
-            for replay, step in zip(group.replays, self._advance(group), strict=True):
-                replay.steps.append(step)
+        answered_count = len(self._past.invocations)
+        while group.call_count < min(last_turn, answered_count):
+            for replay, call in zip(group.replays, self._next_calls(group), strict=True):
+                replay.calls.append(call)
             if time.monotonic() > deadline:
                 break
-        calls = [replay.steps[:last_turn] for replay in group.replays]
-        if len(first_replay.steps) == answered_calls < self._past.turns <= last_turn:
-            # The last call has no answer yet and may change, so it is not kept.
-            for steps, step in zip(calls, self._advance(group), strict=True):
-                steps.append(step)
-        return calls
+        calls_by_setting = [replay.calls[:last_turn] for replay in group.replays]
+        has_unanswered_call = answered_count < self._past.turns <= last_turn
+        if has_unanswered_call and group.call_count == answered_count:
+            # The last call has no answer yet and may change, so the group does not keep it.
+            for calls, call in zip(calls_by_setting, self._next_calls(group), strict=True):
+                calls.append(call)
+        return calls_by_setting
 
     def _group(self, settings: tuple[SettingsByTurn, ...]) -> ReplayGroup:
         """Return the group of these settings, a new one if there is none."""
@@ -132,58 +148,63 @@ class Replays:
             self._groups.popitem(last=False)
         return group
 
-    def _advance(self, group: ReplayGroup) -> list[ReplayedCall]:
-        """Return the group's next call under each of its settings."""
-        turn = len(group.replays[0].steps) + 1
+    def _next_calls(self, group: ReplayGroup) -> list[ReplayedCall]:
+        """Return the group's next call under each of its settings.
+
+        If the call is answered, the replays continue from it. They do so only after all calls are
+        computed, because any of these may fail.
+        """
+        turn = group.call_count + 1
         messages = self._past.messages_before(turn)
         assert messages is not None
         self._past.grow(group.history, messages)
-        calls = [self._step(group, replay, turn) for replay in group.replays]
-        if turn <= len(self._past.invocations):
+        next_calls = [self._next_call(group, replay, turn) for replay in group.replays]
+        if self._past.is_answered(turn):
             group.full_prompt = group.history.total_tokens
-            for replay, (_, rendered, prompt) in zip(group.replays, calls, strict=True):
+            for replay, (_, selection, prompt) in zip(group.replays, next_calls, strict=True):
                 replay.prompt = prompt
-                replay.previous = replay.by_turn.at(turn).policy, rendered.selection
-        return [step for step, *_ in calls]
+                replay.previous = replay.by_turn.at(turn).policy, selection
+        return [call for call, *_ in next_calls]
 
-    def _step(
+    def _next_call(
         self, group: ReplayGroup, replay: ReplayedCalls, turn: int
-    ) -> tuple[ReplayedCall, RenderedCall, list[tuple[RenderedMessage, int]]]:
-        """Return a replay's next call with its rendering, and its prompt with tokens."""
+    ) -> tuple[ReplayedCall, Selection, Prompt]:
+        """Return a replay's call of `turn`, which continues its last one, and what it showed."""
         pause()
-        is_answered = turn <= len(self._past.invocations)
         history = group.history
         settings = replay.by_turn.at(turn)
-        policy, selection = replay.previous or ("", None)
-        previous = selection if policy == settings.policy else None
+        previous_policy, selection = replay.previous or ("", None)
+        previous = selection if previous_policy == settings.policy else None
         rendered = self._past.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
+        output = self._past.output_of(turn)
         usage = Usage.of_prompt(
             rendered.view.unbudgeted_tokens + rendered.tokens_after,
             _common_tokens(replay.prompt, prompt),
-            self._past.output_of(turn),
-            self._embedded_tokens(replay, rendered, is_answered),
+            output,
+            self._embedded_tokens(replay, rendered, is_answered=self._past.is_answered(turn)),
         )
-        full = Usage.of_prompt(history.total_tokens, group.full_prompt, self._past.output_of(turn))
-        step = step_of(self._past, turn, rendered, usage.plus(_model_usage(rendered)), full)
-        return step, rendered, prompt
+        full_usage = Usage.of_prompt(history.total_tokens, group.full_prompt, output)
+        usage = usage.plus(_model_usage(rendered))
+        call = replayed_call(self._past, turn, rendered, usage, full_usage)
+        return call, rendered.selection, prompt
 
     def _tokens(self, rendered: RenderedCall, item: RenderedMessage) -> int:
-        """Return the tokens of one message of a rendering."""
+        """Return the tokens of one message of a rendering. Cut arguments count as complete."""
         head, *calls = self._past.fields_of(item.message)
-        history = rendered.view.history
         if item.text is not None:
             text_tokens = rendered.view.counter.message({"content": item.text})
         else:
-            text_tokens = history.text_tokens[item.message] or int(head["tokens"])
+            text_tokens = int(head["tokens"])
         return text_tokens + sum(int(calls[call]["tokens"]) for call in item.calls)
 
     def _embedded_tokens(
-        self, replay: ReplayedCalls, rendered: RenderedCall, is_answered: bool
+        self, replay: ReplayedCalls, rendered: RenderedCall, *, is_answered: bool
     ) -> int:
         """Return the tokens embedded for this call: the query, and results not embedded before.
 
-        Embeddings for other purposes than this replay do not count.
+        The results are those that a session under these settings would have embedded by then,
+        whatever this process has embedded for other calls.
         """
         if not rendered.embedded_tokens:
             return 0
@@ -199,31 +220,32 @@ class Replays:
         return total
 
 
-def step_of(
-    past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full: Usage
+def replayed_call(
+    past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full_usage: Usage
 ) -> ReplayedCall:
     """Return the call of a turn from a rendering of its history."""
     selection, history = rendered.selection, rendered.view.history
     needed, complete = past.needed_at(turn), set(selection.complete)
+    record = past.record_at(turn)
     return ReplayedCall(
-        turn,
-        len(history),
-        len(history.results),
-        rendered.tokens_before,
-        rendered.tokens_after,
-        rendered.view.unbudgeted_tokens,
-        rendered.text_tokens,
-        runs(selection.complete),
-        runs(selection.partial),
-        needed,
-        sum(result in complete for result in needed),
-        missing_in(past, rendered, turn),
-        usage,
-        full,
-        rendered.budget,
-        selection.faulted,
-        record.model if (record := past.record_at(turn)) else "",
-        len(past.used_at(turn)),
+        turn=turn,
+        messages=len(history),
+        results=len(history.results),
+        tokens_before=rendered.tokens_before,
+        tokens_after=rendered.tokens_after,
+        unbudgeted_tokens=rendered.view.unbudgeted_tokens,
+        text_tokens=rendered.text_tokens,
+        complete=runs(selection.complete),
+        partial=runs(selection.partial),
+        needed=needed,
+        needed_complete=sum(result in complete for result in needed),
+        missing_results=missing_in(past, rendered, turn),
+        usage=usage,
+        full_usage=full_usage,
+        budget=rendered.budget,
+        faulted=selection.faulted,
+        model=record.model if record else "",
+        uses=len(past.used_at(turn)),
     )
 
 
@@ -232,13 +254,11 @@ def _model_usage(rendered: RenderedCall) -> Usage:
     return rendered.view.summaries.usage if rendered.view.summaries else NOTHING_USED
 
 
-def _common_tokens(
-    previous: list[tuple[RenderedMessage, int]], current: list[tuple[RenderedMessage, int]]
-) -> int:
+def _common_tokens(previous: Prompt, current: Prompt) -> int:
     """Return the tokens of the messages that both prompts begin with."""
     total = 0
-    for (before, tokens), (now, _) in zip(previous, current, strict=False):
-        if before != now:
+    for (previous_message, tokens), (message, _) in zip(previous, current, strict=False):
+        if message != previous_message:
             break
         total += tokens
     return total

@@ -4,14 +4,19 @@ An excerpt has the head, the tail, and between them the pieces with needed value
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
 from contextrender_bridge.engine.text.tokens import TokenCounter
 
 _PIECE = re.compile(r"[^\n]{1,240}\n?|\n")
 _GAP_TOKENS = 12
-_SMALLEST = 24
-_MOST_VALUES = 400
+"""The tokens reserved for a mark of a gap."""
+
+_MIN_TOKENS = 24
+"""Below this limit an excerpt is the plain beginning of the text."""
+
+_MAX_VALUES = 400
 
 
 def excerpt(
@@ -23,87 +28,86 @@ def excerpt(
 ) -> str:
     """Return an excerpt of at most `limit` tokens, or the text itself if it fits.
 
-    Half goes to the head, the rest to pieces with `needed_values` and to the tail. `tokens` is the
-    size of the text if the caller knows it.
+    Half of the limit is for the head, half of the rest for pieces with `needed_values`, and what
+    remains for the tail. `tokens` is the size of the text if the caller has counted it.
     """
     if (counter.text(text) if tokens is None else tokens) <= limit:
         return text
-    if limit < _SMALLEST:
+    if limit < _MIN_TOKENS:
         return counter.cut(text, max(0, limit))
     pieces = [match.span() for match in _PIECE.finditer(text)]
-    taken_pieces: dict[int, int] = {}
-    room = limit - 2 * _GAP_TOKENS
-    room -= _take(text, pieces, range(len(pieces)), room // 2, counter, taken_pieces)
-    room -= _take(
-        text,
-        pieces,
-        _holding(text, pieces, needed_values),
-        room // 2,
-        counter,
-        taken_pieces,
-        gaps=True,
-    )
-    _take(text, pieces, range(len(pieces) - 1, -1, -1), room, counter, taken_pieces)
-    if not taken_pieces:
-        return counter.cut(text, limit)
-    order = list(taken_pieces)
-    result = _join(text, pieces, taken_pieces)
-    while counter.text(result) > limit and order:
-        del taken_pieces[order.pop()]
-        result = _join(text, pieces, taken_pieces)
-    return result if taken_pieces else counter.cut(text, limit)
+    selection = _PieceSelection(text, pieces, counter)
+    remaining_tokens = limit - 2 * _GAP_TOKENS
+    remaining_tokens -= selection.add(range(len(pieces)), remaining_tokens // 2)
+    with_values = _pieces_with_values(text, pieces, needed_values)
+    remaining_tokens -= selection.add(with_values, remaining_tokens // 2, _GAP_TOKENS)
+    selection.add(reversed(range(len(pieces))), remaining_tokens)
+    while selection.tokens_by_piece:
+        result = selection.join()
+        if counter.text(result) <= limit:
+            return result
+        selection.tokens_by_piece.popitem()
+    return counter.cut(text, limit)
 
 
-def _take(
-    text: str,
-    pieces: list[tuple[int, int]],
-    order: Collection[int],
-    room: int,
-    counter: TokenCounter,
-    taken_pieces: dict[int, int],
-    *,
-    gaps: bool = False,
-) -> int:
-    """Add pieces in the given order while they fit `room`, and return the tokens used."""
-    tokens_used = 0
-    for index in order:
-        if index in taken_pieces:
-            continue
-        start, end = pieces[index]
-        tokens = counter.text(text[start:end]) + (_GAP_TOKENS if gaps else 0)
-        if tokens_used + tokens > room:
-            break
-        taken_pieces[index] = tokens
-        tokens_used += tokens
-    return tokens_used
+@dataclass
+class _PieceSelection:
+    """The pieces of a text that an excerpt has, given by start and end.
+
+    `tokens_by_piece` has the tokens of the selected pieces, by number, in the order of selection.
+    """
+
+    text: str
+    pieces: list[tuple[int, int]]
+    counter: TokenCounter
+    tokens_by_piece: dict[int, int] = field(default_factory=dict)
+
+    def add(self, order: Iterable[int], limit: int, gap_tokens: int = 0) -> int:
+        """Add pieces in this order until one does not fit the limit. Return the tokens used.
+
+        `gap_tokens` are counted for each piece in addition.
+        """
+        used_tokens = 0
+        for piece in order:
+            if piece in self.tokens_by_piece:
+                continue
+            start, end = self.pieces[piece]
+            tokens = self.counter.text(self.text[start:end]) + gap_tokens
+            if used_tokens + tokens > limit:
+                break
+            self.tokens_by_piece[piece] = tokens
+            used_tokens += tokens
+        return used_tokens
+
+    def join(self) -> str:
+        """Return the excerpt: the selected pieces in order, with a mark of each gap."""
+        parts: list[str] = []
+        last_end = 0
+        for piece in sorted(self.tokens_by_piece):
+            start, end = self.pieces[piece]
+            if start > last_end:
+                parts.append(_gap(start - last_end))
+            parts.append(self.text[start:end])
+            last_end = end
+        if last_end < len(self.text):
+            parts.append(_gap(len(self.text) - last_end))
+        return "".join(parts)
 
 
-def _holding(text: str, pieces: list[tuple[int, int]], needed_values: Collection[str]) -> list[int]:
+def _pieces_with_values(
+    text: str, pieces: list[tuple[int, int]], needed_values: Collection[str]
+) -> list[int]:
     """Return the pieces with needed values, those with the most distinct values first."""
     if not needed_values:
         return []
-    longest_first = sorted(needed_values, key=lambda value: (-len(value), value))[:_MOST_VALUES]
+    longest_first = sorted(needed_values, key=lambda value: (-len(value), value))[:_MAX_VALUES]
     pattern = re.compile("|".join(map(re.escape, longest_first)))
     counts = {
-        index: len(values)
-        for index, (start, end) in enumerate(pieces)
+        piece: len(values)
+        for piece, (start, end) in enumerate(pieces)
         if (values := set(pattern.findall(text, start, end)))
     }
-    return sorted(counts, key=lambda index: (-counts[index], index))
-
-
-def _join(text: str, pieces: list[tuple[int, int]], taken_pieces: Collection[int]) -> str:
-    parts: list[str] = []
-    reached = 0
-    for index in sorted(taken_pieces):
-        start, end = pieces[index]
-        if start > reached:
-            parts.append(_gap(start - reached))
-        parts.append(text[start:end])
-        reached = end
-    if reached < len(text):
-        parts.append(_gap(len(text) - reached))
-    return "".join(parts)
+    return sorted(counts, key=lambda piece: (-counts[piece], piece))
 
 
 def _gap(characters: int) -> str:

@@ -31,7 +31,7 @@ _SHIPPED: Final = {name: name for name in ("cl100k_base", "o200k_base")} | {
     "o200k_harmony": "o200k_base"  # the same but for special tokens
 }
 _byte_lengths: Final[dict[str, NDArray[np.uint8]]] = {}
-"""Of every token of the encodings in use that are shipped."""
+"""The length of every token in bytes, by the name of a loaded encoding that is shipped."""
 
 _MEDIA_TYPES: Final = frozenset(
     {"audio", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video_url"}
@@ -44,8 +44,8 @@ class TokenCounter:
 
     The count of a list of messages is the sum of its messages' counts. A message costs its text,
     `MESSAGE_OVERHEAD`, `MEDIA_TOKENS` for each media part and its tool calls; a tool call costs
-    its name, its arguments' text and `CALL_OVERHEAD`. An assistant message that says nothing costs
-    its tool calls only. The rules are in docs/method.md.
+    its name, its arguments' text and `CALL_OVERHEAD`. An assistant message without text costs its
+    tool calls only. The rules are in docs/method.md.
     """
 
     def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
@@ -58,9 +58,10 @@ class TokenCounter:
     def text(self, text: str) -> int:
         """Count the tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
 
-        A longer text is counted in pieces cut where a token surely ends (before a line break or a
-        space-led word), so the sum is still tiktoken's; only a run of `PIECE_CHARS` characters
-        without such a place is cut blindly, a few tokens off. A lone surrogate counts as U+FFFD.
+        A longer text is counted in pieces, which end where a token surely ends: before a line break
+        or before a word behind a space. So the sum is tiktoken's, too. Only a text of `PIECE_CHARS`
+        characters without such a place may count a few tokens more. A lone surrogate counts as
+        U+FFFD.
         """
         if len(text) <= PIECE_CHARS:
             return len(self._tokens(text))
@@ -72,22 +73,24 @@ class TokenCounter:
         The text is read once: a token that begins in one part and ends in another counts in the
         first, so the sum is that of `text` alone, and a part counted alone may have a few more.
         """
+        parts = pairwise([0, *ends])
         if self.encoding not in _byte_lengths:
-            return [self.text(text[a:b]) for a, b in pairwise([0, *ends])]
+            return [self.text(text[start:end]) for start, end in parts]
         if text.isascii():
-            at = np.array(ends)
+            byte_ends = np.array(ends)
         else:
-            sizes = [
-                len(text[a:b].encode("utf-8", "surrogatepass")) for a, b in pairwise([0, *ends])
-            ]
-            at = np.cumsum(sizes)
+            byte_ends = np.cumsum(
+                [len(text[start:end].encode("utf-8", "surrogatepass")) for start, end in parts]
+            )
         tokens = chain.from_iterable(map(self._tokens, _pieces(text, PIECE_CHARS)))
         lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
-        begun = np.searchsorted(np.cumsum(lengths) - lengths, at)
-        counts: list[int] = np.diff(begun, prepend=0).tolist()
+        token_starts = np.cumsum(lengths) - lengths
+        tokens_before_end = np.searchsorted(token_starts, byte_ends)
+        counts: list[int] = np.diff(tokens_before_end, prepend=0).tolist()
         return counts
 
     def _tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text, from the cache if it is the last one."""
         latest_text, tokens = self._latest
         if latest_text is not text:
             tokens = self._codec.encode_ordinary(text)
@@ -115,16 +118,16 @@ class TokenCounter:
             return ""
         if self.text(text) <= limit:
             return text
-        parts, token_count = [], 0
+        parts, remaining_tokens = [], limit
         for piece in _pieces(text, PIECE_CHARS):
             tokens = self._tokens(piece)
-            if token_count + len(tokens) > limit:
-                parts.append(self._codec.decode(tokens[: limit - token_count], errors="ignore"))
+            if len(tokens) > remaining_tokens:
+                parts.append(self._codec.decode(tokens[:remaining_tokens], errors="ignore"))
                 break
             parts.append(piece)
-            token_count += len(tokens)
+            remaining_tokens -= len(tokens)
         prefix = "".join(parts)
-        while self.text(prefix) > limit:
+        while self.text(prefix) > limit:  # the shorter text may be split into other tokens
             prefix = prefix[:-1]
         return prefix
 

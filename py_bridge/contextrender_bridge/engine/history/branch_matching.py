@@ -1,0 +1,156 @@
+"""The recorded branch that a caller's messages continue.
+
+A session is a tree of branches. A caller's messages continue a branch, repeat a call, or differ
+from what is recorded and so start another branch. Digests are cumulative, so two transcripts that
+share a digest share all messages before it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+from typing import Any, Self
+
+from contextrender_bridge.base.errors import HistoryDiverged
+from contextrender_bridge.engine.history.history import History
+
+ROOT = -1
+"""The parent of a branch that begins with a session's first message."""
+
+_MAX_SEARCHED_BRANCHES = 16
+
+
+@dataclass(slots=True, frozen=True)
+class BranchInfo:
+    """A branch of a session: the first `fork_messages` messages of `parent`, then its own.
+
+    `messages` and `events` count the parent's, too. `digest` is the digest after the last message,
+    `first_digest` the digest after the first message of its own.
+    """
+
+    number: int
+    parent: int = ROOT
+    fork_messages: int = 0
+    fork_events: int = 0
+    messages: int = 0
+    events: int = 0
+    digest: str = ""
+    first_digest: str = ""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the branch of a mapping that has at least these fields."""
+        return cls(**{field.name: fields[field.name] for field in dataclass_fields(cls)})
+
+    @classmethod
+    def from_stored(cls, fields: Mapping[str, Any] | None, number: int) -> Self | None:
+        """Return the branch of that number from its node's fields; None if these are corrupted."""
+        try:
+            info = cls.from_fields(fields or {})
+            counts = (info.fork_messages, info.messages), (info.fork_events, info.events)
+            is_intact = info.number == number and ROOT <= info.parent < number
+            is_intact &= all(0 <= fork_count <= count for fork_count, count in counts)
+        except (KeyError, TypeError):
+            return None
+        return info if is_intact and isinstance(info.digest, str) else None
+
+
+@dataclass(slots=True, frozen=True)
+class BranchMatch:
+    """The recorded messages of a caller's transcript: the first `matched` ones of `branch`.
+
+    `branch` is ROOT if none of its messages is recorded. The other messages of the transcript are
+    appended to the branch if it ends after `matched` messages; otherwise they start a new branch.
+    """
+
+    branch: int
+    matched: int
+
+
+def match_branch(
+    branches: Sequence[BranchInfo],
+    head: int,
+    offset: int,
+    prefix: str,
+    digests: Sequence[str],
+    history_of: Callable[[int], History],
+) -> BranchMatch:
+    """Return the longest match of a caller's transcript, of which a prefix may not be sent.
+
+    `prefix` is the digest of its first `offset` messages, and `digests` are the cumulative digests
+    of the messages after these. `head` is the branch that was used last. Raise HistoryDiverged,
+    with the number of recorded messages, if no branch has the prefix.
+    """
+    branch, matched = ROOT, 0
+    if offset:
+        branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
+        # An ancestor that has all of the prefix may have other forks that match more messages.
+        while branches[branch].fork_messages >= offset:
+            branch = branches[branch].parent
+        matched = offset
+    # A cumulative digest identifies all messages up to it. So a branch whose first own message has
+    # the digest of the transcript there matches up to that message.
+    for info in branches:
+        index = info.fork_messages - offset
+        matches = 0 <= index < len(digests) and digests[index] == info.first_digest
+        if matches and info.fork_messages >= matched:
+            branch, matched = info.number, info.fork_messages + 1
+    if branch == ROOT:
+        return BranchMatch(ROOT, 0)
+    recorded_digests, sent_digests = (
+        history_of(branch).digests[matched:],
+        digests[matched - offset :],
+    )
+    for recorded_digest, sent_digest in zip(recorded_digests, sent_digests, strict=False):
+        if recorded_digest != sent_digest:
+            break
+        matched += 1
+    return BranchMatch(branch, matched)
+
+
+def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
+    """Return how many events both branches begin with, those of their parents included."""
+    shared_by_branch = _events_shared_with_ancestors(branches, branch)
+    other_shared = _events_shared_with_ancestors(branches, other)
+    # The first ancestor that both have, from the leaves on, is where they part.
+    ancestor = next((number for number in other_shared if number in shared_by_branch), ROOT)
+    if ancestor == ROOT:
+        return 0
+    return min(other_shared[ancestor], shared_by_branch[ancestor])
+
+
+def _events_shared_with_ancestors(branches: Sequence[BranchInfo], branch: int) -> dict[int, int]:
+    """Return how many events a branch shares with itself and each ancestor, in this order."""
+    shared: dict[int, int] = {}
+    event_count, current = branches[branch].events, branch
+    while current != ROOT:
+        shared[current] = event_count
+        event_count = min(event_count, branches[current].fork_events)
+        current = branches[current].parent
+    return shared
+
+
+def _branch_with_prefix(
+    branches: Sequence[BranchInfo],
+    head: int,
+    offset: int,
+    prefix: str,
+    history_of: Callable[[int], History],
+) -> int:
+    """Return a branch whose digest after `offset` messages is `prefix`.
+
+    A branch that ends there comes first, then the head, then the newest. Raise HistoryDiverged if
+    none of the branches searched has the prefix.
+    """
+    for info in branches:
+        if info.messages == offset and info.digest == prefix:
+            return info.number
+    newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
+    for number in newest_first[:_MAX_SEARCHED_BRANCHES]:
+        is_long_enough = number < len(branches) and branches[number].messages >= offset
+        if is_long_enough and history_of(number).digests[offset - 1 : offset] == [prefix]:
+            return number
+    recorded_count = branches[head].messages if branches else 0
+    raise HistoryDiverged(
+        "the prefix is not what is recorded at this offset; send all messages with offset 0",
+        recorded=recorded_count,
+    )

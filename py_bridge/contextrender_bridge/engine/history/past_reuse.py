@@ -1,0 +1,132 @@
+"""Earlier states of the reuse index, cut from the arrays of the full one.
+
+Tracing thousands of operations again would take seconds (`history_snapshot`).
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextrender_bridge.engine.history.growable_arrays import GrowableArray
+from contextrender_bridge.engine.history.reuse import ReuseIndex, Use
+
+Ints = NDArray[np.integer[Any]]
+
+
+class RememberingReuse(ReuseIndex):
+    """An index that can return its earlier states, because it knows the values of each result.
+
+    `_result_values` has the values of all results in order, and `_matched_values` and
+    `_matched_results` those of the matches of all uses. `_result_ends` and `_use_ends` say where
+    those of each result and use end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._result_values, self._result_ends = GrowableArray(np.int32), GrowableArray()
+        self._matched_values = GrowableArray(np.int32)
+        self._matched_results = GrowableArray(np.int32)
+        self._use_ends = GrowableArray()
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        return super().nbytes + GrowableArray.bytes_in(self)
+
+    def observe_result(self, text: str) -> set[str]:
+        """Add the next tool result, and return its values."""
+        values = super().observe_result(text)
+        self._result_values.extend([self._ids[value] for value in values])
+        self._result_ends.append(len(self._result_values))
+        return values
+
+    def up_to(self, events: int, results: int) -> "EarlierReuse":
+        """Return the index as it was after the first `events` events and `results` results."""
+        self._add_matches()
+        value_count = int(self._result_ends.values[results - 1]) if results else 0
+        uses = bisect_left(self.uses, events, key=lambda use: use.operation)
+        match_count = int(self._use_ends.values[uses - 1]) if uses else 0
+        return EarlierReuse(
+            self.uses[:uses],
+            self._ids,
+            np.bincount(
+                self._result_values.values[:value_count], minlength=len(self._first_result)
+            ),
+            self._matched_values.values[:match_count],
+            self._matched_results.values[:match_count],
+            results,
+        )
+
+    def _add_matches(self) -> None:
+        """Append the matches of the uses since the last call of this method."""
+        for use in self.uses[len(self._use_ends) :]:
+            self._matched_values.extend([self._ids[value] for value in use.values])
+            self._matched_results.extend([use.result] * len(use.values))
+            self._use_ends.append(len(self._matched_values))
+
+
+class EarlierReuse(ReuseIndex):
+    """An index as it was earlier, for reading alone.
+
+    `holder_counts` has n of each value. `matched_values` and `matched_results` have the value and
+    the result of each match.
+    """
+
+    def __init__(
+        self,
+        uses: list[Use],
+        ids: dict[str, int],
+        holder_counts: Ints,
+        matched_values: Ints,
+        matched_results: Ints,
+        results: int,
+    ) -> None:
+        super().__init__()
+        self.uses, self._ids = uses, ids
+        self._holder_counts = holder_counts
+        self._matched_values, self._matched_results = matched_values, matched_results
+        self._results = results
+        self._cached_scores: list[float] | None = None
+
+    def __len__(self) -> int:
+        return self._results
+
+    def scores(self) -> list[float]:
+        """Return c of every result, exactly rounded, as `ReuseIndex.scores` does."""
+        if self._cached_scores is None:
+            self._cached_scores = self._compute_scores()
+        return self._cached_scores
+
+    def _compute_scores(self) -> list[float]:
+        """Return c of every result, from the distinct pairs of a result and a matched value."""
+        scores = [0.0] * self._results
+        if not len(self._matched_values):
+            return scores
+        value_count = len(self._holder_counts)
+        pairs, pair_counts = np.unique(
+            self._matched_results.astype(np.int64) * value_count + self._matched_values,
+            return_counts=True,
+        )
+        results, values = np.divmod(pairs, value_count)  # sorted by result
+        match_counts = np.bincount(values, pair_counts, value_count)
+        shares = (match_counts[values] / self._holder_counts[values]).tolist()
+        used_results, first_pairs = np.unique(results, return_index=True)
+        ends = [*first_pairs[1:].tolist(), len(shares)]
+        for result, start, end in zip(
+            used_results.tolist(), first_pairs.tolist(), ends, strict=True
+        ):
+            scores[result] = shares[start] if end == start + 1 else fsum(shares[start:end])
+        return scores
+
+    def holders(self, values: Iterable[str]) -> dict[str, int]:
+        """Return n of each value that a result contained: the number of results with it."""
+        numbers = {value: self._ids[value] for value in values if value in self._ids}
+        return {value: int(self._holder_counts[number]) for value, number in numbers.items()}
+
+    def used_values(self, result: int) -> list[str]:
+        """Return the values of a result that operations had matched."""
+        return sorted({value for use in self.uses if use.result == result for value in use.values})
