@@ -84,7 +84,7 @@ class Prompts:
         return units
 
     def _text_tokens(self, role: object, content: object) -> int:
-        if not isinstance(content, str) or not content:
+        if not isinstance(content, str) or not content:  # an empty text's tokens depend on the role
             return self._counter.message({"role": role, "content": content})
         if content not in self._texts:
             self._texts[content] = self._counter.message({"content": content})

@@ -90,8 +90,8 @@ class Bootstrap:
         self._runs = runs
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
-        number = {task: index for index, task in enumerate(tasks)}
-        self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
+        task_numbers = {task: number for number, task in enumerate(tasks)}
+        self._task_of = np.array([task_numbers[run.task] for run in runs], dtype=np.int64)
         self._samples = draw_samples(self.tasks, resamples)
 
     def estimates(self, case: int) -> dict[str, Estimate]:

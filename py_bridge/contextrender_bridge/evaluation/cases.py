@@ -41,10 +41,8 @@ class Case:
     @property
     def changed_parameters(self) -> dict[str, float]:
         """The parameters that differ from the defaults."""
-        usual = Parameters().to_json()
-        return {
-            name: value for name, value in self.parameters.to_json().items() if value != usual[name]
-        }
+        defaults, parameters = Parameters().to_json(), self.parameters.to_json()
+        return {name: value for name, value in parameters.items() if value != defaults[name]}
 
     def __str__(self) -> str:
         return f"{self.name}@{budget_name(self.budget)}"
@@ -71,7 +69,10 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
 
 
 def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
-    """Return the cases of one policy: with its own budget if it names one, otherwise with all."""
+    """Return the cases of one policy: with its own budgets if it names some, otherwise with all.
+
+    Raise CommandError for an unknown policy or parameter, and for a model that is not set.
+    """
     label, _, own_budget = spec.partition("@")
     policy, *settings = label.split(":")
     try:
@@ -96,6 +97,7 @@ def summary_model() -> SummaryModel:
 
 
 def _values(settings: Sequence[str]) -> Mapping[str, float]:
+    """Return the parameters of settings such as `reuse_rate=2`, by name."""
     values: dict[str, float] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -111,6 +113,7 @@ def _values(settings: Sequence[str]) -> Mapping[str, float]:
 
 
 def _budgets(text: str) -> list[int]:
+    """Return the budgets of a comma-separated list. Raise CommandError for an invalid one."""
     try:
         return [
             AUTO if budget == budget_name(AUTO) else check_budget(int(budget))

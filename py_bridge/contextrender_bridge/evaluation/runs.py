@@ -97,6 +97,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _runs_of(path: Path) -> Iterator[Run]:
+    """Yield the runs of a file. Raise CommandError, which names the first invalid line."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -127,6 +128,7 @@ class _Line(BaseModel, strict=True):
 
 
 def _run_of_line(line: bytes) -> Run:
+    """Return the run of a line. Raise `_InvalidRun` with the reason if it has none."""
     try:
         fields = _Line.model_validate(json.loads(line))
         check_messages(fields.messages, 0)

@@ -4,36 +4,36 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.engine.text.text_search import (
-    AROUND,
-    LONGEST,
-    LONGEST_FOUND,
-    MOST_COUNTED,
+    CONTEXT_CHARACTERS,
+    MAX_MATCH_CHARACTERS,
+    MAX_MATCH_COUNT,
+    MAX_OPENING,
     TextQuery,
     file_named,
+    is_failure,
     opening_of,
-    tells_failure,
 )
 
 from tests.support.transcripts import assistant, system, user
 
 
 def test_search_ignores_case_and_regex_syntax() -> None:
-    match = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
+    match = TextQuery("ord-1.0").find_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert match is not None
     parts = (match.before, match.match, match.after)
     assert parts == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
-    assert (match.start, match.places) == (17, 2)
-    assert TextQuery("(x").look_in("f(x)") is not None
-    assert TextQuery("absent").look_in("an absen t") is None
+    assert (match.start, match.match_count) == (17, 2)
+    assert TextQuery("(x").find_in("f(x)") is not None
+    assert TextQuery("absent").find_in("an absen t") is None
 
 
 def test_match_and_context_are_bounded() -> None:
     text = "a" * 10_000
-    match = TextQuery("a" * 900).look_in(f"{text}!")
-    assert match is not None and len(match.match) == LONGEST_FOUND
-    many = TextQuery("a").look_in(text)
-    assert many is not None and many.places == MOST_COUNTED
-    assert len(many.before) + len(many.after) <= 2 * AROUND
+    match = TextQuery("a" * 900).find_in(f"{text}!")
+    assert match is not None and len(match.match) == MAX_MATCH_CHARACTERS
+    many = TextQuery("a").find_in(text)
+    assert many is not None and many.match_count == MAX_MATCH_COUNT
+    assert len(many.before) + len(many.after) <= 2 * CONTEXT_CHARACTERS
 
 
 FAILURES = [
@@ -51,9 +51,9 @@ SUCCESSES = [
 
 
 def test_failures_are_distinguished_from_successes() -> None:
-    assert [text for text in FAILURES if not tells_failure(text)] == []
-    assert [text for text in SUCCESSES if tells_failure(text)] == []
-    assert tells_failure("no", '{"role": "tool", "is_error": true}')
+    assert [text for text in FAILURES if not is_failure(text)] == []
+    assert [text for text in SUCCESSES if is_failure(text)] == []
+    assert is_failure("no", '{"role": "tool", "is_error": true}')
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_failures_are_distinguished_from_successes() -> None:
         ),
         ([assistant("Hello."), user("Later.")], ""),
         ([user(None)], ""),
-        ([user("word" * 10_000)], ("word" * LONGEST)[: LONGEST - 1] + "…"),
+        ([user("word" * 10_000)], ("word" * MAX_OPENING)[: MAX_OPENING - 1] + "…"),
     ],
 )
 def test_title_has_folder_and_first_words(messages: list[dict[str, Any]], told: str) -> None:

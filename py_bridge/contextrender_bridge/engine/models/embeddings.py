@@ -143,6 +143,7 @@ OFFLINE: Final[dict[str, type[Embedder]]] = {
 
 
 def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
+    """Return the sum of these rows of the table, read in chunks to save memory."""
     total = np.zeros(table.shape[1], dtype=np.float32)
     for start in range(0, len(ids), _CHUNK_TOKENS):
         total += table[ids[start : start + _CHUNK_TOKENS]].sum(axis=0)
@@ -150,6 +151,7 @@ def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
 
 
 def _load() -> Any:
+    """Load WordLlama's token vectors from its wheel, without a download."""
     # A pool of threads gains nothing for single texts, and makes them wait on a busy machine.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
     spec = importlib.util.find_spec("wordllama")

@@ -242,6 +242,7 @@ def _to_unpaid(answer: Answer) -> Answer:
 
 
 def _summarise(method: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
+    """Return the summary that the model of `summary_writer` writes, and its usage."""
     summarise = writer("summary_writer").summarise
     text_and_usage: tuple[str, Usage] = summarise(
         method.model, text, earlier, method.limit, method.guideline

@@ -45,7 +45,7 @@ class EdgeTrail:
     )
 
     def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Apply the edges of the next call."""
+        """Apply the edges of the next call. A change of a result removes the text behind it."""
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:

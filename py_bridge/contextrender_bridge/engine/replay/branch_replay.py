@@ -309,6 +309,7 @@ class BranchReplay:
         return str(call["text"]) if call else ""
 
     def _call_of(self, result: int) -> Fields | None:
+        """Return the stored fields of a result's call, or None if it has no call."""
         event = self.full_history.results.call_event[result]
         message = self.full_history.results.call_message[result]
         if event == NO_CALL:

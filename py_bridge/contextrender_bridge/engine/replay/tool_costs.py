@@ -40,7 +40,8 @@ def tool_costs(
     """Return the cost of each tool, in the order of their first results.
 
     `results` has the tool's name, the tokens and the turn of each result. `used_results` are the
-    numbers of the results that later answers used. `declared` has the tokens of each declaration.
+    numbers of the results that later answers used. `declared` has the tokens of each declaration,
+    and `calls` is the number of the session's calls.
     """
     tools: dict[str, ToolCost] = {}
     for number, (name, tokens, turn) in enumerate(results):
@@ -54,7 +55,8 @@ def tool_costs(
         if tokens > tool.largest:
             tool.largest, tool.largest_turn = tokens, turn
         if price is not None:
-            tool.dollars = (tool.dollars or 0.0) + _cached_cost(tokens, calls - turn, price)
+            later_calls = calls - turn  # their prompts have the result
+            tool.dollars = (tool.dollars or 0.0) + _cached_cost(tokens, later_calls, price)
     for name, tokens in declared.items():
         tool = tools.setdefault(name, ToolCost(name))
         tool.declared = tokens

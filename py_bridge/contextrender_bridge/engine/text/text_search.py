@@ -10,14 +10,15 @@ from typing import Final, NamedTuple
 from contextrender_bridge.engine.text.tokens import content_text
 from contextrender_bridge.engine.text.transcript import Json
 
-AROUND: Final = 90
-"""Characters reported before and after a match."""
-LONGEST_FOUND: Final = 200
-MOST_COUNTED: Final = 1_000
+CONTEXT_CHARACTERS: Final = 90
+"""The characters reported before and after a match."""
+MAX_MATCH_CHARACTERS: Final = 200
+MAX_MATCH_COUNT: Final = 1_000
 HEAD: Final = 2_000
 TAIL: Final = 1_000
-"""Characters of a text's beginning and end that are looked at for a failure."""
-MARK: Final = '"is_error": true'
+"""The characters of a text's beginning and end that are searched for a failure."""
+ERROR_MARK: Final = '"is_error": true'
+"""The field of a message's JSON by which an agent marks the result of a failed call."""
 
 _FAILURE = re.compile(
     r"""
@@ -36,10 +37,11 @@ _FAILURE = re.compile(
 class TextMatch(NamedTuple):
     """The first match of a query, with the text around it, and the number of matches.
 
-    `start` counts characters from the text's beginning; `places` goes up to `MOST_COUNTED`.
+    `start` counts characters from the text's beginning; `match_count` is at most
+    `MAX_MATCH_COUNT`.
     """
 
-    places: int
+    match_count: int
     start: int
     before: str
     match: str
@@ -47,67 +49,72 @@ class TextMatch(NamedTuple):
 
 
 class TextQuery:
-    """A query: a text that is looked for as it is written, ignoring case."""
+    """A query: a text that is searched as it is written, ignoring case."""
 
     def __init__(self, text: str) -> None:
         """Make a query. An empty one matches every text, at its beginning."""
         self._lower = text.lower()
         self._pattern = re.compile(re.escape(text), re.IGNORECASE)
 
-    def look_in(self, text: str) -> TextMatch | None:
+    def find_in(self, text: str) -> TextMatch | None:
         """Return the first match in a text and the number of matches, or None."""
         if not self._lower:
-            return TextMatch(0, 0, "", "", text[: 2 * AROUND])
+            return TextMatch(0, 0, "", "", after=text[: 2 * CONTEXT_CHARACTERS])
         lower = text.lower()
-        if self._lower not in lower:
+        if self._lower not in lower:  # this is much faster than the pattern
             return None
-        if (first := self._pattern.search(text)) is None:  # the two fold a few letters differently
+        first_match = self._pattern.search(text)
+        if first_match is None:  # `lower` and the pattern differ for a few letters
             return None
-        start, stop = first.span()
-        count = min(lower.count(self._lower), MOST_COUNTED)
+        start, stop = first_match.span()
+        count = min(lower.count(self._lower), MAX_MATCH_COUNT)
         return TextMatch(
-            max(count, 1),
-            start,
-            text[max(0, start - AROUND) : start],
-            text[start : min(stop, start + LONGEST_FOUND)],
-            text[stop : stop + AROUND],
+            match_count=max(count, 1),
+            start=start,
+            before=text[max(0, start - CONTEXT_CHARACTERS) : start],
+            match=text[start : min(stop, start + MAX_MATCH_CHARACTERS)],
+            after=text[stop : stop + CONTEXT_CHARACTERS],
         )
 
 
-def tells_failure(text: str, shell: str = "") -> bool:
+def is_failure(text: str, shell: str = "") -> bool:
     """Return whether a tool's result looks like that of a call that failed.
 
-    The message's `shell` has the mark `is_error`, or the text begins or ends as tools report
-    failures: with an error's name, a traceback, a status.
+    Then the message's `shell`, its JSON without the text, has the mark `is_error`. Or the text has
+    an error's name, a traceback or a status near its beginning or end, as tools report failures.
     """
-    ends = text[-TAIL:] if len(text) > HEAD else ""
-    return bool(_FAILURE.search(text[:HEAD]) or (ends and _FAILURE.search(ends))) or MARK in shell
+    tail = text[-TAIL:] if len(text) > HEAD else ""
+    reports_failure = _FAILURE.search(text[:HEAD]) or _FAILURE.search(tail)
+    return reports_failure is not None or ERROR_MARK in shell
 
 
-LONGEST: Final = 80
-LOOKED_AT: Final = 20_000
-"""Characters of a text in which a folder is looked for."""
+MAX_OPENING: Final = 80
+SEARCHED_CHARACTERS: Final = 20_000
+"""The first characters of a text, in which a folder and the user's words are searched."""
 
 _FOLDER = re.compile(
     r"(?:working directory|<cwd>|cwd):? ?[`\"']?([/~][^\s`\"'<]*|[A-Z]:\\[^\n`\"'<]*)", re.I
 )
-_ADDED = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
+_AGENT_BLOCK = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
 """A block that agents add to a user's words, such as `<system-reminder>`."""
 
 
 def opening_of(messages: Sequence[Json]) -> str:
-    """Return the working folder's name, if a text has it, and the user's first words."""
+    """Return the working folder's name, if a text has it, and the user's first words.
+
+    Only the messages before the first answer are read.
+    """
     folder = words = ""
     for message in messages:
         if message["role"] not in ("system", "developer", "user"):
             break
-        text = content_text(message.get("content"))
-        if not folder and (match := _FOLDER.search(text[:LOOKED_AT])):
+        text = content_text(message.get("content"))[:SEARCHED_CHARACTERS]
+        if not folder and (match := _FOLDER.search(text)):
             folder = re.split(r"[/\\]", match[1].rstrip("/\\."))[-1]
         if not words and message["role"] == "user":
-            words = " ".join(_ADDED.sub(" ", text[:LOOKED_AT]).split())
+            words = " ".join(_AGENT_BLOCK.sub(" ", text).split())
     opening = ": ".join(filter(None, (folder, words)))
-    return opening if len(opening) <= LONGEST else opening[: LONGEST - 1] + "…"
+    return opening if len(opening) <= MAX_OPENING else opening[: MAX_OPENING - 1] + "…"
 
 
 _FILE_FIELD = re.compile(

@@ -211,6 +211,7 @@ def _is_media(part: object) -> bool:
 
 
 def _part_text(part: object) -> str:
+    """Return the text of a content part: its own, or its JSON."""
     if isinstance(part, str):
         return part
     if isinstance(part, Mapping):

@@ -31,14 +31,16 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
 }
 _PLACEHOLDER = "\x00held apart"
+"""The value, in a shell, of a field that is stored elsewhere: the text, or the tool calls."""
 
 
 @dataclass(slots=True, frozen=True)
 class TranscriptEvent:
     """One message, tool call or tool result.
 
-    `message` is its position in the transcript; `call` the place among the message's calls, or
-    -1 for a message or result. `tokens` are this event's own (`docs/method.md`, Tokens).
+    `message` is its position in the transcript; `call` the number among the message's calls, or
+    -1 for a message or result. `shell` is the JSON of everything but `text`. `tokens` are this
+    event's own (`docs/method.md`, Tokens).
     """
 
     kind: Literal["message", "call", "result"]
@@ -71,24 +73,23 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
     if role == "tool":
         call_id, name = message["tool_call_id"], str(message.get("name") or "")
         return [TranscriptEvent("result", role, position, -1, text, shell, tokens, call_id, name)]
-    calls: list[Json] = (message.get("tool_calls") or []) if role == "assistant" else []
     events = [TranscriptEvent("message", role, position, -1, text, shell, tokens)]
-    for index, call in enumerate(calls):
+    calls = message.get("tool_calls") if role == "assistant" else None
+    for number, call in enumerate(calls or ()):
         name, _ = call_parts(call)
         _, body_key, argument_key = _call_shape(call)
         arguments, body_shell = _hold_apart(call[body_key], argument_key)
-        call_shell = json.dumps({**call, body_key: body_shell})
         events.append(
             TranscriptEvent(
-                "call",
-                role,
-                position,
-                index,
-                arguments,
-                call_shell,
-                counter.call(call),
-                call["id"],
-                name,
+                kind="call",
+                role=role,
+                message=position,
+                call=number,
+                text=arguments,
+                shell=json.dumps({**call, body_key: body_shell}),
+                tokens=counter.call(call),
+                call_id=call["id"],
+                name=name,
             )
         )
     return events
@@ -137,25 +138,25 @@ def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[st
 def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     """Return the text under `key`, and the JSON of the other fields without tool calls.
 
-    Tool calls have events of their own.
+    Tool calls have events of their own. A value under `key` that is no text stays in the JSON.
     """
-    shell = dict(fields)
-    value = fields.get(key)
-    if isinstance(value, str):
-        shell[key] = _PLACEHOLDER
+    shell, value = dict(fields), fields.get(key)
     if shell.get("tool_calls") and shell.get("role") == "assistant":
         shell["tool_calls"] = _PLACEHOLDER
     if isinstance(value, str):
-        return value, json.dumps(shell)
-    if key == "content":
-        return content_text(value), json.dumps(shell)
-    return (json_text(value) if value else ""), json.dumps(shell)
+        shell[key] = _PLACEHOLDER
+        text = value
+    elif key == "content":
+        text = content_text(value)
+    else:
+        text = json_text(value) if value else ""
+    return text, json.dumps(shell)
 
 
 def _put_back(text: str, shell: str, key: str) -> Json:
     """Return the fields of a shell with the text back under `key`.
 
-    Under another key the placeholder is text of the caller.
+    A placeholder under another key is the caller's own text, and stays.
     """
     fields: Json = json.loads(shell)
     if fields.get(key) == _PLACEHOLDER:
@@ -171,6 +172,7 @@ def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _problem(message: object) -> str:
+    """Return why this is no OpenAI chat message, nothing if it is one."""
     if not isinstance(message, dict):
         return "must be an object with a role"
     role = message.get("role")
@@ -183,15 +185,15 @@ def _problem(message: object) -> str:
         return "content parts must be objects"
     if role == "tool":
         call_id = message.get("tool_call_id")
-        return (
-            "" if isinstance(call_id, str) and call_id else "a tool result needs its tool_call_id"
-        )
+        has_call_id = isinstance(call_id, str) and bool(call_id)
+        return "" if has_call_id else "a tool result needs its tool_call_id"
     if role == "assistant":
         return _calls_problem(message.get("tool_calls"))
     return ""
 
 
 def _calls_problem(calls: object) -> str:
+    """Return why these are no tool calls of an assistant, nothing if they are."""
     if calls is None:
         return ""
     if not isinstance(calls, list):

@@ -78,7 +78,7 @@ def extract_values(text: str) -> set[str]:
     at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
     """
     candidates = set(_CANDIDATE.findall(unescape(text)))
-    # Letters alone are distinctive when one after the first is a capital.
+    # A value of letters alone needs a capital after the first letter.
     return {value for value in candidates if not value.isalpha() or not value[1:].islower()}
 
 
