@@ -134,7 +134,7 @@ class _CompactedHistory:
         history = [*compaction.before, *compaction.after]
         self._before_count = len(compaction.before)
         are_answers = (message["role"] == "assistant" for message in history)
-        self._turn_counts = list(accumulate(are_answers, initial=0))
+        self._turn_counts: list[int] = list(accumulate(are_answers, initial=0))
         """The number of answers among the first 0, 1, 2 and so on messages."""
         self._calls = calls_of(history)
         self._calling_messages = _calling_messages(history)

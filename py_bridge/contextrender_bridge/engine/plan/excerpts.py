@@ -117,11 +117,11 @@ class ExcerptBuilder:
         if not gains.any():
             return []
         sizes = self._tracking.segment_tokens.values
-        current = [segment for segment in range(first, stop) if segment not in replaced]
-        if int(sizes[current].sum()) + self._gap * len(replaced) <= limit:
-            for segment in current:
+        all_segments = [segment for segment in range(first, stop) if segment not in replaced]
+        if int(sizes[all_segments].sum()) + self._gap_tokens * len(replaced) <= limit:
+            for segment in all_segments:
                 self._mark_visible(segment)
-            return current
+            return all_segments
         segments: list[int] = []
         patience = PATIENCE_FOR_ONE
         for segment in self._best_first(first, gains):
