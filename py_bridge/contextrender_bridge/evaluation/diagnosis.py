@@ -133,7 +133,7 @@ class _CompactedHistory:
         self._compaction = compaction
         history = [*compaction.before, *compaction.after]
         self._before_count = len(compaction.before)
-        are_answers = (message["role"] == "assistant" for message in history)
+        are_answers = (int(message["role"] == "assistant") for message in history)
         self._turn_counts: list[int] = list(accumulate(are_answers, initial=0))
         """The number of answers among the first 0, 1, 2 and so on messages."""
         self._calls = calls_of(history)
