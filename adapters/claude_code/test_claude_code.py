@@ -221,7 +221,7 @@ def count_results(body: Json) -> int:
 
 
 def objects_in(value: Any) -> Iterator[Json]:
-    """Every object in a JSON value, at any depth."""
+    """Yield every object in a JSON value, at any depth."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())

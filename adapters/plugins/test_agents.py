@@ -38,7 +38,7 @@ OWN_SUMMARY = "A title"
     params=[(name, age) for name in AGENTS for age in ("newest", "oldest")], ids="-".join
 )
 def agent(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) -> Iterator[Agent]:
-    """An agent at one version."""
+    """Create an agent at one version."""
     name, version = request.param
     agent = AGENTS[name](User(loopback, tmp_path, name), version)
     yield agent
@@ -234,7 +234,7 @@ def test_login_by_oauth_is_kept(agent: Agent) -> None:
         running.compact()
         running.ask("And now?")
     assert agent.texts(script)[-1].count(MARK) == 1, running.notices
-    requests = [asked for asked in agent.user.loopback.model.asked if asked.method == "POST"]
+    requests = [request for request in agent.user.loopback.model.asked if request.method == "POST"]
     assert {request.header("authorization") for request in requests} == {f"Bearer {TOKEN}"}
 
 

@@ -65,7 +65,7 @@ def test_library_validates_and_limits_its_input(tmp_path: Path, steps: str) -> N
     (tmp_path / "contextrender.js").write_text(shipped_file("contextrender.js"))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "test.js").write_text(HOST + steps)
-    done = subprocess.run(
+    process = subprocess.run(
         [node_program(), tmp_path / "test.js"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

@@ -383,8 +383,8 @@ def test_check_finds_missing_model_calls(
         for finding in store_findings(alice)
         if finding.kind == "missing" and "model call" in finding.message
     ]
-    assert all(one.session == "s" for one in missing_calls)
-    assert any(sentence in one.message for one in missing_calls)
+    assert all(finding.session == "s" for finding in missing_calls)
+    assert any(sentence in finding.message for finding in missing_calls)
     assert edges or len(missing_calls) == len(calls)
     repair_all(alice)
     assert {finding.kind for finding in store_findings(alice)} == {"missing"}

@@ -49,7 +49,7 @@ def test_search_finds_tools_arguments_and_texts(api: Api) -> None:
     kinds = {match["kind"] for match in all_matches(api, session="old", query="ORD-1000")}
     assert kinds == {"user", "assistant", "call", "result"}
     tool_matches = all_matches(api, session="old", query="ORD-1000", tool="get_order")
-    assert {one["kind"] for one in tool_matches} == {"call", "result"}
+    assert {match["kind"] for match in tool_matches} == {"call", "result"}
     assert not all_matches(api, query="ORD-1000", tool="get")
 
 

@@ -47,7 +47,7 @@ class Step:
         return [f"{letter}{self.number}" for letter in "abc"[: self.width]]
 
     def call_id(self, letter: str, ids: str) -> Any:
-        """The id of a call: "none" has no field."""
+        """Return the id of a call; "none" means no id field."""
         return {"own": f"{letter}{self.number}", "repeated": letter, "empty": "", "null": None}[ids]
 
 
@@ -150,7 +150,7 @@ MAKERS: dict[str, Any] = {
 
 
 def without_strays(dialect: str, body: Json) -> Json:
-    """The body as it would be without the strays and references, which all stay."""
+    """Return the body without unpaired results and references, which are always kept."""
     key = MAKERS[dialect][0]
 
     def is_stray(item: Any) -> bool:
@@ -171,7 +171,7 @@ def without_strays(dialect: str, body: Json) -> Json:
 
 
 def calls_in(dialect: str, body: Json) -> list[Json]:
-    """All calls of a body, in order."""
+    """Return all calls of a body in order."""
     if dialect == "responses":
         return [item for item in body["input"] if item.get("type") == "function_call"]
     if dialect == "chat":

@@ -45,9 +45,9 @@ def scores() -> list[MethodScore]:
 
 def complete(scores: list[MethodScore], method: str, size: int) -> int:
     method_scores = [score for score in scores if (score.method, score.size) == (method, size)]
-    assert [each.session for each in method_scores] == ["a#1", "b#1"]
-    assert all(each.steps == len(USED) for each in method_scores)
-    assert len({each.complete for each in method_scores}) == 1
+    assert [score.session for score in method_scores] == ["a#1", "b#1"]
+    assert all(score.steps == len(USED) for score in method_scores)
+    assert len({score.complete for score in method_scores}) == 1
     return method_scores[0].complete
 
 

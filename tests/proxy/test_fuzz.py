@@ -110,7 +110,7 @@ def packed(coding: str, body: bytes) -> bytes:
 
 @st.composite
 def replies(draw: st.DrawFn, path: str) -> tuple[bytes, bytes, tuple[int, int, int]]:
-    """A provider's reply with its content type, and the uncached, cached and output tokens."""
+    """Draw a provider's reply with its content type, and its uncached, cached and output tokens."""
     uncached, cached, output = draw(COUNTS), draw(st.just(0) | COUNTS), draw(COUNTS)
     number, noise = draw(NUMBERS), draw(NOISE)
     streams = draw(st.booleans())

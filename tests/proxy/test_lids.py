@@ -67,7 +67,7 @@ def test_bodies_in_memory_are_limited(start: Start) -> None:
 
 @contextmanager
 def wrapped(model: Model, totals: TotalsCollector) -> Iterator[str]:
-    """The address that a wrapped agent has for a provider, a double; there is no service."""
+    """Run `wrap`'s listener without a service; yield the provider's address for the agent."""
     with serving(model, lifespan="off") as provider:
         upstream = f"{provider}/v1"
         settings = Settings(max_body_mb=1, upstream=upstream, anthropic_upstream=upstream)

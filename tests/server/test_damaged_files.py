@@ -52,7 +52,7 @@ DAMAGE: dict[str, Damage] = {"bits": flip_bits, "sectors": fill(SECTOR), "pages"
 
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with two users, and two sessions of two branches with all that calls leave."""
+    """Create a data folder with two users and two sessions of two branches."""
     data = tmp_path_factory.mktemp("intact") / "data"
     with local_service(data) as api:
         api.accounts.add("someone")
