@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import httpx
 import pytest
 import zstandard
