@@ -86,7 +86,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
         assert "retry-after" in proxied.headers
 
 
-def test_session_creation_does_not_read_other_users_rows(
+def test_session_creation_does_not_wait_for_other_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, other = (SimpleNamespace(user=str(n), root=str(UUID(int=n))) for n in (1, 2))
