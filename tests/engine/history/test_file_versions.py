@@ -60,7 +60,9 @@ def arguments(value: Any) -> str:
 def read_file(path: str = "src/app.py") -> FileVersions:
     """Return the versions after a file was read as result 0."""
     versions = FileVersions()
-    versions.add_result(0, versions.add_call(1, json.dumps({"file_path": path})))
+    versions.add_result(
+        0, versions.add_call((1, 0), json.dumps({"file_path": path})), (1, 0), "read"
+    )
     return versions
 
 
@@ -68,7 +70,7 @@ def read_file(path: str = "src/app.py") -> FileVersions:
 def test_edit_replaces_lines(tool: str, edit: Any) -> None:
     versions = read_file()
     assert not replaced_lines(FILE, versions)
-    versions.add_call(3, arguments(edit))
+    versions.add_call((3, 0), arguments(edit))
     assert replaced_lines(FILE, versions) == [f"{OLD_LINE}\n"], tool
     numbered = "".join(f"{n:>6}→{line}\n" for n, line in enumerate(FILE.splitlines(), 1))
     assert replaced_lines(numbered, versions) == [f"     2→{OLD_LINE}\n"]
@@ -80,7 +82,7 @@ def test_edit_replaces_lines(tool: str, edit: Any) -> None:
 @pytest.mark.parametrize("tool_edit", EDITS)
 def test_edit_of_another_file_replaces_nothing(tool_edit: tuple[str, Any]) -> None:
     versions = read_file("src/other/app2.py")
-    versions.add_call(3, arguments(tool_edit[1]))
+    versions.add_call((3, 0), arguments(tool_edit[1]))
     assert not replaced_lines(FILE, versions)
 
 
@@ -88,8 +90,10 @@ def test_edit_of_another_file_replaces_nothing(tool_edit: tuple[str, Any]) -> No
 def test_result_of_no_known_file_has_replaced_lines(tool: str, edit: Any) -> None:
     """A shell printed the file, or a search found the line. A written file is not compared."""
     versions = FileVersions()
-    versions.add_result(0, versions.add_call(1, json.dumps({"command": "cat src/app.py"})))
-    versions.add_call(3, arguments(edit))
+    versions.add_result(
+        0, versions.add_call((1, 0), json.dumps({"command": "cat src/app.py"})), (1, 0), "read"
+    )
+    versions.add_call((3, 0), arguments(edit))
     found = f"src/app.py:2:{OLD_LINE}\n"
     expected = [] if tool == "create" else [found]
     assert replaced_lines(found, versions) == expected
@@ -97,10 +101,14 @@ def test_result_of_no_known_file_has_replaced_lines(tool: str, edit: Any) -> Non
 
 def test_line_that_is_put_back_is_current() -> None:
     versions = read_file()
-    versions.add_call(3, json.dumps({"path": "src/app.py", "old_str": OLD_LINE, "new_str": "pass"}))
-    versions.add_call(5, json.dumps({"path": "src/app.py", "old_str": "pass", "new_str": OLD_LINE}))
+    versions.add_call(
+        (3, 0), json.dumps({"path": "src/app.py", "old_str": OLD_LINE, "new_str": "pass"})
+    )
+    versions.add_call(
+        (5, 0), json.dumps({"path": "src/app.py", "old_str": "pass", "new_str": OLD_LINE})
+    )
     assert not replaced_lines(FILE, versions)
-    versions.add_call(7, json.dumps({"path": "src/app.py", "content": "x = 1\n"}))
+    versions.add_call((7, 0), json.dumps({"path": "src/app.py", "content": "x = 1\n"}))
     assert len(replaced_lines(FILE, versions)) == 3
 
 
@@ -108,7 +116,9 @@ def test_newer_results_of_a_file() -> None:
     versions = FileVersions()
     paths = ["src/app.py", "/work/src/app.py", "src/web.py", "./src/app.py", "app.py"]
     for result, path in enumerate(paths):
-        versions.add_result(result, versions.add_call(result, json.dumps({"path": path})))
+        versions.add_result(
+            result, versions.add_call((result, 0), json.dumps({"path": path})), (1, 0), "read"
+        )
     assert versions.newer_results(0, 5) == [4, 3, 1]
     assert versions.newer_results(0, 3) == [1]
     assert versions.newer_results(2, 5) == []
@@ -127,7 +137,20 @@ def test_calls_that_change_no_file() -> None:
         "{",
         '{"a": "\\ud800"}',
     ):
-        versions.add_call(3, arguments(value))
+        versions.add_call((3, 0), arguments(value))
     assert not replaced_lines(FILE, versions)
     assert not is_same_path("app.py", "myapp.py")
     assert versions.nbytes
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_use_error>String to replace not found", "Error: no match", "Failed to edit"]
+)
+def test_failed_edit_replaces_nothing(text: str) -> None:
+    versions = read_file()
+    edit = {"file_path": "src/app.py", "old_string": OLD_LINE, "new_string": NEW_LINE}
+    versions.add_call((3, 0), json.dumps(edit))
+    versions.add_call((3, 1), json.dumps({**edit, "old_string": "    return sum(rows)"}))
+    versions.add_result(1, "src/app.py", (3, 0), text)
+    versions.add_result(2, "src/app.py", (3, 1), "The file was updated.")
+    assert replaced_lines(FILE, versions) == ["    return sum(rows)\n"]

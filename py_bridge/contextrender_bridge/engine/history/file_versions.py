@@ -27,25 +27,37 @@ MOST_CHARACTERS: Final = 1_000_000
 
 _READS: Final = frozenset({"view", "read", "list", "undo_edit"})
 _NUMBERED: Final = re.compile(r"\s*\d{1,7}(?:→|\t|\| ?|: ?)")
+_FAILED: Final = re.compile(
+    r"\W*(?:tool_use_error|error|failed|could ?n.t|string to replace not found|no match|invalid)\b",
+    re.I,
+)
 _PATCH: Final = re.compile(r"\*\*\* Begin Patch|^(?:---|\+\+\+) \S", re.M)
 _PATCH_FILE: Final = re.compile(
     r"(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\r\n]+)(?:\t.*)?"
 )
 
 
+Call = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One change of a file by the call in the message at `position`.
+    """One change of a file by a `call`, which is its message and its number there.
 
     `removed` and `added` have lines without the white space around them. If the whole file was
     written, `is_whole` is true, and `added` has all of its lines.
     """
 
-    position: int
+    call: Call
     path: str
     removed: frozenset[str]
     added: frozenset[str]
     is_whole: bool = False
+
+    @property
+    def position(self) -> int:
+        """The position of the call's message."""
+        return self.call[0]
 
 
 class FileVersions:
@@ -56,6 +68,7 @@ class FileVersions:
         self._positions: list[int] = []
         self._paths: dict[int, str] = {}
         self._results: dict[str, list[int]] = {}
+        self._failed: set[Call] = set()
 
     @property
     def nbytes(self) -> int:
@@ -63,19 +76,24 @@ class FileVersions:
         lines = chain.from_iterable((*edit.removed, *edit.added) for edit in self._edits)
         return sum(80 + len(line) for line in lines) + 200 * len(self._paths)
 
-    def add_call(self, position: int, arguments: str) -> str:
+    def add_call(self, call: Call, arguments: str) -> str:
         """Add the edits of a call, and return the path that it names; empty if it names none."""
         if len(arguments) > MOST_CHARACTERS:
             return ""
         fields = _fields(arguments)
         path = _first_text(fields, PATHS)
-        for edit in _edits(position, path, fields, arguments):
+        for edit in _edits(call, path, fields, arguments):
             self._edits.append(edit)
-            self._positions.append(position)
+            self._positions.append(edit.position)
         return path
 
-    def add_result(self, result: int, path: str) -> None:
-        """Add a result of a call that names this path."""
+    def add_result(self, result: int, path: str, call: Call, text: str) -> None:
+        """Add a result with this text of a call that names this path.
+
+        A call that failed has edited nothing.
+        """
+        if _FAILED.match(text):
+            self._failed.add(call)
         if path:
             self._paths[result] = path
             self._results.setdefault(_base_name(path), []).append(result)
@@ -91,7 +109,7 @@ class FileVersions:
         return [
             edit
             for edit in self._edits[start : bisect_right(self._positions, stop - 1)]
-            if path is None or is_same_path(path, edit.path)
+            if edit.call not in self._failed and (path is None or is_same_path(path, edit.path))
         ]
 
     def has_path(self, result: int) -> bool:
@@ -190,15 +208,13 @@ def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
 
-def _edits(
-    position: int, path: str, fields: Mapping[str, Any], arguments: str
-) -> Iterator[FileEdit]:
+def _edits(call: Call, path: str, fields: Mapping[str, Any], arguments: str) -> Iterator[FileEdit]:
     """Yield the edits of a call with these arguments."""
     contents = (*OLD, *NEW, *CONTENTS)
     other_fields = {name: value for name, value in fields.items() if name not in contents}
     for text in _texts(other_fields) if fields else [arguments]:
         if _PATCH.search(text):
-            yield from _patch_edits(position, path, text)
+            yield from _patch_edits(call, path, text)
     if not path or fields.get("command") in _READS:
         return
     inner = fields.get("edits")
@@ -206,10 +222,10 @@ def _edits(
     for change in changes:
         if isinstance(change, Mapping) and (old := _first_text(change, OLD)):
             before, after = _lines(old), _lines(_first_text(change, NEW))
-            yield FileEdit(position, path, before - after, after)
+            yield FileEdit(call, path, before - after, after)
     content = next((name for name in CONTENTS if isinstance(fields.get(name), str)), None)
     if content is not None and not _first_text(fields, OLD):
-        yield FileEdit(position, path, frozenset(), _lines(fields[content]), is_whole=True)
+        yield FileEdit(call, path, frozenset(), _lines(fields[content]), is_whole=True)
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -221,7 +237,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _patch_edits(position: int, path: str, patch: str) -> Iterator[FileEdit]:
+def _patch_edits(call: Call, path: str, patch: str) -> Iterator[FileEdit]:
     """Yield the edit of each file in a patch; `path` is the file of a patch that names none."""
     removed: dict[str, set[str]] = {}
     added: dict[str, set[str]] = {}
@@ -234,7 +250,7 @@ def _patch_edits(position: int, path: str, patch: str) -> Iterator[FileEdit]:
             (removed if line[0] == "-" else added).setdefault(path, set()).add(line[1:].strip())
     for name in dict.fromkeys((*removed, *added)):
         before, after = frozenset(removed.get(name, ())), frozenset(added.get(name, ()))
-        yield FileEdit(position, name, before - after, after)
+        yield FileEdit(call, name, before - after, after)
 
 
 def _lines(text: str) -> frozenset[str]:

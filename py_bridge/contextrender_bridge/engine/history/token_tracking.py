@@ -179,7 +179,7 @@ class Tracking:
             calls = message.get("tool_calls") or ()
             for number, call in enumerate(calls):
                 name, arguments = call_parts(call)
-                path = self.files.add_call(position, arguments)
+                path = self.files.add_call((position, number), arguments)
                 self._calls[position, number] = name, hash((name, arguments)), path
             self._add_turn(history.turns[position], text, calls)
         else:
@@ -216,8 +216,9 @@ class Tracking:
         """
         runs = tracked_runs(text)
         tokens: set[str] = set().union(*runs.values())
-        tool, call_hash, path = self._calls.pop(history.call_of(result), ("", None, ""))
-        self.files.add_result(result, path)
+        asked_call = history.call_of(result)
+        tool, call_hash, path = self._calls.pop(asked_call, ("", None, ""))
+        self.files.add_result(result, path, asked_call, text)
         _, owned_count = self._add_event(tokens, result, tool)
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
