@@ -3,6 +3,8 @@
 The arguments of the known tools have these names: those of Claude Code, opencode, pi, Hermes,
 Gemini and editors with `str_replace`; patches are those of Codex and `diff`. Other tools that name
 a path and a text in the same way are read alike. A path in a shell command is not recognised.
+
+Long because each agent writes edits in a form of its own.
 """
 
 import json
