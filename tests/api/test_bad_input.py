@@ -1,6 +1,8 @@
 """Invalid input is refused with a helpful message that never repeats contents."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import error_of
 from tests.api.conftest import Service, User, endpoints, example
+from tests.support.command import contextrender
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(3)
@@ -187,3 +190,20 @@ def test_huge_numbers_get_a_regular_answer(alice: User) -> None:
     assert api.refused("sync", 409, "history_diverged", **fields)["recorded"] == len(RUN)
     last = "ffffffff-ffff-ffff-ffff-ffffffffffff"
     assert api("list_sessions", cursor=f"{huge}/{last}")["sessions"]
+
+
+@pytest.mark.parametrize("depth", [300, 3_000, 100_000])
+def test_import_of_deep_json_is_refused_with_one_sentence(
+    service: Service, alice: User, tmp_path: Path, depth: int
+) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text('{"session": "s", "branches": ' + "[" * depth + "]" * depth + "}")
+    address = {
+        "CONTEXTRENDER_URL": str(service.http.base_url),
+        "CONTEXTRENDER_TOKEN": alice.api.token,
+    }
+    result = contextrender("import", file, environment={**os.environ, **address})
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert "nested too deeply" in result.stderr or "recursion limit" in result.stderr
+    body = f'{{"data": {file.read_text()}}}'
+    error_of(alice.api.post("import_session", body), 400, "invalid_json")
