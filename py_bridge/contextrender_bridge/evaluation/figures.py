@@ -75,7 +75,8 @@ def _quotient(numerator: Floats, total: Floats) -> Floats:
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
-    Columns that begin with `over` are zero for runs whose history stays within the budget.
+    Columns that begin with `over` are zero for runs whose history stays within the budget. `own`
+    has the policy's own calls, their output as the prompt tokens of equal price.
     """
     recall, full = score.recall, run.full
     usage, policy_usage = score.agent_usage, score.policy_usage
@@ -88,7 +89,10 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "full cached": full.cache_read,
         "full output": full.output,
     }
-    is_over_budget = recall.over_budget > 0
+    over_columns = cost_columns if recall.over_budget else dict.fromkeys(cost_columns, 0)
+    bill_columns: dict[str, float] = {}
+    for rule in RULES:
+        bill_columns |= _bill_columns(run, score, rule)
     return {
         **{f"events {age}": count for age, count in recall.events_by_age.items()},
         **{f"visible {age}": count for age, count in recall.visible_by_age.items()},
@@ -106,11 +110,9 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "newest": score.newest,
         "newest complete": score.newest_complete,
         **_loop_columns(run, score.loop),
-        **{name: cost for rule in RULES for name, cost in _bill_columns(run, score, rule).items()},
-        "runs over": is_over_budget,
-        **{
-            f"over {name}": tokens if is_over_budget else 0 for name, tokens in cost_columns.items()
-        },
+        **bill_columns,
+        "runs over": recall.over_budget > 0,
+        **{f"over {name}": tokens for name, tokens in over_columns.items()},
     }
 
 

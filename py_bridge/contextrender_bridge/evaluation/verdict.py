@@ -156,9 +156,9 @@ class Verdict:
         longest = max((run.tokens for run in self.runs), default=0)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
         within_all_budgets = longest <= min(budgets, default=0)
-        # Another setting may be the reason why nothing was saved, unless it omitted nothing.
-        are_runs_too_short = default is not None or within_all_budgets
-        if self.runs and are_runs_too_short and longest < self.usually_pays_from:
+        # Without the default, the settings may be the reason, unless they had nothing to omit.
+        is_length_the_reason = default is not None or within_all_budgets
+        if self.runs and is_length_the_reason and longest < self.usually_pays_from:
             return (
                 f"The longest history of these runs is {longest:,} tokens; under {cache}, "
                 f"ContextRender pays from about {self.usually_pays_from:,}. Do not use it for such "

@@ -86,7 +86,7 @@ class RenderSettings:
         if changes.get("window") is not None:
             settings = replace(settings, window=_window(changes["window"]))
         if (policy := changes.get("policy")) is not None:
-            policy_named(policy if isinstance(policy, str) else "")
+            policy_named(policy if isinstance(policy, str) else "")  # raises if there is none
             settings = replace(settings, policy=policy)
         if (parameters := changes.get("parameters")) is not None:
             if not isinstance(parameters, Mapping):

@@ -1,6 +1,6 @@
 """The misses of a rendering, with the reason why each result was not complete."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -46,18 +46,17 @@ class Miss:
 
 def missing_in(past: BranchReplay, rendered: RenderedCall, turn: int) -> tuple[MissingResult, ...]:
     """Return the missing results of a rendering of the call of `turn`, none without an answer."""
-    answer = past.answer_to(turn)
+    answer, messages = past.answer_to(turn), past.full_history.messages
     if answer is None:
         return ()
+
+    def read_prompt() -> Iterator[str]:
+        originals = (messages[item.message] or {} for item in rendered.items)
+        return prompt_texts(rendered.items, originals)
+
+    complete = frozenset(rendered.selection.complete)
     return missing_results(
-        past.full_history,
-        answer,
-        frozenset(rendered.selection.complete),
-        lambda: prompt_texts(
-            rendered.items,
-            (past.full_history.messages[item.message] or {} for item in rendered.items),
-        ),
-        past.text_of,
+        past.full_history, answer, complete, prompt=read_prompt, text_of=past.text_of
     )
 
 
