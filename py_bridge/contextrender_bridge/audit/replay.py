@@ -157,13 +157,15 @@ def _compactions(
 def run_of(recorded_run: RecordedRun) -> Run | None:
     """Return a recorded run in the form that is replayed; None if its messages are invalid.
 
-    A run after a summary that is not recorded as text is a separate history.
+    If the file does not have the summary before the run as text, the run is a separate history.
     """
     try:
         check_messages(recorded_run.messages, 0)
     except ContextRenderError:
         return None
-    times = list(accumulate(recorded_run.times, max)) if all(recorded_run.times) else []
+    has_all_times = all(recorded_run.times)
+    # A message is never earlier than the one before, whatever clock wrote its time.
+    times = list(accumulate(recorded_run.times, max)) if has_all_times else []
     return Run(
         recorded_run.id,
         recorded_run.source,

@@ -168,9 +168,9 @@ def check_models() -> Iterator[CheckResult]:
         return
     settings = current_settings()
     is_local_embedder = settings.embed_model in ("wordllama", "none")
-    yield _check_loading("tokenizer", _count_tokens)
+    yield _check_loading("tokenizer", _describe_tokenizer)
     if is_local_embedder:
-        yield _check_loading("embedder", _embed)
+        yield _check_loading("embedder", _describe_embedder)
     else:
         yield CheckResult("embedder", f"{settings.embed_model}, asked over the network")
     yield CheckResult(
@@ -265,13 +265,15 @@ def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
         return CheckResult(check, message, "bad", f"install again: {how_to_install('server')}")
 
 
-def _count_tokens() -> str:
+def _describe_tokenizer() -> str:
+    """Count the tokens of a phrase; return the encoding's name and the count."""
     from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
 
 
-def _embed() -> str:
+def _describe_embedder() -> str:
+    """Embed a word; return the embedder's name."""
     from contextrender_bridge.engine.models.embeddings import load_embedder
 
     embedder = load_embedder(current_settings().embed_model)

@@ -129,12 +129,13 @@ class MessagePlan:
         call = self._calls_of.get(message)
         if call is None:
             return False
+        caller, _ = call
         self._calls.add(call)
         self._arguments.pop(call, None)
-        if call[0] not in self._texts:
-            # Restore the call alone: the text of its omitted message stays omitted.
-            self._texts[call[0]] = ""
-        self._texts[message] = None
+        if caller not in self._texts:
+            # Restore the call alone: an empty text omits the text of its message.
+            self._texts[caller] = ""
+        self._texts[message] = None  # its own text
         self._stubs.discard(message)
         return True
 

@@ -142,8 +142,8 @@ class SessionReplays:
     ) -> None:
         """Replay one more session, as far as its scores are not cached.
 
-        `session_key` identifies its messages, and `read_messages` reads them. The session does not
-        count if `is_enough` returns True before it is replayed under all cases.
+        `session_key` identifies its messages, and `read_messages` reads them. If `is_enough`
+        returns True before the session is replayed under all cases, it has no score.
         """
         self.sessions += 1
         run: Run | None = None

@@ -93,8 +93,8 @@ class CompactedHistory:
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
         budget = choose_budget(
             size,
-            shown_text=texts.tokens + counter.text(summary),
-            history_text=charged_tokens(history),
+            shown_text_tokens=texts.tokens + counter.text(summary),
+            charged_text_tokens=charged_tokens(history),
             results=len(history.results),
         )
         rendered = render_call(

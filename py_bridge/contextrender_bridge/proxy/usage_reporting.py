@@ -52,10 +52,9 @@ def added_by(declared: Mapping[str, int]) -> int:
 
 
 def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
-    """Return the reply headers that report what was sent.
+    """Count a call, and return the headers of its reply that describe the request `fit` it sent.
 
-    For a history sent in full they report what a rendered one would have had. `fit` is the request
-    that was sent.
+    If the full history was sent, the token counts are those that rendering would have made.
     """
     conversation = call.conversation
     conversation.calls += 1

@@ -23,9 +23,9 @@ from contextrender_bridge.wrap.agents.base import (
 )
 from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
-URL = "ANTHROPIC_BASE_URL"
-PROVIDER = "https://api.anthropic.com"
-TOOL_SEARCH = "ENABLE_TOOL_SEARCH"
+URL_VARIABLE = "ANTHROPIC_BASE_URL"
+PROVIDER_URL = "https://api.anthropic.com"
+TOOL_SEARCH_VARIABLE = "ENABLE_TOOL_SEARCH"
 # Signed requests are valid for one host only and have paths of their own.
 SIGNING_PROVIDERS = {
     "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
@@ -73,20 +73,23 @@ class Claude(Agent):
         environment = {"env": dict(request.environment)}
         layers = [managed, user_settings, *_settings_files(request), environment]
         _refuse_signing_provider(layers)
-        if _variable([managed], URL):
+        if _variable([managed], URL_VARIABLE):
             raise CommandError(
-                f"{self._managed} sets {URL} and overrides all other settings, so wrap cannot "
-                "redirect Claude Code."
+                f"{self._managed} sets {URL_VARIABLE} and overrides all other settings, so wrap "
+                "cannot redirect Claude Code."
             )
-        base = _variable(layers, URL) or PROVIDER
+        provider_url = _variable(layers, URL_VARIABLE) or PROVIDER_URL
         settings = {
             **user_settings,
-            "env": {**user_settings.get("env", {}), URL: routes.route_to(with_version(base))},
+            "env": {
+                **user_settings.get("env", {}),
+                URL_VARIABLE: routes.route_to(with_version(provider_url)),
+            },
         }
         result = Redirect([])
-        if not _variable(layers, TOOL_SEARCH):
+        if not _variable(layers, TOOL_SEARCH_VARIABLE):
             # Claude Code switches it off for any address but Anthropic's own.
-            result.environment[TOOL_SEARCH] = "true"
+            result.environment[TOOL_SEARCH_VARIABLE] = "true"
         if routes.has_recall:
             _add_recall_tool(result, settings, routes)
         # In a file, because other users can read arguments, and the settings have secrets.
@@ -94,8 +97,8 @@ class Claude(Agent):
         result.files[file] = json.dumps(settings)
         # After --mcp-config, because that option takes every argument up to the next option.
         result.arguments += ["--settings", str(file), *_without(words, "--settings")]
-        if base.rstrip("/") != PROVIDER:
-            result.notes.append(f"Claude Code keeps using its configured gateway: {base}")
+        if provider_url.rstrip("/") != PROVIDER_URL:
+            result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
         return result
 
 
