@@ -116,7 +116,10 @@ def _has_results(content: Content) -> bool:
 
 
 def _block(part: Part) -> Json:
-    """Return a part as a block. A thought stays while anything that it led to stays."""
+    """Return a part as a block, as Anthropic's API has it.
+
+    Its dialect shows a thought as long as it shows anything of the same answer.
+    """
     if part.function_call:
         call = part.function_call
         return {

@@ -60,6 +60,7 @@ def _chat_messages(request: ModelRequest) -> list[Json]:
 
 
 def _as_chat(message: AnyMessage) -> Json:
+    """Return a message of LangChain as a chat message."""
     if isinstance(message, ToolMessage):
         call_id = {"tool_call_id": message.tool_call_id}
         return {"role": "tool", "content": message.content, **call_id}

@@ -62,6 +62,7 @@ class ContextRenderCapability(AbstractCapability[Any]):
         return request_context if prompt is messages else replace(request_context, messages=prompt)
 
     def _render(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
+        """Return the rendered messages, or `messages` itself if all are shown."""
         # Instructions may differ between requests, so the history begins with the first ones.
         instructions = messages[0].instructions if isinstance(messages[0], ModelRequest) else None
         system = [{"role": "system", "content": instructions}] if instructions else []
@@ -120,6 +121,7 @@ def _content(items: Sequence[Any]) -> str | list[Json]:
 
 
 def _content_part(item: Any) -> Json:
+    """Return a chat content part for a text or a medium."""
     if _is_text(item):
         return {"type": "text", "text": item if isinstance(item, str) else item.content}
     # Such as image/png of binary content, or image-url.

@@ -51,6 +51,7 @@ class _ContextRenderMixin(MultiStepAgent):
         return self.planner.fail_open(lambda history: self._render(prompt, history), messages)
 
     def _render(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
+        """Return the rendered messages; `prompt` precedes them in the recorded history."""
         chat, places = _chat_messages([*prompt, *messages])
         rendered = self.planner.render(chat)
         if rendered is None:

@@ -102,6 +102,7 @@ def _has_zlib_header(piece: bytes) -> bool:
 
 
 def _brotli() -> Callable[[bytes], bytes] | None:
+    """Return a new function that decodes Brotli; None if its library is not installed."""
     try:
         brotli = import_module("brotli")
     except ImportError:
@@ -111,6 +112,7 @@ def _brotli() -> Callable[[bytes], bytes] | None:
 
 
 def _zstd() -> Callable[[bytes], bytes] | None:
+    """Return a new function that decodes Zstandard; None if its library is not installed."""
     try:
         zstandard = import_module("zstandard")
     except ImportError:

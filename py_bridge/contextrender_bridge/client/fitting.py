@@ -103,7 +103,10 @@ def dialect_of(name: str, body: Body) -> Dialect:
 
 
 def _uses_tools(body: Body) -> bool:
-    """Return whether a chat request has tools, or tool calls in its messages."""
+    """Return whether a chat request has tools, or tool calls in its messages.
+
+    Return True also for messages that cannot be read, so that no results are looked for as text.
+    """
     items = body.get("messages")
     if body.get("tools") or body.get("functions") or not isinstance(items, list):
         return True
@@ -203,9 +206,12 @@ def _without_recalls(
 def has_recall_tool(body: Body) -> bool:
     """Return whether a request of any dialect offers the model a tool that recalls results."""
     tools = body.get("tools")
-    for tool in tools if isinstance(tools, (list, tuple)) else ():
+    if not isinstance(tools, (list, tuple)):
+        return False
+    for tool in tools:
         if isinstance(tool, Mapping):
             function = tool.get("function")
+            # The chat format has the declaration under `function`, the others at the top.
             declaration = function if isinstance(function, Mapping) else tool
             if "recall" in str(declaration.get("name")).lower():
                 return True

@@ -7,7 +7,7 @@ Long because a node, its edges and their rows are read together.
 
 from collections import UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Final, get_type_hints, override
 from uuid import UUID
@@ -155,7 +155,8 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
     state = vars(archetype)
     state.update(values)
     is_complete = True
-    for declared in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
+    declared_fields = fields(cls) if is_dataclass(cls) else ()
+    for declared in declared_fields:
         if declared.name not in state and declared.name[0] != "_":
             state[declared.name] = _default(cls, declared)
             is_complete = False

@@ -6,6 +6,7 @@ Long because jaclang's interface is.
 
 import logging
 from collections.abc import Generator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -111,7 +112,7 @@ class OperatorMemory(PersistentMemory):
     def apply(self, changeset: ChangeSet) -> ApplyReport:
         """Write the changed rows, one user after another; raise WriteConflict after a lost race."""
         report = ApplyReport()
-        for intent in [intent for stage in changeset.staged() for intent in stage]:
+        for intent in chain.from_iterable(changeset.staged()):
             anchor = intent.anchor
             report.applied.append(anchor.id)
             if anchor.id == SYSTEM_ROOT or anchor.root == SYSTEM_ROOT:

@@ -115,6 +115,7 @@ class PendingChanges:
         self.deleted_unread.clear()
 
     def _collect_deletions(self, batch: WriteBatch) -> None:
+        """Add the deletions to the batch. A node without an owner is a root: it owns itself."""
         owner = self._owner
         batch.delete_nodes += [(owner or id, id, rev) for id, rev in self.deleted_nodes.items()]
         batch.delete_edges += self.deleted_edges.values()

@@ -93,6 +93,7 @@ class SessionLocks:
             return lock
 
     def _give_back(self, name: str) -> None:
+        """Stop using the lock of a session, and forget it if no other thread uses it."""
         with self._guard:
             lock, users = self._by_name[name]
             if users == 1:

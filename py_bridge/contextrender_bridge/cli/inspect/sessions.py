@@ -56,12 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    prices = current_settings().prices
+    own_prices = current_settings().prices
+    prices = [own_prices] if own_prices else []
     filters = {"query": args.search, "since": as_day(args.since), "sort": args.sort}
     with ServiceClient() as service:
-        page = service.ask(
-            "list_sessions", limit=args.limit, prices=[prices] if prices else [], **filters
-        )
+        page = service.ask("list_sessions", limit=args.limit, prices=prices, **filters)
     return print_view(args, page, lambda page: draw(page, args.search))
 
 

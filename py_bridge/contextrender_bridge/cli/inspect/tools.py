@@ -114,6 +114,7 @@ def advice(view: Json) -> list[str]:
 
 
 def _row(tool: Json) -> list[Text]:
+    """Return a row of the table: a cell for each of `HEADS`."""
     unused = f"{tool['unused_tokens'] / tool['tokens']:.0%}" if tool["tokens"] else "–"
     return [
         agent_text(tool["name"], "bold", 40),
