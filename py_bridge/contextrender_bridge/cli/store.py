@@ -90,7 +90,7 @@ class Collect:
         data = make_data_private(args.data or data_dir())
         with closing(Runtime(app_dir(), data)) as runtime:
             retention = Retention(runtime, Accounts(runtime, data), current_settings())
-            deletions = list(retention.due()) if args.dry_run else retention.collect()
+            deletions = list(retention.due_sessions()) if args.dry_run else retention.delete_due()
         for deletion in deletions:
             session, size = deletion.session, f"{deletion.bytes / 2**20:.1f} MB"
             last_use = time.strftime("%Y-%m-%d %H:%M", time.gmtime(session.updated_at))

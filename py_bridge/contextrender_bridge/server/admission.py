@@ -56,7 +56,7 @@ class Admission:
         Raise Unauthorized, or InvalidRequest (429).
         """
         caller = _identify(question)
-        if self._quotas.on:
+        if self._quotas.has_limits:
             self._quotas.check_call(caller)
         return caller
 

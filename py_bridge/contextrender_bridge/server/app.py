@@ -69,7 +69,7 @@ class Service:
         self.processor = OneProcessor(settings.pin_cpu and alone)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
-        self.retention.on_collected = lambda why: self.metrics.deletions.labels(why).inc()
+        self.retention.on_deleted = lambda reason: self.metrics.deletions.labels(reason).inc()
         self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
@@ -144,15 +144,15 @@ class Service:
 
         SIGNER.set(self.accounts.signer(caller))
         walk = Walk(name, read_fields, caller.root, form, answers, tell_report, caller.only is None)
-        room = self._quotas.writing(caller, first, body) if self._quotas.on else nullcontext()
-        with room:
+        has_limits = self._quotas.has_limits
+        with self._quotas.reserve(caller, first, body) if has_limits else nullcontext():
             result = self.runtime.run(walk)
         if event := getattr(walker, "log_event", ""):
             self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
         return result
 
     def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._redaction.applied(fields) if self._redaction else fields
+        return self._redaction.redact(fields) if self._redaction else fields
 
 
 def _is_small(request: Request) -> bool:
@@ -179,7 +179,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         with (
             service.processor.first(),
-            now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
+            now_and_then("retention", service.retention.delete_in_turn, settings.gc_minutes * 60),
             now_and_then("memory", MemoryTrimmer().look, LOOK_SECONDS),
             now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
             now_and_then("processor", service.processor.choose, LOOK_SECONDS),

@@ -88,7 +88,7 @@ def test_roles_and_ids_stay_and_arguments_stay_json() -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "look"}}
     call["function"] = {"name": "look", "arguments": '{"a": "item 7", "b": [1, "x"]}'}
     message = {"role": "tool", "tool_call_id": "call_1", "content": "a tool", "tool_calls": [call]}
-    redacted = greedy.applied({"messages": [message]})["messages"][0]
+    redacted = greedy.redact({"messages": [message]})["messages"][0]
     assert (redacted["role"], redacted["tool_call_id"], redacted["content"]) == (
         "tool",
         "call_1",
@@ -144,8 +144,8 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     ],
 )
 def test_secrets_are_found_by_preceding_text(text: str, left: str | None) -> None:
-    once = Redaction.of(RULES).text(text)
-    assert once == Redaction.of(RULES).text(once) == (left or text)
+    once = Redaction.of(RULES).redact_text(text)
+    assert once == Redaction.of(RULES).redact_text(once) == (left or text)
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_secrets_are_found_by_preceding_text(text: str, left: str | None) -> Non
 def test_escaped_arguments_are_redacted(arguments: str) -> None:
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])
-    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
     redacted = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(redacted).keys() == json.loads(arguments).keys()
     redacted.encode()
     assert "[redacted:" in redacted and KEY not in redacted and "hunter22" not in redacted
     plain = json.dumps({"text": "f\u00fcr"})
     call["function"] = {"name": "run", "arguments": plain}
-    unchanged = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    unchanged = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
     assert unchanged["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain
 
 
@@ -235,12 +235,12 @@ def histories(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
 def test_no_secret_remains_in_a_message(case: tuple[str, list[dict[str, Any]]]) -> None:
     secret, messages = case
     redaction = Redaction.of(RULES)
-    changed = redaction.applied({"messages": messages})
+    changed = redaction.redact({"messages": messages})
     assert secret not in json.dumps(changed)
     for message in changed["messages"]:
         for call in message.get("tool_calls", []):
             json.loads(call["function"]["arguments"])
-    assert redaction.applied(changed) == changed
+    assert redaction.redact(changed) == changed
 
 
 def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_arguments_that_redaction_breaks_are_not_stored() -> None:
     """If a match spans two values and the rest is no JSON, only the mark is stored."""
     redaction = Redaction({"pair": r'"user": "\w+", "pin": "\d+'})
     call = {"id": "c", "function": {"name": "run", "arguments": '{"user": "ann", "pin": "7731"}'}}
-    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
     arguments = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"redacted": "[redacted:pair]"}
 
@@ -279,7 +279,7 @@ def test_every_field_of_arguments_is_redacted() -> None:
     arguments = json.dumps({"id": KEY, "type": KEY, KEY: 1, f"{KEY}2": 2, "password": 77310042})
     call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
     redaction = Redaction.of(["keys", "passwords"])
-    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    changed = redaction.redact({"messages": [{"role": "assistant", "tool_calls": [call]}]})
     assert json.loads(changed["messages"][0]["tool_calls"][0]["function"]["arguments"]) == {
         "id": "[redacted:keys]",
         "type": "[redacted:keys]",

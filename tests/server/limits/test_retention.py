@@ -47,8 +47,8 @@ def later(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalServic
 
 
 def test_sessions_are_deleted_by_age(later: LocalService) -> None:
-    assert retention_of(later, retention_days=11).collect() == []
-    deletions = retention_of(later, retention_days=9).collect()
+    assert retention_of(later, retention_days=11).delete_due() == []
+    deletions = retention_of(later, retention_days=9).delete_due()
     assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
         (n, "age") for n in "abc"
     ]
@@ -59,10 +59,10 @@ def test_longest_unused_sessions_are_deleted_above_count(later: LocalService) ->
     sync(later, "a", "a branch: it is used again")
     retention = retention_of(later, retention_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
-    retention.on_collected = lambda why: metrics.deletions.labels(why).inc()
-    assert [deletion.session.key for deletion in retention.due()] == ["b"]
+    retention.on_deleted = lambda reason: metrics.deletions.labels(reason).inc()
+    assert [deletion.session.key for deletion in retention.due_sessions()] == ["b"]
     assert names(later) == {"a", "b", "c"}  # `due` deletes nothing
-    assert [deletion.reason for deletion in retention.collect()] == ["sessions"]
+    assert [deletion.reason for deletion in retention.delete_due()] == ["sessions"]
     assert names(later) == {"a", "c"}
     assert 'deleted_sessions_total{reason="sessions"} 1.0' in metrics.page().decode()
     lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]
@@ -84,7 +84,7 @@ def test_sessions_above_size_are_deleted_and_file_shrinks(
         sync(service, session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
-    deletions = retention_of(service, retention_mb=1).collect()
+    deletions = retention_of(service, retention_mb=1).delete_due()
     assert [(deletion.session.key, deletion.reason) for deletion in deletions] == [
         ("a", "bytes"),
         ("b", "bytes"),
@@ -98,7 +98,7 @@ def test_session_in_use_is_kept_with_warning(
 ) -> None:
     for session in ("a", "b"):
         sync(service, session)
-    assert retention_of(service, retention_sessions=1).collect() == []
+    assert retention_of(service, retention_sessions=1).delete_due() == []
     assert names(service) == {"a", "b"}
     assert "in use" in caplog.text
 
@@ -106,7 +106,7 @@ def test_session_in_use_is_kept_with_warning(
 def test_gc_command_lists_deletions(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     for session in ("a", "b", "c"):
         sync(service, session)
-    monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "IN_USE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_RETENTION_SESSIONS", "2")
     output = printed("gc", "--data", service.data, "--dry-run")
     assert "local  a  sessions" in output and "Sessions would go: 1" in output

@@ -183,7 +183,7 @@ class Callers:
         return self._bearer(self.tokens.read(cookie, CONSOLE))
 
     def _is_first_use(self, code: Claims) -> bool:
-        with self.counts.changing() as file:
+        with self.counts.transaction() as file:
             file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
             row = (code.id, code.expires)
             return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1

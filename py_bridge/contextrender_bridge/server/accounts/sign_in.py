@@ -30,7 +30,7 @@ from contextrender_bridge.server.http.bodies import (
     parse_json,
     response_of,
 )
-from contextrender_bridge.server.limits.counting import Attempts, network_of
+from contextrender_bridge.server.limits.counting import LoginAttempts, network_of
 from contextrender_bridge.server.process.threads import in_thread
 from starlette.requests import Request
 from starlette.responses import Response
@@ -57,7 +57,7 @@ class SignIn:
     def __init__(self, accounts: Accounts, ask: Ask) -> None:
         self._accounts = accounts
         self._ask = ask
-        self._attempts = Attempts(accounts.counts)
+        self._attempts = LoginAttempts(accounts.counts)
         self._fields = Fields(_Login)
         # Hashing passwords is slow by design, and guessing must not occupy the threads of others.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="login")

@@ -1,9 +1,9 @@
 """Counts that all processes on one data folder share, and the limits of users.
 
-They count failed logins, used codes, each user's calls per minute and the sessions that running
-calls create, in a small SQLite file that is never synced: after a power cut they begin at zero.
-Stored bytes are read before a call, so calls at the same time may exceed that limit by what they
-bring.
+They are of failed logins, used codes, each user's calls per minute and the sessions that running
+calls create. They are in a small SQLite file that is never synced, so after a power cut they may
+begin at zero. Stored bytes are read before a call, so calls at the same time may exceed that limit
+by what they bring.
 """
 
 import ipaddress
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 FILE = "counts.db"
 MAX_FAILURES = 10
-SECONDS = 300.0
-FULL_SECONDS = 60
-"""Seconds after which to try again if something must be deleted first."""
-MEASURED_SECONDS = 10.0
-"""How long a measure of stored bytes counts; what came since is added as it was sent."""
+FAILURE_SECONDS = 300.0
+"""A name or a network may fail MAX_FAILURES logins in this time."""
+MAX_STORED_FAILURES = 10_000
+RETRY_SECONDS = 60
+"""When a client may try again if the user must delete something first."""
+MEASURE_SECONDS = 10.0
+"""How long a measure of stored bytes is used. The bytes of later requests are added to it."""
 CREATION_SECONDS = 600.0
-"""Seconds for which a session that a killed process was creating is counted."""
-REMEMBERED = 10_000
-"""Failures kept; the oldest are forgotten first."""
-PATIENCE_SECONDS = 5.0
+"""How long a session counts that a call is creating; its process may have been killed."""
+LOCK_TIMEOUT_SECONDS = 5.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS failures (key TEXT, at REAL);
@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROW
 
 
 class Counts:
-    """The file, opened when something is counted first; safe between threads and processes."""
+    """The file of counts, opened at its first use. Threads and processes may share it."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / FILE
@@ -58,8 +58,8 @@ class Counts:
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """Lock the counts until the block ends. Raise ServerError if they cannot be written."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock for the block, and commit. Raise ServerError if that fails."""
         with self._lock:
             try:
                 connection = self._connection = self._connection or self._open()
@@ -78,7 +78,7 @@ class Counts:
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+            self._path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=OFF")
@@ -86,31 +86,34 @@ class Counts:
         return connection
 
 
-class Attempts:
-    """Failures of the last while, in whichever process of the data folder."""
+class LoginAttempts:
+    """The failed logins of the last FAILURE_SECONDS, by keys: a user's name, a network."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
-        """Count an attempt as failed until it is forgiven; return 0, or the seconds to wait."""
+        """Count an attempt as failed, until `forgive`, and return 0.
+
+        Return the seconds to wait instead if one of the keys has failed too often.
+        """
         now = time.time()
-        with self._counts.changing() as file:
-            file.execute("DELETE FROM failures WHERE at <= ?", (now - SECONDS,))
-            if wait := max(self._wait(file, key, now) for key in keys):
-                return ceil(wait)
+        with self._counts.transaction() as file:
+            file.execute("DELETE FROM failures WHERE at <= ?", (now - FAILURE_SECONDS,))
+            if seconds := max(self._seconds_to_wait(file, key, now) for key in keys):
+                return ceil(seconds)
             rows = [(key, now) for key in keys]
             file.executemany("INSERT INTO failures (key, at) VALUES (?, ?)", rows)
             file.execute(
                 "DELETE FROM failures WHERE rowid IN "
                 "(SELECT rowid FROM failures ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                (REMEMBERED,),
+                (MAX_STORED_FAILURES,),
             )
         return 0
 
     def forgive(self, *keys: str) -> None:
         """Remove the newest failure of each key, because the attempt succeeded."""
-        with self._counts.changing() as file:
+        with self._counts.transaction() as file:
             for key in keys:
                 file.execute(
                     "DELETE FROM failures WHERE rowid = "
@@ -118,23 +121,23 @@ class Attempts:
                     (key,),
                 )
 
-    def _wait(self, file: sqlite3.Connection, key: str, now: float) -> float:
+    def _seconds_to_wait(self, file: sqlite3.Connection, key: str, now: float) -> float:
         query = "SELECT COUNT(*), MIN(at) FROM failures WHERE key = ?"
         count, oldest = file.execute(query, (key,)).fetchone()
-        return 0.0 if count < MAX_FAILURES else oldest + SECONDS - now
+        return 0.0 if count < MAX_FAILURES else oldest + FAILURE_SECONDS - now
 
 
 def network_of(address: str) -> str:
-    """Return the address; of IPv6 its network, whose 2^64 addresses belong to one caller."""
+    """Return an IPv4 address, or the network of an IPv6 one: one client has all its addresses."""
     try:
         parsed = ipaddress.IPv6Address(address)
     except ValueError:
         return address
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
 
 
 class Quotas:
-    """The limits of one server's users; `on` where there is one."""
+    """The limits of a server's users: calls per minute, stored bytes and sessions."""
 
     def __init__(
         self,
@@ -148,40 +151,44 @@ class Quotas:
             settings.user_max_mb,
             settings.user_max_sessions,
         )
-        self.on = any(limit is not None for limit in limits)
+        self.has_limits = any(limit is not None for limit in limits)
         self._settings = settings
         self._store = store
         self._clock = clock
         self._counts = counts
-        self._bytes: dict[str, tuple[float, int]] = {}
+        self._measures: dict[str, tuple[float, int]] = {}
+        """For each user, the time of the last measure and the stored bytes."""
 
     def check_call(self, caller: "Caller") -> None:
         """Count a call. Raise InvalidRequest (429) above the limit.
 
-        A full bucket holds a minute's calls and is filled again as time goes on.
+        A user may have up to a minute's calls left. Each call takes one, and time adds them again.
         """
         if (max_calls := self._settings.user_max_calls_per_minute) is None:
             return
         now = self._clock()
-        with self._counts.changing() as file:
+        with self._counts.transaction() as file:
             query = "SELECT left, since FROM calls WHERE user = ?"
             calls_left, since = file.execute(query, (caller.user,)).fetchone() or (max_calls, now)
-            calls_left = min(float(max_calls), calls_left + max(now - since, 0) * max_calls / 60)
-            row = (caller.user, calls_left - 1 if calls_left >= 1 else calls_left, now)
+            elapsed = max(now - since, 0)  # the clock may have been set back
+            calls_left = min(float(max_calls), calls_left + elapsed * max_calls / 60)
+            is_allowed = calls_left >= 1
+            row = (caller.user, calls_left - 1 if is_allowed else calls_left, now)
             file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
-        if calls_left < 1:
-            wait = ceil((1 - calls_left) * 60 / max_calls)
-            raise _refusal("too_many_calls", f"A minute has up to {max_calls} calls.", wait)
+        if not is_allowed:
+            seconds = ceil((1 - calls_left) * 60 / max_calls)
+            raise _refusal("too_many_calls", f"A minute has up to {max_calls} calls.", seconds)
 
     @contextmanager
-    def writing(
+    def reserve(
         self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput
     ) -> Iterator[None]:
-        """Check the room for a call that brings messages, and hold it until the block ends.
+        """Check the limits of bytes and sessions for a call that brings messages.
 
-        `body` is the request's. Raise InvalidRequest (429) if there is no room.
+        A session that the call will create counts until the block ends. `body` is the request's.
+        Raise InvalidRequest (429) above a limit.
         """
-        data = fields.get("data")
+        data = fields.get("data")  # an exported session
         if "messages" not in fields and data is None:
             yield
             return
@@ -194,18 +201,18 @@ class Quotas:
         if limit is None or (isinstance(key, str) and has_session(self._store, owner, key)):
             yield
             return
-        with self._reserved_session(owner, str(key), limit):
+        with self._reserve_session(owner, str(key), limit):
             yield
 
     @contextmanager
-    def _reserved_session(self, owner: UUID, key: str, limit: int) -> Iterator[None]:
+    def _reserve_session(self, owner: UUID, key: str, limit: int) -> Iterator[None]:
         """Count a session that a call will create, for the block.
 
         Raise InvalidRequest (429) if the user has `limit` sessions, with those that earlier calls
         are creating now. Only users who create sessions wait for the counts, and not for the store.
         """
         user, now = str(owner), self._clock()
-        with self._counts.changing() as file:
+        with self._counts.transaction() as file:
             file.execute("DELETE FROM reservations WHERE at <= ?", (now - CREATION_SECONDS,))
             insert = "INSERT INTO reservations (user, session, at) VALUES (?, ?, ?)"
             number = file.execute(insert, (user, key, now)).lastrowid
@@ -215,28 +222,30 @@ class Quotas:
             )
             earlier = [session for (session,) in file.execute(query, (user, key, number))]
         try:
-            # This comes before the count of stored sessions. So a session that is stored meanwhile
-            # counts twice, not never.
-            pending = [name for name in earlier if not has_session(self._store, owner, name)]
-            sessions = count_sessions(self._store, owner) + len(pending)
-            if sessions >= limit and not has_session(self._store, owner, key):
+            # Pending sessions are read before the stored ones are counted. So a session that is
+            # stored meanwhile counts twice, and not never.
+            pending = [other for other in earlier if not has_session(self._store, owner, other)]
+            session_count = count_sessions(self._store, owner) + len(pending)
+            if session_count >= limit and not has_session(self._store, owner, key):
                 sentence = f"You may have up to {limit} sessions: delete some."
-                raise _refusal("too_many_sessions", sentence, FULL_SECONDS)
+                raise _refusal("too_many_sessions", sentence, RETRY_SECONDS)
             yield
         finally:
-            with self._counts.changing() as file:
+            with self._counts.transaction() as file:
                 file.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
-    def _check_bytes(self, caller: "Caller", max_mb: int, size: int) -> None:
-        now, room = self._clock(), max_mb * 2**20
-        measured, size_then = self._bytes.get(caller.user, (float("-inf"), 0))
-        if now - measured > MEASURED_SECONDS or size_then + size > room:
-            measured, size_then = now, stored_bytes(self._store, UUID(caller.root))
-        self._bytes[caller.user] = (measured, size_then + size)
-        if size_then >= room:
+    def _check_bytes(self, caller: "Caller", max_mb: int, request_bytes: int) -> None:
+        """Raise InvalidRequest (429) if the user has stored `max_mb`; add the request's bytes."""
+        now, max_bytes = self._clock(), max_mb * 2**20
+        measured_at, size = self._measures.get(caller.user, (float("-inf"), 0))
+        # The sum is an estimate. Before it refuses a call, the stored bytes are measured.
+        if now - measured_at > MEASURE_SECONDS or size + request_bytes > max_bytes:
+            measured_at, size = now, stored_bytes(self._store, UUID(caller.root))
+        self._measures[caller.user] = (measured_at, size + request_bytes)
+        if size >= max_bytes:
             sentence = f"You may store up to {max_mb} MB: delete some sessions."
-            raise _refusal("too_much_stored", sentence, FULL_SECONDS)
+            raise _refusal("too_much_stored", sentence, RETRY_SECONDS)
 
 
-def _refusal(code: str, sentence: str, wait: int) -> InvalidRequest:
-    return InvalidRequest(sentence, code=code, status=429, retry_after=wait)
+def _refusal(code: str, sentence: str, seconds: int) -> InvalidRequest:
+    return InvalidRequest(sentence, code=code, status=429, retry_after=seconds)

@@ -1,8 +1,7 @@
-"""Redaction: what rules find in a message is replaced before anything else reads or stores it.
+"""Redaction: rules find secrets in messages and replace them before anything is read or stored.
 
-The same message always becomes the same. So digests and prefixes hold for a caller who goes on
-sending the original. It needs the extra `redact`: RE2 takes time linear in the text, whatever the
-rule is.
+Equal messages become equal. So digests and prefixes stay valid for a client that always sends the
+original. It needs the extra `redact`: RE2 takes time linear in the text, whatever the rule is.
 """
 
 import importlib
@@ -33,19 +32,19 @@ RULES: Final = {
     "private_keys": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     "emails": r"\b[\w.%+-]+@[\w-]+(?:\.[\w-]+)+\b",
 }
-"""Rules of ours, by name. Of what one finds, groups `before...` and `after...` stay."""
+"""The built-in patterns by name. Of a match, the groups `before...` and `after...` stay."""
 MARK: Final = "[redacted:{}]"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
-"""Fields of a message that tell what it is and what it answers."""
+"""Fields of a message that have its kind and ids; they are never redacted."""
 ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
-"""Fields with the arguments of a call. Their own fields may have any name."""
+"""Fields with the arguments of a tool call. In them a field of any name is redacted."""
 TOO_DEEP: Final = MARK.format("too-deep")
 """The text that replaces JSON that is nested too deeply to be searched."""
 
 
 class Rule(NamedTuple):
-    """A pattern, its mark, and what replaces a match: the mark between the groups that stay."""
+    """A compiled pattern, its mark, and a match's replacement: the mark between kept groups."""
 
     pattern: Any
     mark: str
@@ -53,7 +52,7 @@ class Rule(NamedTuple):
 
 
 class Redaction:
-    """Rules in their order. None changes nothing."""
+    """Rules, which are applied in their order."""
 
     def __init__(self, rules: Mapping[str, str]) -> None:
         """Compile patterns by name. Raise CommandError for one that RE2 does not take."""
@@ -67,117 +66,121 @@ class Redaction:
             rules |= {name: RULES[name]} if name in RULES else read_rules(Path(name).expanduser())
         return cls(rules)
 
-    def applied(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a walker's fields, with what the rules find in messages or an export replaced."""
-        changed = dict(fields)
+    def redact(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a walker's fields with its messages and its exported session redacted."""
+        redacted = dict(fields)
         if isinstance(messages := fields.get("messages"), list):
-            changed["messages"] = [self._message(message) for message in messages]
+            redacted["messages"] = [self._redact_message(message) for message in messages]
         if "data" in fields:
-            changed["data"] = self._export(fields["data"])
-        return changed
+            redacted["data"] = self._redact_export(fields["data"])
+        return redacted
 
-    def text(self, text: str) -> str:
-        """Return a text with marks in place of what the rules find."""
+    def redact_text(self, text: str) -> str:
+        """Return a text with a mark in place of each match of a rule."""
         for rule in self._rules:
             text = _replace(rule, text)
         return text
 
-    def _export(self, value: Any) -> Any:
+    def _redact_export(self, value: Any) -> Any:
+        """Return a value of an exported session with its messages redacted: objects with a role."""
         if isinstance(value, list):
-            return [self._export(item) for item in value]
+            return [self._redact_export(item) for item in value]
         if not isinstance(value, dict):
             return value
         if isinstance(value.get("role"), str):
-            return self._message(value)
-        return {key: self._export(item) for key, item in value.items()}
+            return self._redact_message(value)
+        return {key: self._redact_export(item) for key, item in value.items()}
 
-    def _message(self, value: Any) -> Any:
+    def _redact_message(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._json_or_text(value)
+            return self._redact_json_or_text(value)
         if isinstance(value, Sequence):
-            return [self._message(item) for item in value]
+            return [self._redact_message(item) for item in value]
         if not isinstance(value, Mapping):
             return value
-        return {key: self._field(key, item) for key, item in value.items()}
+        return {key: self._redact_field(key, item) for key, item in value.items()}
 
-    def _field(self, key: str, value: Any) -> Any:
+    def _redact_field(self, key: str, value: Any) -> Any:
         if key in KEPT_FIELDS and isinstance(value, str):
             return value
         if key in ARGUMENT_FIELDS:
-            return self._arguments(value)
-        return self._message(value)
+            return self._redact_arguments(value)
+        return self._redact_message(value)
 
-    def _arguments(self, value: Any) -> Any:
-        """Return the arguments of a call, redacted. Arguments that are JSON stay JSON."""
+    def _redact_arguments(self, value: Any) -> Any:
+        """Return the arguments of a tool call redacted. Arguments that are JSON stay JSON."""
         if not isinstance(value, str):
-            return self._structure(value)
-        marked = self._json_or_text(value)
-        if marked == value or not _is_json(value) or _is_json(marked):
-            return marked
+            return self._redact_json(value)
+        redacted = self._redact_json_or_text(value)
+        if redacted == value or not _is_json(value) or _is_json(redacted):
+            return redacted
+        # A match across values broke the JSON, so only its mark is kept.
         marks = (rule.mark for rule in self._rules)
-        return json.dumps({"redacted": next(mark for mark in marks if mark in marked)})
+        return json.dumps({"redacted": next(mark for mark in marks if mark in redacted)})
 
-    def _json_or_text(self, text: str) -> str:
-        """Return a text redacted: JSON value by value, however it writes its characters."""
+    def _redact_json_or_text(self, text: str) -> str:
+        """Return a text redacted; in JSON each value, however its characters are escaped."""
         if not self._rules or text.lstrip()[:1] not in ("{", "["):
-            return self.text(text)
+            return self.redact_text(text)
         try:
             value = json.loads(text)
         except ValueError:
-            return self.text(text)
+            return self.redact_text(text)
         except RecursionError:
             return json.dumps([TOO_DEEP])
         try:
-            changed = self._structure(value)
-            is_changed = bool(changed != value)
-            plain = _dump(changed, text) if is_changed or "\\u" in text else text
+            redacted_value = self._redact_json(value)
+            is_changed = bool(redacted_value != value)
+            # Without escapes, so that the rules see the characters.
+            unescaped = _dump(redacted_value, text) if is_changed or "\\u" in text else text
         except RecursionError:
             return json.dumps([TOO_DEEP])
         # A rule may match across values, which only the whole text has.
-        marked = self.text(plain)
-        return text if marked == plain and not is_changed else marked
+        redacted = self.redact_text(unescaped)
+        return text if redacted == unescaped and not is_changed else redacted
 
-    def _structure(self, value: Any, name: str = "") -> Any:
-        """Return any JSON value redacted; a rule may need the name that stands before a value."""
+    def _redact_json(self, value: Any, name: str = "") -> Any:
+        """Return a JSON value redacted. A rule may need the `name` of its field for a match."""
         if isinstance(value, Mapping):
-            return self._mapping(value)
+            return self._redact_mapping(value)
         if isinstance(value, str):
-            return self._redact_with_name(name, self._json_or_text(value))
+            return self._redact_with_name(name, self._redact_json_or_text(value))
         if isinstance(value, Sequence):
-            return [self._structure(item, name) for item in value]
+            return [self._redact_json(item, name) for item in value]
         if isinstance(value, int) and not isinstance(value, bool):
             digits = str(value)
-            marked = self._redact_with_name(name, self.text(digits))
-            return value if marked == digits else marked
+            redacted = self._redact_with_name(name, self.redact_text(digits))
+            return value if redacted == digits else redacted
         return value
 
-    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a mapping redacted. Names that become alike are numbered: no value is lost."""
-        changed: dict[str, Any] = {}
-        for key, item in value.items():
-            name = marked = self.text(key)
+    def _redact_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object redacted. Names that become equal are numbered, so no value is lost."""
+        redacted: dict[str, Any] = {}
+        for name, item in value.items():
+            redacted_name = unique_name = self.redact_text(name)
             number = 1
-            while name in changed:
+            while unique_name in redacted:
                 number += 1
-                name = f"{marked} {number}"
-            changed[name] = self._structure(item, marked)
-        return changed
+                unique_name = f"{redacted_name} {number}"
+            redacted[unique_name] = self._redact_json(item, redacted_name)
+        return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:
-        """Return a value without what a rule finds in it together with its name."""
+        """Return a field's value without what a rule finds in the name and the value together."""
         if not name:
             return value
         before, after = f'"{name}": "', '"'
         for rule in self._rules:
-            marked = _replace(rule, before + value + after)
-            if not (marked.startswith(before) and marked.endswith(after)):
+            field = _replace(rule, before + value + after)
+            if not (field.startswith(before) and field.endswith(after)):
+                # The match covers a part of the name, so the value cannot be separated.
                 return rule.mark
-            value = marked[len(before) : -len(after)]
+            value = field[len(before) : -len(after)]
         return value
 
 
 def read_rules(path: Path) -> dict[str, str]:
-    """Read a file's rules: a name and a pattern per line, `#` before a remark.
+    """Return a file's patterns by name: a name and a pattern per line, `#` before a remark.
 
     Raise CommandError.
     """
@@ -213,12 +216,12 @@ def _is_json(text: str) -> bool:
 
 
 def _dump(value: Any, original: str) -> str:
-    """Return a value as JSON, on lines of its own if the original is."""
+    """Return a value as JSON with unescaped characters, indented if the original has lines."""
     indent = 2 if "\n" in original else None
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character that takes two
+    except UnicodeEncodeError:  # A lone surrogate can only be escaped.
         return json.dumps(value, indent=indent)
     return text
 

@@ -1,9 +1,10 @@
-"""Deletes sessions beyond a user's limits of age, number and bytes.
+"""Retention: deletes sessions beyond a user's limits of age, number and bytes.
 
-Whole sessions go, the longest unused first. One that was written within the last hour is in use and
-stays, whatever the limits; so does one that is written between the look and its delete.
+It deletes whole sessions, the longest unused first. A session that was written within the last hour
+is in use and stays. So does one that is written after it was found and before it is deleted.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,14 +25,15 @@ from contextrender_bridge.sessions.user_rows import (
     unfinished_removals,
 )
 
-LIVE_SECONDS: Final = 3600.0
+IN_USE_SECONDS: Final = 3600.0
 DAY: Final = 86_400.0
-SOONER: Final = 0.9
-"""Of the interval: the process that had the last turn may be a little early."""
+TURN_SHARE: Final = 0.9
+"""The share of the interval for which one process's turn lasts. The same process comes again at the
+end of the interval, possibly a little early."""
 
 
 @dataclass(frozen=True)
-class Due:
+class DueSession:
     """A session to delete; `reason` names the limit. `bytes` are those of its events."""
 
     user: Caller
@@ -45,81 +47,75 @@ class Retention:
 
     def __init__(self, runtime: Runtime, accounts: Accounts, settings: Settings) -> None:
         self._runtime, self._accounts, self._settings = runtime, accounts, settings
-        self.on_collected: Callable[[str], None] = lambda why: None
+        self.on_deleted: Callable[[str], None] = lambda reason: None
 
-    def due(self) -> Iterator[Due]:
-        """Return the sessions beyond the limits, of every user."""
+    def due_sessions(self) -> Iterator[DueSession]:
+        """Yield the sessions beyond the limits, of every user."""
         now = time.time()
         for user in self._accounts.all():
+            # A user's sessions are all found before the caller deletes one.
             yield from list(self._due_of(user, now))
 
-    def collect(self) -> list[Due]:
-        """Delete the sessions beyond the limits and what earlier deletions left; return them.
+    def delete_due(self) -> list[DueSession]:
+        """Delete the sessions beyond the limits, and return them. Finish earlier deletions.
 
-        Each has a line in the audit log. Raise StoreUnavailable.
+        Each deleted session has a line in the audit log. Raise StoreUnavailable.
         """
         for user in self._accounts.all():
             for key in unfinished_removals(self._runtime.store, UUID(user.root)):
                 self._delete(user, key, None)
-        deleted = [session for session in self.due() if self._collect(session)]
+        deleted = [due for due in self.due_sessions() if self._delete_due_session(due)]
         if deleted:
-            log.warning(
-                "retention: %d sessions deleted, %d bytes",
-                len(deleted),
-                sum(g.bytes for g in deleted),
-            )
+            total = sum(due.bytes for due in deleted)
+            log.warning("retention: %d sessions deleted, %d bytes", len(deleted), total)
         return deleted
 
-    def collect_in_turn(self) -> list[Due]:
-        """Collect, unless another process of this store does, or did in this interval.
+    def delete_in_turn(self) -> list[DueSession]:
+        """Do `delete_due`, unless another process of this store does or did in this interval.
 
-        Other limits do not wait for the next interval. Raise StoreUnavailable.
+        Changed limits do not wait for the next interval. Raise StoreUnavailable.
         """
         limits = self._settings
         work = (
             f"collected/{limits.retention_days}/{limits.retention_sessions}/{limits.retention_mb}"
         )
-        if not self._runtime.store.claim(work, limits.gc_minutes * 60 * SOONER):
+        if not self._runtime.store.claim(work, limits.gc_minutes * 60 * TURN_SHARE):
             return []
-        return self.collect()
+        return self.delete_due()
 
-    def _due_of(self, user: Caller, now: float) -> Iterator[Due]:
+    def _due_of(self, user: Caller, now: float) -> Iterator[DueSession]:
         settings, store, owner = self._settings, self._runtime.store, UUID(user.root)
-        if (settings.retention_days, settings.retention_sessions, settings.retention_mb) == (
-            None,
-            None,
-            None,
-        ):
+        max_days = _or_infinite(settings.retention_days)
+        max_count = _or_infinite(settings.retention_sessions)
+        max_bytes = _or_infinite(settings.retention_mb) * 2**20
+        if max_days == max_count == max_bytes == math.inf:
             return
         sessions = stored_sessions(store, owner)
-        room = None if settings.retention_mb is None else settings.retention_mb * 2**20
-        stored_size = 0 if room is None else stored_bytes(store, owner)
-        oldest = 0.0 if settings.retention_days is None else now - settings.retention_days * DAY
-        max_sessions = (
-            len(sessions) if settings.retention_sessions is None else settings.retention_sessions
-        )
         count = len(sessions)
+        size = 0 if max_bytes == math.inf else stored_bytes(store, owner)
         for session in sessions:
-            reason = (
-                ("age" if session.updated_at < oldest else "")
-                or ("sessions" if count > max_sessions else "")
-                or ("bytes" if room is not None and stored_size > room else "")
-            )
-            if not reason:
+            if session.updated_at < now - max_days * DAY:
+                reason = "age"
+            elif count > max_count:
+                reason = "sessions"
+            elif size > max_bytes:
+                reason = "bytes"
+            else:
                 return
-            if session.updated_at > now - LIVE_SECONDS:
+            if session.updated_at > now - IN_USE_SECONDS:
                 log.warning(
                     "retention: a user is above the limit by %s with sessions in use", reason
                 )
                 return
-            size = session_bytes(store, owner, session)
-            count, stored_size = count - 1, stored_size - size
-            yield Due(user, session, reason, size)
+            due = DueSession(user, session, reason, session_bytes(store, owner, session))
+            count, size = count - 1, size - due.bytes
+            yield due
 
-    def _collect(self, due: Due) -> bool:
+    def _delete_due_session(self, due: DueSession) -> bool:
+        """Delete a session and report it; return False if `_delete` does."""
         if not self._delete(due.user, due.session.key, due.session.updated_at):
             return False
-        self.on_collected(due.reason)
+        self.on_deleted(due.reason)
         self._accounts.audit.note(
             "session_deleted_by_retention",
             due.user.name,
@@ -129,7 +125,10 @@ class Retention:
         return True
 
     def _delete(self, user: Caller, key: str, updated_at: float | None) -> bool:
-        """Delete a session; return False if it was written meanwhile, or is gone already."""
+        """Delete a session; return False if it was written after `updated_at` or does not exist.
+
+        Return False also after another failure, which is logged. None finishes an earlier deletion.
+        """
         fields = {"session": key, "updated_at": updated_at}
         try:
             self._runtime.call("delete_session", lambda: dict(fields), user.root)
@@ -139,3 +138,8 @@ class Retention:
             log_failure("retention", failure)
             return False
         return True
+
+
+def _or_infinite(limit: float | None) -> float:
+    """Return the limit, or infinity if none is set."""
+    return math.inf if limit is None else limit
