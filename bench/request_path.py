@@ -182,13 +182,13 @@ class RequestRunner:
 def running_service(data: Path, results: int) -> Iterator[RequestRunner]:
     """Run a service over an empty folder in threads of this process; yield its requests."""
     from contextrender_bridge.listening import http_config
-    from contextrender_bridge.request_guards import guarded
+    from contextrender_bridge.request_guards import guarded_protocol
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.process.loading import warm_up
 
     app = build_app(data)
     warm_up()
-    server = uvicorn.Server(http_config(app, http=guarded(64, 10.0)))
+    server = uvicorn.Server(http_config(app, http=guarded_protocol(64, 10.0)))
     server.config.port = 0
     serving = threading.Thread(target=server.run)
     serving.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 from contextrender_bridge import Credentials
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.leases import FOLDER, started_at
-from contextrender_bridge.local_service import answers
+from contextrender_bridge.local_service import is_service_running
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -119,7 +119,7 @@ class User:
 
     def wait_for_service(self) -> None:
         """Wait until the service over the data folder answers."""
-        until(lambda: answers(stored_credentials(self.data).url))
+        until(lambda: is_service_running(stored_credentials(self.data).url))
 
     def lease_holders(self) -> set[Path]:
         """Return the programs of the processes that the service stays for."""

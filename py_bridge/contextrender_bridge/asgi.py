@@ -1,4 +1,4 @@
-"""What our ASGI applications share: types, reading a body, the start and end, and errors."""
+"""Types and functions of our ASGI applications: bodies, errors, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class ClientDisconnected(Exception):
 
 
 def error_fields(error: ContextRenderError) -> Json:
-    """Return the body of a reply that carries an error.
+    """Return the body of the reply for an error.
 
-    It has `type` twice, because the SDKs of model providers look for it there.
+    It has `type` twice, because the SDKs of model providers read it in both places.
     """
-    about = {**error.details, "type": error.code, "code": error.code, "message": error.message}
-    return {"type": "error", "error": about}
+    fields = {**error.details, "type": error.code, "code": error.code, "message": error.message}
+    return {"type": "error", "error": fields}
 
 
 async def send_error(send: Send, error: ContextRenderError) -> None:
-    """Send the reply that carries an error. An unreachable service is a 503."""
+    """Send the reply for an error, with status 503 if the error has none: the service is down."""
     headers: Headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
     if "retry_after" in error.details:
         headers.append((b"retry-after", str(error.details["retry_after"]).encode()))
@@ -63,9 +63,9 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do `work`. When the client leaves, cancel it and raise ClientDisconnected.
+    """Do `work`. If the client disconnects first, cancel it and raise ClientDisconnected.
 
-    Call it once the request's body has been read.
+    The request's body must have been read.
     """
     task = asyncio.ensure_future(work)
     watcher = asyncio.ensure_future(_wait_for_disconnect(receive))
@@ -73,7 +73,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
         await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientDisconnected
-        task.result()
+        task.result()  # raises its error
     finally:
         for pending in (task, watcher):
             if not pending.done():
@@ -85,7 +85,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
 async def answer_lifespan(
     receive: Receive, send: Send, close: Callable[[], Awaitable[None]]
 ) -> None:
-    """Take part in a server's start and end; `close` is called at the end."""
+    """Answer a server's startup and shutdown events. Call `close` at shutdown."""
     while True:
         event = (await receive())["type"]
         if event == "lifespan.shutdown":

@@ -1,4 +1,4 @@
-"""Limits of the bodies that one process holds: of each, of each user's, and of all together."""
+"""Limits of request bodies in one process: of each body, of each user's, and of all together."""
 
 from __future__ import annotations
 
@@ -12,79 +12,80 @@ from contextrender_bridge.asgi import Message, Receive, Scope
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
 
-SILENCE_SECONDS: Final = 30.0
-"""How long a body may pause."""
-TOGETHER: Final = 4
-"""All bodies together have room for so many of the largest, one user's for half of that."""
+PAUSE_SECONDS: Final = 30.0
+"""How long a client may pause while it sends a body."""
+MAX_BODIES: Final = 4
+"""All bodies together may have the bytes of so many of the largest, one user's half of that."""
 
 
 class BodyLimits:
-    """The bodies that are held now. A body's room is taken until its request is answered."""
+    """The bodies in memory. A body counts until its request is answered."""
 
     def __init__(
         self,
         settings: Settings,
         small: Mapping[str, int] = {},
-        silence: float = SILENCE_SECONDS,
+        max_pause: float = PAUSE_SECONDS,
         user: Callable[[], str] = str,
     ) -> None:
-        """Limit bodies as the settings say, and those of `small`'s paths to fewer bytes.
+        """Limit bodies as the settings say, and those of the paths in `small` to fewer bytes.
 
-        `user` returns whose request is being read, or nothing if that is not known.
+        `user` returns the user whose request is being read, empty if it is not known yet.
         """
         self.max_bytes = settings.max_body_mb * 2**20
         self._small = small
-        self._silence = silence
-        self._seconds = settings.body_timeout
+        self._max_pause = max_pause
+        self._body_seconds = settings.body_timeout
         self._user = user
-        self._held_bytes: Counter[str] = Counter()
+        self._bytes_by_user: Counter[str] = Counter()
 
     @contextmanager
     def reading(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
-        """Return a request's `receive`, which raises InvalidRequest when a limit is passed.
+        """Yield a `receive` that counts the body's bytes and raises InvalidRequest above a limit.
 
-        Raise it at once if the body is announced to be too large.
+        Raise it at once if the Content-Length is too large.
         """
         max_bytes = self._small.get(scope["path"], self.max_bytes)
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > max_bytes:
+        content_length = dict(scope["headers"]).get(b"content-length", b"0")
+        if content_length.isdigit() and int(content_length) > max_bytes:
             raise too_large(max_bytes)
-        deadline = asyncio.get_running_loop().time() + self._seconds
+        deadline = asyncio.get_running_loop().time() + self._body_seconds
         address = (scope.get("client") or ("",))[0]
-        read_bytes: Counter[str] = Counter()
-        is_whole = False
+        request_bytes: Counter[str] = Counter()
+        is_complete = False
 
-        async def count() -> Message:
-            nonlocal is_whole
-            if is_whole:
-                return await receive()
-            message = await self._in_time(receive, deadline)
-            is_whole = not message.get("more_body", False)
+        async def receive_counted() -> Message:
+            nonlocal is_complete
+            if is_complete:
+                return await receive()  # no more of the body, but a disconnection
+            message = await self._receive_in_time(receive, deadline)
+            is_complete = not message.get("more_body", False)
             if size := len(message.get("body", b"")):
                 user = self._user() or f"address {address}"
-                read_bytes[user] += size
-                self._held_bytes[user] += size
-                if read_bytes.total() > max_bytes:
+                request_bytes[user] += size
+                self._bytes_by_user[user] += size
+                if request_bytes.total() > max_bytes:
                     raise too_large(max_bytes)
-                self._check_room(user)
+                self._check_total(user)
             return message
 
         try:
-            yield count
+            yield receive_counted
         finally:
-            self._held_bytes -= read_bytes
+            self._bytes_by_user -= request_bytes
 
-    async def _in_time(self, receive: Receive, deadline: float) -> Message:
+    async def _receive_in_time(self, receive: Receive, deadline: float) -> Message:
         seconds = deadline - asyncio.get_running_loop().time()
         try:
-            return await asyncio.wait_for(receive(), min(self._silence, max(seconds, 0)))
+            return await asyncio.wait_for(receive(), min(self._max_pause, max(seconds, 0)))
         except TimeoutError:
             sentence = "The body did not arrive in time."
             raise InvalidRequest(sentence, code="request_timeout", status=408) from None
 
-    def _check_room(self, user: str) -> None:
-        room = TOGETHER * self.max_bytes
-        if self._held_bytes[user] > room / 2 or self._held_bytes.total() > room:
+    def _check_total(self, user: str) -> None:
+        max_total = MAX_BODIES * self.max_bytes
+        user_bytes, total = self._bytes_by_user[user], self._bytes_by_user.total()
+        if user_bytes > max_total / 2 or total > max_total:
             sentence = "Too much is being sent at once. Try again in a moment."
             raise InvalidRequest(
                 sentence, code="too_many_bytes_in_flight", status=503, retry_after=1
@@ -92,6 +93,6 @@ class BodyLimits:
 
 
 def too_large(max_bytes: int) -> InvalidRequest:
-    """Return the error of a body with more than `most` bytes."""
+    """Return the error of a body with more than `max_bytes`."""
     size = f"{max_bytes / 2**20:g} MB" if max_bytes >= 2**20 else f"{max_bytes} bytes"
     return InvalidRequest(f"A body may have up to {size}.", code="body_too_large", status=413)

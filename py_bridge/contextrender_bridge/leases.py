@@ -1,7 +1,7 @@
-"""The processes that use the shared server: a folder for each, named by its id and start time.
+"""Leases of the shared server: a folder for each process that uses it.
 
-A killed process leaves its folder. The start time distinguishes it from a later process of the
-same id, and the next check removes it.
+The folder's name is the process's id and start time. A killed process does not remove its folder.
+The start time distinguishes it from a later process of the same id, so the next check removes it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ FOLDER = "leases"
 
 
 def started_at(pid: int) -> str:
-    """Return when a process started, in the system's own units; empty if there is none."""
+    """Return the start time of a process as the system writes it; empty if it does not run."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return "" if Path("/proc/self/stat").exists() else _start_by_ps(pid)
     except OSError:
         return ""
+    # The fields after the name, which may have spaces: the first is the state, the 20th the start
+    # time (proc(5)). A zombie or dead process does not run.
     fields = text.rpartition(")")[2].split()
     return "" if fields[0] in ("Z", "X") else fields[19]
 
 
 @contextmanager
 def hold_lease(data: Path, pid: int) -> Iterator[Path]:
-    """Hold a lease for that process: yield its folder, and remove it afterwards."""
+    """Hold a lease for a process during the block. Yield its folder, and remove it afterwards."""
     lease = data / FOLDER / f"{pid}-{started_at(pid)}"
     lease.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -39,15 +41,15 @@ def hold_lease(data: Path, pid: int) -> Iterator[Path]:
 
 def any_alive(data: Path) -> bool:
     """Return whether some process holds a lease; remove the leases of dead processes."""
-    alive = False
-    with suppress(OSError):  # No process has ever held a lease.
+    is_alive = False
+    with suppress(OSError):  # There is no folder until a process has held a lease.
         for lease in list((data / FOLDER).iterdir()):
             pid, _, start = lease.name.partition("-")
             if pid.isdecimal() and start and started_at(int(pid)) == start:
-                alive = True
+                is_alive = True
             else:
                 _remove(lease)
-    return alive
+    return is_alive
 
 
 def _remove(lease: Path) -> None:
@@ -61,4 +63,5 @@ def _start_by_ps(pid: int) -> str:
     process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    return "".join(letter for letter in process.stdout if letter.isalnum())
+    # The time is a part of a folder's name.
+    return "".join(character for character in process.stdout if character.isalnum())

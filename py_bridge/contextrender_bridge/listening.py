@@ -1,4 +1,4 @@
-"""A command's listening socket, opened before its address is printed, and how it is served."""
+"""A command's listening socket, which is open before its address is printed, and its server."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STATUS_PATH = "/contextrender/status"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket on that address; port 0 takes a free one. Raise CommandError."""
+    """Return a socket that listens on an address; port 0 takes a free one. Raise CommandError."""
     if not 0 <= port < 2**16:
         raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:
-        family, kind, _, _, place = socket.getaddrinfo(
+        family, kind, _, _, socket_address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
+        listener.bind(socket_address)
         listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
         if getattr(error, "errno", None) == errno.EADDRINUSE:
@@ -41,17 +41,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, name: str = "") -> str:
-    """Return the beginning of the URL for this machine's clients; `name` is the host's."""
+    """Return the URL of a socket for clients of this machine. A host's `name` replaces its address.
+
+    An address of all interfaces becomes the loopback address.
+    """
     host_address, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name or host_address, name or host_address)
+    host = name or host_address
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def http_config(app: Any, **options: Any) -> Config:
-    """Return uvicorn's settings for an ASGI app of ours, with the given `options`."""
+    """Return uvicorn's settings for an ASGI app of ours. `options` override our defaults."""
     from uvicorn import Config
 
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "log_config": None,
         "access_log": False,
         "ws": "none",
@@ -60,4 +64,4 @@ def http_config(app: Any, **options: Any) -> Config:
         "timeout_keep_alive": 75,
         "timeout_graceful_shutdown": 10,
     }
-    return Config(app, **{**usual, **options})
+    return Config(app, **{**defaults, **options})

@@ -1,4 +1,4 @@
-"""The service on this machine: find it, or start it, with progress lines meanwhile."""
+"""The service on this machine: finds it or starts it, and reports progress while it waits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
-from itertools import chain, count, repeat
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
+from contextrender_bridge.background import report_progress
 from contextrender_bridge.base.errors import (
     CommandError,
     NoCredentials,
@@ -36,40 +34,52 @@ from contextrender_bridge.client.credentials import (
     stored_credentials,
 )
 
-ANSWER_SECONDS: Final = 1.0
-CODE_SECONDS: Final = 5.0
+HEALTH_TIMEOUT: Final = 1.0
+CODE_TIMEOUT: Final = 5.0
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 15.0
-FIRST_SECONDS: Final = 3.0
-EVERY_SECONDS: Final = 10.0
-STARTING: Final = "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
-"""How long the service takes to start."""
+ERROR_CHARACTERS: Final = 2_000  # of the end of the server's log, in an error
 WRAP_LOG: Final = "wrap-service.log"
 
-_NOT_ITS = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN", "CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
-_SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+_UNSET_VARIABLES = (
+    "CONTEXTRENDER_URL",
+    "CONTEXTRENDER_TOKEN",
+    "CONTEXTRENDER_MODEL",
+    "CTXGRAPH_MODEL",
+)
+_COMMAND_LINE = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 
 
-def answers(url: str) -> bool:
-    """Return whether a service of ours answers there."""
+def is_service_running(url: str) -> bool:
+    """Return whether a service of ours answers at the URL."""
     try:
-        reply = httpx.get(f"{url}/healthz", timeout=ANSWER_SECONDS, trust_env=False)
+        reply = httpx.get(f"{url}/healthz", timeout=HEALTH_TIMEOUT, trust_env=False)
         return bool(reply.is_success and reply.json().get("status") == "ok")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return False
 
 
-def begun(
+def start_server(
     data: Path,
     log: Path,
     *options: str,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server over `data`, on a free port of loopback, that writes to `log`."""
+    """Start a server over `data`, on a free port of loopback or as the options say."""
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", _SERVE, "serve", "--port", "0", "--data", str(data), *options],
+            [
+                sys.executable,
+                "-c",
+                _COMMAND_LINE,
+                "serve",
+                "--port",
+                "0",
+                "--data",
+                str(data),
+                *options,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -79,29 +89,29 @@ def begun(
         )
 
 
-def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
-    """Return the credentials, once the server answers. Raise CommandError."""
+def wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
+    """Return the server's credentials once it answers. Raise CommandError."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(NoCredentials):
             credentials = stored_credentials(data)
-            if answers(credentials.url):
+            if is_service_running(credentials.url):
                 return credentials
         time.sleep(0.05)
-    output = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
+    output = log.read_text(encoding="utf-8", errors="replace").strip()[-ERROR_CHARACTERS:]
     raise CommandError(f"the service did not start ({log}).\n{output}")
 
 
-def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
-    """Return the service that all of a user's wrapped agents share.
+def find_service(data: Path, report: Callable[[str], None]) -> Credentials:
+    """Return the service that all of a user's wrapped agents share. Raise CommandError.
 
-    The environment names it, it runs over `data`, or it is started now. Raise CommandError.
+    It is the one that the environment names, the one that runs over `data`, or a new one.
     """
     try:
         credentials = load_credentials(data)
     except NoCredentials:
         credentials = None
-    if credentials is not None and answers(credentials.url):
+    if credentials is not None and is_service_running(credentials.url):
         return credentials
     if url := read_settings().url:
         raise CommandError(
@@ -110,41 +120,47 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
         )
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
-    with _start_lock(data / ".starting", say):
+    with _start_lock(data / ".starting", report):
         with suppress(NoCredentials):
             credentials = load_credentials(data)
-            if answers(credentials.url):  # another wrap has just started it
+            if is_service_running(credentials.url):  # Another process has started it meanwhile.
                 return credentials
-        with telling("starting the service", say, first=0.0):
-            log = data / WRAP_LOG
-            linger = str(read_settings().idle_timeout)
-            ready(begun(data, log, "--idle-timeout", linger, cwd=data), data, log)
+        with report_progress("starting the service", report, first=0.0):
+            _start_shared(data)
             return load_credentials(data)
 
 
-def revive(data: Path, url: str) -> bool:
-    """Start the service over `data` again, at its address, if it has died; return whether it did.
+def restart_dead_service(data: Path, url: str) -> bool:
+    """Start the service over `data` again, at its address, if it has died; return whether it had.
 
-    A service that the environment names is somebody else's. Raise CommandError if it does not
-    start.
+    A service that the environment names is not started. Raise CommandError if the start fails.
     """
-    if read_settings().url or answers(url) or importlib.util.find_spec("jaclang") is None:
+    if (
+        read_settings().url
+        or is_service_running(url)
+        or importlib.util.find_spec("jaclang") is None
+    ):
         return False
     with _start_lock(data / ".starting", lambda _: None):
-        if answers(url):  # another wrap has just started it
+        if is_service_running(url):  # Another process has started it meanwhile.
             return False
-        log, port = data / WRAP_LOG, str(urlsplit(url).port)
-        options = "--port", port, "--idle-timeout", str(read_settings().idle_timeout)
-        ready(begun(data, log, *options, cwd=data), data, log)
+        _start_shared(data, "--port", str(urlsplit(url).port))
         return True
 
 
-def sign_in_code(url: str, data: Path | None = None) -> str:
-    """Return what signs this user in at the console, once and soon. Raise ContextRenderError.
+def _start_shared(data: Path, *options: str) -> None:
+    """Start a service that ends when no process uses it, and wait until it answers."""
+    log, timeout = data / WRAP_LOG, str(read_settings().idle_timeout)
+    server = start_server(data, log, "--idle-timeout", timeout, *options, cwd=data)
+    wait_until_ready(server, data, log)
 
-    The token is that of the environment, or of the server of `data`.
+
+def sign_in_code(url: str, data: Path | None = None) -> str:
+    """Return a code that signs this user in to the console once, within minutes.
+
+    It is requested with the token of the server of `data`, or else of the environment. Raise
+    ContextRenderError.
     """
-    # The one of the moment.
     token = stored_credentials(data).token if data else resolve_credentials(url, None).token
     headers = {"authorization": f"Bearer {token}"}
     try:
@@ -152,7 +168,7 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
             f"{url}/console/link",
             headers=headers,
             json={},
-            timeout=CODE_SECONDS,
+            timeout=CODE_TIMEOUT,
             trust_env=not is_local(url),
         )
         answer = reply.json()
@@ -167,15 +183,15 @@ def sign_in_code(url: str, data: Path | None = None) -> str:
 def temporary_service() -> Iterator[Credentials]:
     """Start a service over an empty data folder; stop it and remove the folder afterwards.
 
-    It asks no model, whatever is set, so that oversized results are shown as excerpts. This needs
-    no API key and has the same result every time.
+    It calls no model, whatever is set. So oversized results are shown as excerpts, no API key is
+    needed, and each run has the same result.
     """
-    environment = environment_without(*_NOT_ITS)
-    with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
+    environment = environment_without(*_UNSET_VARIABLES)
+    with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _exit_at_sigterm():
         data, log = Path(folder) / "data", Path(folder) / "server.log"
-        server = begun(data, log, environment=environment)
+        server = start_server(data, log, environment=environment)
         try:
-            yield ready(server, data, log)
+            yield wait_until_ready(server, data, log)
         finally:
             server.terminate()
             try:
@@ -186,61 +202,24 @@ def temporary_service() -> Iterator[Credentials]:
 
 
 @contextmanager
-def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
-    """Do `work` in a thread while the block runs.
+def _start_lock(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock under which one process at a time starts a service.
 
-    `seconds` are the pauses before each time; the last one is repeated.
+    The system releases the lock of a killed process.
     """
-    ended = threading.Event()
-
-    def go_on() -> None:
-        for pause in chain(seconds, repeat(seconds[-1])):
-            if ended.wait(pause):
-                return
-            work()
-
-    thread = threading.Thread(target=go_on, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def telling(
-    task: str, say: Callable[[str], None], first: float = FIRST_SECONDS
-) -> AbstractContextManager[None]:
-    """Report that the block waits for a start (`task`) after `first` seconds, again and again."""
-    since = time.monotonic()
-    lines = chain(
-        [f"{task} ({STARTING}) ..."],
-        (f"{task}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
-    )
-    return meanwhile(lambda: say(next(lines)), first, EVERY_SECONDS)
-
-
-def telling_why_it_is_slow() -> AbstractContextManager[None]:
-    """Write to stderr what is waited for, unless the block ends within a moment."""
-    return telling("Loading the service", partial(print, file=sys.stderr, flush=True))
-
-
-@contextmanager
-def _start_lock(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Let one process at a time start a service; a killed one's lock ends with it."""
     import fcntl
 
     with lock.open("w") as file:
-        with telling("waiting for the service that another wrap starts", say, first=1.0):
+        with report_progress("waiting for the service that another wrap starts", report, first=1.0):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Lets SIGTERM end the command in order, so that it takes its server with it."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def _exit_at_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command by SystemExit during the block, so that it stops its server."""
+    previous_handler = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)

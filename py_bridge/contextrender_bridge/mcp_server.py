@@ -1,4 +1,4 @@
-"""MCP servers over the service: recall what was left out, and see why.
+"""MCP servers over the service: they recall tool results, and explain why results are shown.
 
 It needs the `[mcp]` extra.
 """
@@ -23,19 +23,19 @@ INSTRUCTIONS = (
     "ContextRender records agent sessions. `sessions` lists them, `recall` gives back complete "
     "tool results of one, `explain` says why each result is in view or not before a model call."
 )
-ABOUT_ONE = (
+RECALL_INSTRUCTIONS = (
     "Earlier tool results of this session may be missing from your view, or shortened, to keep it "
     "small; `recall` gives them back complete."
 )
-READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 SessionName = Annotated[str, Field(description="The session's name.")]
 
 
 def build_mcp(client: AsyncContextRender) -> MCPServer:
-    """Return the server, for the user of `client`."""
+    """Return an MCP server with the tools `recall`, `explain` and `sessions`, over a client."""
     server = MCPServer("contextrender", instructions=INSTRUCTIONS, log_level="WARNING")
 
-    @server.tool(annotations=READS)
+    @server.tool(annotations=READ_ONLY)
     async def recall(
         session: SessionName,
         query: Annotated[str | None, Field(description="Words or values to look for.")] = None,
@@ -43,12 +43,12 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         limit: Annotated[int, Field(ge=1, le=50)] = 5,
     ) -> Json:
         """Complete results of earlier tool calls, by `query` or by position (`results`)."""
-        max_results = limit if query else None
+        max_results = limit if query else None  # Positions name the results themselves.
         return await reply_of(
             client.recall(session, query=query, results=results, limit=max_results)
         )
 
-    @server.tool(annotations=READS)
+    @server.tool(annotations=READ_ONLY)
     async def explain(
         session: SessionName,
         turn: Annotated[int | None, Field(description="A model call; else the next one.")] = None,
@@ -58,7 +58,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         """Explain why each tool result is shown or not before a model call, and what used it."""
         return await reply_of(client.explain(session, turn=turn, budget=budget, policy=policy))
 
-    @server.tool(annotations=READS)
+    @server.tool(annotations=READ_ONLY)
     async def sessions(
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
         cursor: Annotated[str | None, Field(description="`next` of the page before.")] = None,
@@ -70,13 +70,13 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
 
 
 def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
-    """Return an ASGI app with `recall` alone, at `/mcp`, for a wrapped agent.
+    """Return an ASGI app with only the tool `recall`, at `/mcp`, for a wrapped agent.
 
-    `session` says which session its caller is in.
+    `session` returns the agent's session, empty before its first model call.
     """
-    server = MCPServer("contextrender", instructions=ABOUT_ONE, log_level="WARNING")
+    server = MCPServer("contextrender", instructions=RECALL_INSTRUCTIONS, log_level="WARNING")
 
-    @server.tool(annotations=READS)
+    @server.tool(annotations=READ_ONLY)
     async def recall(
         query: Annotated[str | None, Field(description="Words or values to look for.")] = None,
         results: Annotated[
@@ -87,19 +87,18 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
         """Complete results of this session's earlier tool calls, by `query` or by number."""
         if not session():
             raise ToolError("Nothing has left this session's view.")
-        max_results = limit if query and not results else None
-        words = None if results else query or ""
-        return await reply_of(
-            client.recall(session(), query=words, results=results, limit=max_results)
-        )
+        if results:
+            return await reply_of(client.recall(session(), results=results))
+        max_results = limit if query else None
+        return await reply_of(client.recall(session(), query=query or "", limit=max_results))
 
     return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
 
 
-def guarded(app: App, token: Callable[[], str]) -> App:
-    """Return an ASGI app for the bearer of the current token alone."""
+def require_token(app: App, token: Callable[[], str]) -> App:
+    """Return an ASGI app that answers 401 to requests without the current token."""
 
-    async def admit(scope: Scope, receive: Any, send: Any) -> None:
+    async def check_token(scope: Scope, receive: Any, send: Any) -> None:
         authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
         expected = b"Bearer " + token().encode()
         if scope["type"] != "http" or secrets.compare_digest(authorization, expected):
@@ -107,11 +106,11 @@ def guarded(app: App, token: Callable[[], str]) -> App:
             return
         await send_error(send, Unauthorized("Send the token of this run."))
 
-    return admit
+    return check_token
 
 
 async def reply_of(call: Awaitable[Mapping[str, Any]]) -> Json:
-    """Return a reply. Raise its error as a tool's."""
+    """Return the reply of a call. Raise ToolError if the call fails."""
     try:
         return dict(await call)
     except ContextRenderError as error:

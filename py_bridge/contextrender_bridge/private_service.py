@@ -1,4 +1,4 @@
-"""A server of a program's own: it starts with the block and ends with it, or with the program.
+"""A private server of a program: it starts and ends with a block, and ends with the program.
 
     with embedded() as service, service.client() as client:
         client.render("my-session", messages)
@@ -50,15 +50,15 @@ class PrivateService:
 def embedded(data: Path | str | None = None) -> Iterator[PrivateService]:
     """Start a private server over `data`, or over the folder of `contextrender serve`.
 
-    Raise CommandError if the folder cannot be made or written to, if the server does not start, and
-    without the server's packages.
+    Raise CommandError if the folder cannot be created or written, if the server does not start, or
+    if the server's packages are not installed.
     """
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
-    # `-P`: the program's own folder may have a `nodes` or `graph`, which the app must not meet.
+    # `-P`: the program's folder may have modules named `nodes` or `graph`, as the app has.
     command = [sys.executable, "-P", "-c", _SERVE, str(Path(data) if data else data_dir())]
-    # A session of its own, so that Ctrl-C reaches the program alone; the end of its input, which
-    # comes when the program dies, too, ends the server.
+    # In a new session, so that Ctrl-C reaches only the program. The server ends at the end of its
+    # input, also if the program dies.
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as server:
         assert server.stdin and server.stdout
@@ -81,7 +81,7 @@ async def embedded_async(data: Path | str | None = None) -> AsyncIterator[AsyncC
 
 
 def _read_address(line: bytes) -> PrivateService:
-    """Return what a private server writes when it has started. Raise CommandError if it failed."""
+    """Return the address that a started server wrote. Raise CommandError if it did not start."""
     if not line:
         raise CommandError("the private server did not start; its reason is on stderr.")
     fields = json.loads(line)

@@ -1,9 +1,7 @@
-"""Guards before any route.
+"""Guards before any route, against too many connections, large or slow headers, and other sites.
 
-They refuse too many connections, headers that are large or slow, and other sites' pages.
-A page from anywhere can send requests to loopback, and by a name of its own that it makes point
-there (DNS rebinding) also read the answers. What it cannot do is choose the `Host` and `Origin`
-that its browser sends.
+Any site's page can send requests to loopback. If its own host name points there (DNS rebinding), it
+can also read the answers. But it cannot choose the `Host` and `Origin` that its browser sends.
 """
 
 from __future__ import annotations
@@ -36,25 +34,26 @@ from contextrender_bridge.body_limits import BodyLimits
 
 SETTING = "CONTEXTRENDER_ALLOWED_HOSTS"
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
-"""A name or an address, and a port: nothing that a parser of addresses may read in two ways."""
-_ELSEWHERE = frozenset({b"cross-site", b"same-site"})
+"""A name or an address, and a port. Parsers of addresses might read anything else differently."""
+_OTHER_SITES = frozenset({b"cross-site", b"same-site"})
+"""The values of Sec-Fetch-Site in requests of other sites' pages."""
 
 
 class Guard:
-    """ASGI middleware around each of our applications: hosts, bodies, and errors.
+    """ASGI middleware of each of our applications: it checks hosts and bodies, and sends errors.
 
-    Over loopback it answers only to this machine's names and pages; the setting `allowed_hosts`
-    lists others, as `name` or `name:port`. A ContextRenderError from within becomes the reply.
+    Over loopback it accepts only this machine's host names and pages. The setting `allowed_hosts`
+    lists others, as `name` or `name:port`. A ContextRenderError of the application becomes a reply.
     """
 
     def __init__(self, app: App, bodies: BodyLimits | None = None) -> None:
-        """Guard `app`. Without `bodies` the application limits what it reads itself."""
+        """Guard `app`. Without `bodies` the application limits its bodies itself."""
         self._app = app
         self._bodies = bodies
         self._allowed_hosts = current_settings().allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it before any route."""
+        """Pass a request to the application, or refuse it."""
         if scope["type"] == "http":
             await self._answer(scope, receive, send)
         elif scope["type"] == "websocket" and self._refusal(scope):
@@ -63,51 +62,56 @@ class Guard:
             await self._app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+        has_started = False
 
-        async def note_start(message: Message) -> None:
-            nonlocal started
-            started = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            if refused := self._refusal(scope):
-                raise refused
+            if refusal := self._refusal(scope):
+                raise refusal
             if self._bodies is None:
-                await self._app(scope, receive, note_start)
+                await self._app(scope, receive, send_and_note)
             else:
-                with self._bodies.reading(scope, receive) as limited:
-                    await self._app(scope, limited, note_start)
+                with self._bodies.reading(scope, receive) as receive_limited:
+                    await self._app(scope, receive_limited, send_and_note)
         except ClientDisconnected:
             return
         except ContextRenderError as error:
-            if started:
+            if has_started:  # The reply is under way and can only be broken off.
                 raise
             await send_error(send, error)
 
     def _refusal(self, scope: Scope) -> InvalidRequest | None:
-        """Return why a request is not for this server; None if it is."""
+        """Return the error of a request with an unknown host or from another site, or None."""
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return InvalidRequest("A request names one host.", code="several_hosts", status=400)
-        if not is_loopback((scope.get("server") or ("",))[0]):
+        server_address = (scope.get("server") or ("",))[0]
+        if not is_loopback(server_address):
             return None
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if not self._is_known(host):
+        if not self._is_known_host(host):
             sentence = f"This server answers to this machine's names alone; {SETTING} lists others."
             return InvalidRequest(sentence, code="unknown_host", status=421)
-        origin = headers.get(b"origin")
-        if origin is None:
-            foreign = headers.get(b"sec-fetch-site") in _ELSEWHERE and not _is_visit(scope, headers)
-        else:
-            page = urlsplit(origin.decode("latin-1").lower()).netloc
-            foreign = page != host and page not in self._allowed_hosts
-        if not foreign:
+        if not self._is_from_other_site(scope, headers, host):
             return None
         sentence = f"Another site's page asks; {SETTING} lists those it may."
         return InvalidRequest(sentence, code="origin_not_allowed", status=403)
 
-    def _is_known(self, host: str) -> bool:
+    def _is_from_other_site(
+        self, scope: Scope, headers: MutableMapping[bytes, bytes], host: str
+    ) -> bool:
+        origin = headers.get(b"origin")
+        if origin is None:
+            is_other = headers.get(b"sec-fetch-site") in _OTHER_SITES
+            return is_other and not _is_followed_link(scope, headers)
+        origin_host = urlsplit(origin.decode("latin-1").lower()).netloc
+        return origin_host != host and origin_host not in self._allowed_hosts
+
+    def _is_known_host(self, host: str) -> bool:
         if not (match := _HOST.fullmatch(host)):
             return False
         name = match[1].strip("[]")
@@ -116,7 +120,7 @@ class Guard:
 
 
 def is_loopback(address: object) -> bool:
-    """Return whether that is an IP address of this machine alone."""
+    """Return whether a text is an IP address of the loopback interface."""
     with suppress(ValueError):
         parsed = ip_address(str(address))
         if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
@@ -125,90 +129,92 @@ def is_loopback(address: object) -> bool:
     return False
 
 
-def _is_visit(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
-    """Return whether a person follows a link; the site it was on sees nothing of the answer."""
+def _is_followed_link(scope: Any, headers: MutableMapping[bytes, bytes]) -> bool:
+    """Return whether a person followed a link of another site, which does not see the answer."""
     is_page = headers.get(b"sec-fetch-dest") == b"document"
     return is_page and scope.get("method") in ("GET", "HEAD")
 
 
-HEAD_BYTES: Final = 65_536
-"""The limit of a request's headers, which are read before its token is checked."""
+MAX_HEADER_BYTES: Final = 65_536
+"""The largest headers of a request, with its address. They are read before its token is checked."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's own protocol, which refuses too many connections and headers that are slow.
+    """uvicorn's own protocol, which also refuses too many connections, and large or slow headers.
 
-    `header_timeout` is the time from a connection, or from a request's first byte, until the
-    request's headers are there. Bodies are under body_limits.
+    `header_timeout` is the time in which all headers of a request must arrive. It begins with the
+    connection or with the request's first byte. `BodyLimits` limits bodies.
     """
 
     max_connections: ClassVar[int]
     header_timeout: ClassVar[float]
-    _head_timer: TimerHandle | None = None
-    _head_bytes = 0
+    _header_timer: TimerHandle | None = None
+    _header_bytes = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Start waiting for a request, unless there are too many connections."""
+        """Start the timer for a request's headers, unless there are too many connections."""
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
             self._refuse(429, "too_many_connections", "Too many connections. Try again soon.")
         else:
-            self._wait_for_head()
+            self._start_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._head_is_there()
+        """Stop the timer."""
+        self._stop_header_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Stop reading a head that is too large."""
+        """Refuse headers that are too large before all of them have arrived."""
         super().data_received(data)
-        if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self._refuse_head()
+        if self._header_timer is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > MAX_HEADER_BYTES:
+                self._refuse_large_headers()
 
     def on_message_begin(self) -> None:
-        """Wait for the rest of the head."""
+        """Start the timer if the request is not the connection's first one."""
         super().on_message_begin()
-        if self._head_timer is None:
-            self._wait_for_head()
+        if self._header_timer is None:
+            self._start_header_timer()
 
     def on_headers_complete(self) -> None:
-        """Stop waiting: the request is for the application now."""
-        self._head_is_there()
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
-            self._refuse_head()
+        """Stop the timer, and pass the request on if its headers are valid."""
+        self._stop_header_timer()
+        header_bytes = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.url) + header_bytes > MAX_HEADER_BYTES:
+            self._refuse_large_headers()
         elif b"#" in self.url:
             self._refuse(400, "invalid_path", "An address that is asked for has no fragment.")
-        elif self._asks_elsewhere():
+        elif self._names_other_host():
             self._refuse(400, "unknown_host", "The first line names another host than `Host`.")
         else:
             super().on_headers_complete()
 
-    def _asks_elsewhere(self) -> bool:
-        """Return whether the address in the first line is absolute, and of another host."""
+    def _names_other_host(self) -> bool:
+        """Return whether the address in the first line has a host that is not in `Host`."""
         address = urlsplit(self.url)
         hosts = [value for name, value in self.headers if name == b"host"]
         return bool(address.netloc) and address.netloc.lower() not in map(bytes.lower, hosts)
 
-    def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.header_timeout, self._head_is_late)
+    def _start_header_timer(self) -> None:
+        self._header_timer = self.loop.call_later(self.header_timeout, self._refuse_late_headers)
 
-    def _head_is_there(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-        self._head_bytes = 0
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+        self._header_bytes = 0
 
-    def _head_is_late(self) -> None:
-        self._head_timer = None
+    def _refuse_late_headers(self) -> None:
+        self._header_timer = None
         self._refuse(408, "request_timeout", "The head of the request did not arrive in time.")
 
-    def _refuse_head(self) -> None:
-        self._refuse(431, "headers_too_large", f"A head may have up to {HEAD_BYTES} bytes.")
+    def _refuse_large_headers(self) -> None:
+        self._refuse(431, "headers_too_large", f"A head may have up to {MAX_HEADER_BYTES} bytes.")
 
     def _refuse(self, status: int, code: str, sentence: str) -> None:
+        """Send an error without the application, and close the connection."""
         if self.transport.is_closing():
             return
         body = wire.dumps(error_fields(InvalidRequest(sentence, code=code)))
@@ -221,10 +227,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(max_connections: int, header_timeout: float) -> type[Any]:
-    """Return the protocol under these limits, for uvicorn's `http`."""
+def guarded_protocol(max_connections: int, header_timeout: float) -> type[Any]:
+    """Return a GuardedProtocol with these limits, for uvicorn's option `http`."""
     return type(
-        "Guarded",
+        "LimitedProtocol",
         (GuardedProtocol,),
         {"max_connections": max_connections, "header_timeout": header_timeout},
     )

@@ -79,7 +79,7 @@ def test_full_history_cost_is_capped_at_model_window(alice: User) -> None:
 def test_metrics_have_stored_totals(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
+    monkeypatch.setattr(metrics, "CACHE_SECONDS", -1.0)
     render_calls(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
     render_calls(alice.api, "made up", agent_run(3), model="secret-in-a-name")
     text = service.http.get("/metrics").text

@@ -9,4 +9,4 @@ sys.path.insert(0, str(HERE.parent.parent))
 from contextrender_bridge.server.process.start import serve  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(serve("127.0.0.1", int(sys.argv[1]), Path(sys.argv[2]), HERE / "app"))
+    sys.exit(serve("127.0.0.1", int(sys.argv[1]), Path(sys.argv[2]), app=HERE / "app"))

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.server import build_app
-from contextrender_bridge.server.process.loading import load_ahead
+from contextrender_bridge.server.process.loading import load_models
 
 from tests.api.client import Api
 from tests.support.command import PROCESS, contextrender
@@ -54,7 +54,7 @@ class ServiceInProcess:
 def in_process(data: Path) -> Iterator[ServiceInProcess]:
     """Load the service for a data folder in this process, so that tests can reach its parts."""
     app = build_app(data)
-    load_ahead()
+    load_models()
     with closing(app.state.service) as service:
         yield ServiceInProcess(app, service.accounts.local_token())
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or until the process is interrupted."""
     try:
-        from contextrender_bridge.mcp_server import build_mcp, guarded
+        from contextrender_bridge.mcp_server import build_mcp, require_token
     except ImportError:
         raise CommandError(
             f"`contextrender mcp` needs the extra `mcp`. Install it with {how_to_install('mcp')}."
@@ -45,6 +45,6 @@ def run(args: argparse.Namespace) -> int:
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
     print(f"MCP is served at {address(listener)}/mcp; it requires this user's token", flush=True)
-    guard = guarded(app, lambda: resolve_credentials(credentials.url, None).token)
-    uvicorn.Server(http_config(Guard(guard))).run(sockets=[listener])
+    protected = require_token(app, lambda: resolve_credentials(credentials.url, None).token)
+    uvicorn.Server(http_config(Guard(protected))).run(sockets=[listener])
     return 0

@@ -12,7 +12,7 @@ from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import config_file
 from contextrender_bridge.client.credentials import stored_credentials
-from contextrender_bridge.local_service import answers
+from contextrender_bridge.local_service import is_service_running
 from contextrender_bridge.plugins.hosts import HOSTS
 from contextrender_bridge.plugins.install_command import find_host, make_changes
 
@@ -92,4 +92,4 @@ def _running() -> str | None:
         url = stored_credentials(data_dir()).url
     except NoCredentials:
         return None
-    return url if answers(url) else None
+    return url if is_service_running(url) else None

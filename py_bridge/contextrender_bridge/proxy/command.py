@@ -129,13 +129,13 @@ def standalone_app(settings: Settings, trust: Trust) -> App:
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
     """Serve in one worker process."""
-    from contextrender_bridge.request_guards import guarded
+    from contextrender_bridge.request_guards import guarded_protocol
     from contextrender_bridge.workers.serving import WorkerServer
 
     keep_little()
     settings = current_settings()
-    guard = guarded(settings.max_connections, settings.header_timeout)
-    WorkerServer(http_config(app(), http=guard), worker).run(sockets=[listener])
+    protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
+    WorkerServer(http_config(app(), http=protocol), worker).run(sockets=[listener])
     return 0
 
 

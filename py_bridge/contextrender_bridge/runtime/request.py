@@ -28,12 +28,14 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 from contextrender_bridge.sessions.ids import CALLER, ids_ahead, session_id_of
 from contextrender_bridge.store.writes import NODES_PER_DELETION
 
-Tell = Callable[[object], None]
+SendReply = Callable[[object], None]
+"""A function that sends the reply of a request before the request ends."""
 
 YIELD_SECONDS = 0.002
 """The pause in which another thread sends an early answer: threads share one interpreter."""
 
-TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
+SEND_REPLY: ContextVar[SendReply | None] = ContextVar("send_reply", default=None)
+"""The function for the current request; None if it may not be answered early."""
 
 
 class SessionLease:
@@ -147,9 +149,9 @@ def answer_early(report: object) -> None:
     It is for clients that keep the whole history. If the write fails or the process dies, their
     next call gets a 409, and they send the missing messages.
     """
-    tell = TELL.get()
-    if tell is not None:
-        tell(report)
+    send_reply = SEND_REPLY.get()
+    if send_reply is not None:
+        send_reply(report)
         time.sleep(YIELD_SECONDS)  # lets the thread that sends the answer run first
 
 

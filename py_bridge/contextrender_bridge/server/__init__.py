@@ -15,7 +15,7 @@ set_for_library("JAC_DISABLED_PLUGINS", "jac-scale:*")
 
 
 def __getattr__(name: str) -> Any:
-    """`build_app`, imported when it is first wanted: it loads the Jac runtime."""
+    """Import `build_app` at its first use, because it loads the Jac runtime."""
     if name == "build_app":
         from contextrender_bridge.server.app import build_app
 

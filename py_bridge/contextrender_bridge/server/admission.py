@@ -1,4 +1,4 @@
-"""Whose a request is, and whether that user may make another call."""
+"""Admission of requests: finds each request's caller, and counts the calls of users."""
 
 import asyncio
 import contextvars
@@ -12,18 +12,18 @@ from contextrender_bridge.base.errors import Unauthorized
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.server.accounts.callers import Caller
-from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
+from contextrender_bridge.server.accounts.sign_in import SMALL, FindCaller, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
 from contextrender_bridge.server.http.bodies import bearer_of
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.watching.logs import REQUEST
 from contextrender_bridge.store.writes import StoreUnavailable
 
-THREADS: Final = 4
+TOKEN_THREADS: Final = 4
 
 
 class Admission:
-    """The check of every request's token, and the bodies that are held."""
+    """The check of every request's token and of its user's calls, and the limits of bodies."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Admission:
         settings: Settings,
         begin: Callable[[], None],
     ) -> None:
-        """Call `begin` first in each thread that asks the database whose a token is."""
+        """Call `begin` first in each thread that reads users from the store."""
         self._accounts, self._quotas = accounts, quotas
-        self.bodies = BodyLimits(settings, SMALL, user=_known_user)
-        self._threads = ThreadPoolExecutor(THREADS, "token", initializer=begin)
+        self.bodies = BodyLimits(settings, SMALL, user=_current_user)
+        self._threads = ThreadPoolExecutor(TOKEN_THREADS, "token", initializer=begin)
         self.sign_in = SignIn(accounts, self.identify)
 
     def close(self) -> None:
@@ -43,59 +43,59 @@ class Admission:
         self._threads.shutdown(wait=True)
         self.sign_in.close()
 
-    def question(self, request: Request) -> Question:
-        """Return the question whose token, read-only link or cookie a walker's request brings."""
+    def caller_finder(self, request: Request) -> FindCaller:
+        """Return the function that finds the caller by the request's token, link or cookie."""
         token, accounts = bearer_of(request), self._accounts
         if token or "cookie" not in request.headers:
             return lambda: accounts.caller(token) or accounts.visitor(token)
-        return self.sign_in.question(request)
+        return self.sign_in.caller_finder(request)
 
-    def admit(self, question: Question) -> Caller:
+    def admit(self, find_caller: FindCaller) -> Caller:
         """Return the caller and count a call, in this thread.
 
         Raise Unauthorized, or InvalidRequest (429).
         """
-        caller = _identify(question)
+        caller = _identify(find_caller)
         if self._quotas.has_limits:
             self._quotas.check_call(caller)
         return caller
 
-    async def admitted(self, question: Question) -> Caller:
+    async def admit_async(self, find_caller: FindCaller) -> Caller:
         """Do what `admit` does, from the event loop."""
-        return await self._ask(lambda: self.admit(question))
+        return await self._in_thread(lambda: self.admit(find_caller))
 
-    async def of_token(self, token: str) -> Caller:
+    async def admit_token(self, token: str) -> Caller:
         """Return a token's user and count a call. Raise Unauthorized, or InvalidRequest (429)."""
-        return await self.admitted(lambda: self._accounts.caller(token))
+        return await self.admit_async(lambda: self._accounts.caller(token))
 
-    async def identify(self, question: Question) -> Caller:
+    async def identify(self, find_caller: FindCaller) -> Caller:
         """Return the caller without counting a call. Raise Unauthorized."""
-        return await self._ask(lambda: _identify(question))
+        return await self._in_thread(lambda: _identify(find_caller))
 
-    async def is_local_users(self, request: Request) -> bool:
-        """Return whether a request brings the local user's token."""
+    async def is_from_local_user(self, request: Request) -> bool:
+        """Return whether a request has the local user's token."""
         token = bearer_of(request)
         try:
-            caller = await self._ask(lambda: self._accounts.caller(token))
+            caller = await self._in_thread(lambda: self._accounts.caller(token))
         except StoreUnavailable:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    async def _ask[T](self, question: Callable[[], T]) -> T:
-        here = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, here.run, question)
+    async def _in_thread[T](self, work: Callable[[], T]) -> T:
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 
 
-def _known_user() -> str:
-    """Return the user whose request this is; empty until a token was read."""
-    about = REQUEST.get()
-    return about.user if about else ""
+def _current_user() -> str:
+    """Return the user of the current request, empty until its token was checked."""
+    request = REQUEST.get()
+    return request.user if request else ""
 
 
-def _identify(question: Question) -> Caller:
-    """Return the caller, and note the name for the log. Raise Unauthorized."""
-    if (caller := question()) is None:
+def _identify(find_caller: FindCaller) -> Caller:
+    """Return the caller, whose name the log then has. Raise Unauthorized."""
+    if (caller := find_caller()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
-    if (about := REQUEST.get()) is not None:
-        about.user = caller.name
+    if (request := REQUEST.get()) is not None:
+        request.user = caller.name
     return caller

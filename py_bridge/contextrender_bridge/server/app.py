@@ -21,7 +21,7 @@ from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import ServiceReply
 from contextrender_bridge.engine.models.providers import ProviderAnswers
 from contextrender_bridge.request_guards import Guard
-from contextrender_bridge.runtime.request import SIGNER, Tell
+from contextrender_bridge.runtime.request import SIGNER, SendReply
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
 from contextrender_bridge.server.accounts.users import Accounts
@@ -39,25 +39,25 @@ from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.mounted_proxy import PATHS, mounted_proxy
 from contextrender_bridge.server.process.process_resources import (
-    LOOK_SECONDS,
+    CHECK_SECONDS,
     MemoryTrimmer,
     OneProcessor,
-    now_and_then,
+    run_periodically,
 )
 from contextrender_bridge.server.process.threads import Threads
-from contextrender_bridge.server.runtime import Runtime, Walk
+from contextrender_bridge.server.runtime import Runtime, WalkerRun
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness
 
 SMALL_BYTES: Final = 65_536
-"""An agent's call brings only new messages, which are smaller. A stranger may send as much."""
+"""The largest body that is read before its token is checked. Most agents' calls are smaller."""
 
 
 class Service:
-    """Walkers over HTTP, with what the other routes use."""
+    """The walkers over HTTP, and the parts of the server that the other routes use."""
 
-    def __init__(self, app: Path, data: Path, settings: Settings, *, alone: bool) -> None:
-        """Load the Jac app over the store in `data`; `alone`: no other process serves it here."""
+    def __init__(self, app: Path, data: Path, settings: Settings, *, is_alone: bool) -> None:
+        """Load the Jac app. `is_alone` is True if no other process here serves the store."""
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
@@ -66,44 +66,48 @@ class Service:
             self.runtime.close()
             raise
         store = self.runtime.store
-        self.processor = OneProcessor(settings.pin_cpu and alone)
+        self.processor = OneProcessor(settings.pin_cpu and is_alone)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
         self.retention.on_deleted = lambda reason: self.metrics.deletions.labels(reason).inc()
-        self.runtime.on_reports = self.metrics.requests.rendered
+        self.runtime.on_reports = self.metrics.requests.count_rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
         self._quotas = Quotas(settings, store, self.accounts.counts)
-        self.admission = Admission(self.accounts, self._quotas, settings, self.processor.join)
+        self.admission = Admission(self.accounts, self._quotas, settings, self.processor.add_thread)
         self._readiness = Readiness(
-            store, data, settings, self.metrics, self.admission.is_local_users
+            store, data, settings, self.metrics, self.admission.is_from_local_user
         )
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._threads = Threads(settings, self.processor)
 
     def routes(self) -> list[BaseRoute]:
-        """Return all routes but the page's and the proxy's."""
+        """Return all routes except those of the console's page and the proxy."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
         other_routes = (*self._readiness.routes(), *self.admission.sign_in.routes())
         return [walkers, *graph_routes(self._get_node), *other_routes]
 
     async def call_walker(self, request: Request) -> Response:
-        """Answer `POST /walker/{name}`: run the walker for the bearer of the token."""
-        question, name = self.admission.question(request), request.path_params["name"]
-        caller = None if _is_small(request) else await self.admission.admitted(question)
+        """Answer `POST /walker/{name}`: run the walker for the user of the token.
+
+        The caller is admitted before the body is read, unless the body is small.
+        """
+        find_caller, name = self.admission.caller_finder(request), request.path_params["name"]
+        caller = None if _is_small(request) else await self.admission.admit_async(find_caller)
         body = await request.body()
-        reply = await self._run_walker(name, body, lambda: caller or self.admission.admit(question))
+        reply = await self._run_walker(
+            name, body, lambda: caller or self.admission.admit(find_caller)
+        )
         return response_of(reply)
 
     async def _get_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
-        question = self.admission.question(request)
-        admit = partial(self.admission.admit, question)
+        admit = partial(self.admission.admit, self.admission.caller_finder(request))
         return await self._run_walker("get_node", fields, admit)
 
     async def call_inside(
         self, name: str, fields: Mapping[str, Any], caller: Caller
     ) -> ServiceReply:
-        """Return a walker's reply to the mounted proxy, which has counted the call already."""
+        """Return a walker's reply to the mounted proxy, which has admitted the caller already."""
         reply = await self._run_walker(name, fields, lambda: caller)
         if isinstance(reply, ContextRenderError):
             return ServiceReply(reply.status, json_value(error_fields(reply)))
@@ -119,58 +123,73 @@ class Service:
 
     async def _run_walker(self, name: str, body: WalkerInput, admit: Callable[[], Caller]) -> Any:
         work = partial(self._work, name, body)
-        looks = getattr(self.runtime.walkers.get(name), "is_low_priority", False)
-        return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
+        walker = self.runtime.walkers.get(name)
+        is_low_priority = getattr(walker, "is_low_priority", False)
+        return await self._threads.answer(
+            f"walker {name}", admit, work, is_low_priority=is_low_priority
+        )
 
     def _work(
-        self, name: str, body: WalkerInput, caller: Caller, answers: ProviderAnswers, tell: Tell
+        self,
+        name: str,
+        body: WalkerInput,
+        caller: Caller,
+        answers: ProviderAnswers,
+        send_reply: SendReply,
     ) -> Any:
+        """Return a walker's reply, within the caller's rights and limits."""
         if (reader := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_endpoint")
 
         walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
-        form = reply.encode if isinstance(body, bytes) else reply.value
-        fields = reader.parse(body)
-        if caller.only is not None:
-            check_shared(walker, fields, caller.only)
-        first = self._redacted(fields)
-        parsed = [first]
+        encode = reply.encode if isinstance(body, bytes) else reply.value
+        sent_fields = reader.parse(body)
+        if caller.only_session is not None:
+            check_shared(walker, sent_fields, caller.only_session)
+        fields = self._redact(sent_fields)
+        unused_fields = [fields]
 
         def read_fields() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else self._redacted(reader.parse(body))
-
-        def tell_report(report: object) -> None:
-            tell(form({"reports": [report]}))
+            # A run may change the fields, so a further attempt reads the body again.
+            return unused_fields.pop() if unused_fields else self._redact(reader.parse(body))
 
         SIGNER.set(self.accounts.signer(caller))
-        walk = Walk(name, read_fields, caller.root, form, answers, tell_report, caller.only is None)
+        run = WalkerRun(
+            name,
+            read_fields,
+            caller.root,
+            encode,
+            answers,
+            send_early=lambda report: send_reply(encode({"reports": [report]})),
+            can_write=caller.only_session is None,
+        )
         has_limits = self._quotas.has_limits
-        with self._quotas.reserve(caller, first, body) if has_limits else nullcontext():
-            result = self.runtime.run(walk)
+        with self._quotas.reserve(caller, fields, body) if has_limits else nullcontext():
+            result = self.runtime.run(run)
         if event := getattr(walker, "log_event", ""):
-            self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
+            self.accounts.audit.record(event, caller.name, session=fields.get("session", ""))
         return result
 
-    def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _redact(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._redaction.redact(fields) if self._redaction else fields
 
 
 def _is_small(request: Request) -> bool:
-    """Return whether the body may be read before the token, which then needs no extra thread."""
+    """Return whether the body may be read before the token is checked.
+
+    Then the walker's thread checks the token, and no second thread is needed.
+    """
     length = request.headers.get("content-length", "")
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
-def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Starlette:
-    """Return the service over the store in `data`, for any ASGI server.
-
-    Its core is `state.service`.
-    """
+def build_app(data: Path, *, app: Path | None = None, is_alone: bool = True) -> Starlette:
+    """Return the ASGI app over the store in `data`. Its `state.service` is the Service."""
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
-    service = Service(app or app_dir(), make_data_private(data), settings, alone=alone)
-    proxy = mounted_proxy(settings, service.admission.of_token, service.call_inside)
+    service = Service(app or app_dir(), make_data_private(data), settings, is_alone=is_alone)
+    proxy = mounted_proxy(settings, service.admission.admit_token, service.call_inside)
     failures = proxy.histories.failures
     failures.on_failure = lambda reason: service.metrics.fail_open.labels(reason).inc()
     proxied = [Route(path, proxy) for path in PATHS]
@@ -178,11 +197,13 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         with (
-            service.processor.first(),
-            now_and_then("retention", service.retention.delete_in_turn, settings.gc_minutes * 60),
-            now_and_then("memory", MemoryTrimmer().look, LOOK_SECONDS),
-            now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
-            now_and_then("processor", service.processor.choose, LOOK_SECONDS),
+            service.processor.main_thread(),
+            run_periodically(
+                "retention", service.retention.delete_in_turn, settings.gc_minutes * 60
+            ),
+            run_periodically("memory", MemoryTrimmer().trim, CHECK_SECONDS),
+            run_periodically("figures", service.metrics.record_caches, CHECK_SECONDS),
+            run_periodically("processor", service.processor.choose_processor, CHECK_SECONDS),
         ):
             yield
         await proxy.close()
@@ -191,7 +212,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     starlette = Starlette(
         routes=[*service.routes(), *console_routes(), *proxied],
         middleware=[
-            Middleware(service.metrics.requests.around),
+            Middleware(service.metrics.requests.middleware),
             Middleware(Guard, bodies=service.admission.bodies),
         ],
         exception_handlers=REFUSALS,

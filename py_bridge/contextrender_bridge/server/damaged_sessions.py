@@ -1,7 +1,7 @@
-"""The one rule for a request over a damaged session, and the one place that applies it.
+"""The handling of requests for a damaged session. Nothing is repaired.
 
-A caller that brings its whole history is answered: the session is set aside under another name,
-and the history is recorded anew. Every other caller gets Damaged. Nothing is repaired.
+A request with a full history is answered: the session is set aside under another name, and the
+history is recorded again. Every other request gets the error Damaged.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The proxy as a part of a service, where it reaches the walkers in this process."""
+"""The proxy as a part of a service: it calls the walkers in this process."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -16,18 +16,18 @@ from contextrender_bridge.server.accounts.callers import Caller
 
 PATHS: Final = ("/v1/{path:path}", "/s/{session}/{path:path}")
 URL: Final = "http://contextrender.mounted"
-Walk = Callable[[str, Mapping[str, Any], Caller], Awaitable[ServiceReply]]
+RunWalker = Callable[[str, Mapping[str, Any], Caller], Awaitable[ServiceReply]]
+"""A function that returns the reply of a walker, from its name, its fields and the user."""
 _USER: ContextVar[Caller] = ContextVar("user")
-"""The user whose request is being answered."""
+"""The user of the current request."""
 
 
 def mounted_proxy(
-    settings: Settings, user_of: Callable[[str], Awaitable[Caller]], walk: Walk
+    settings: Settings, user_of: Callable[[str], Awaitable[Caller]], run_walker: RunWalker
 ) -> Proxy:
-    """Return a proxy for those who bring a token of this service: it is no relay for strangers.
+    """Return a proxy that serves only requests with a token of this service.
 
-    `user_of` returns a good token's user or raises a ContextRenderError. `walk` returns the reply
-    to a walker's name, its fields and a user.
+    `user_of` returns the user of a valid token or raises a ContextRenderError.
     """
 
     async def identify(scope: Scope, target: Target) -> bool:
@@ -42,16 +42,16 @@ def mounted_proxy(
             raise Unauthorized(sentence) from None
         return False
 
-    return Proxy(settings, InProcessClient(walk), identify)
+    return Proxy(settings, InProcessClient(run_walker), identify)
 
 
 class InProcessClient(AsyncContextRender):
-    """A client of this process's walkers, for the user whose request it is, without HTTP."""
+    """A client of this process's walkers without HTTP, for the user of the current request."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, run_walker: RunWalker) -> None:
         self._core = Core(URL, "none", retries=0)
         self.failures = self._core.failures
-        self._walk = walk
+        self._run_walker = run_walker
 
     async def close(self) -> None:
         """Do nothing, because there are no connections."""
@@ -59,5 +59,5 @@ class InProcessClient(AsyncContextRender):
     @override
     async def _run_step(self, step: Step) -> ServiceReply:
         """Run the walker that an exchange names."""
-        assert isinstance(step, Exchange), "nothing is tried again"
-        return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())
+        assert isinstance(step, Exchange), "there are no retries"
+        return await self._run_walker(step.path.rpartition("/")[2], step.fields, _USER.get())

@@ -1,4 +1,4 @@
-"""The Jac app in this process: loaded once, its walkers called for one user at a time."""
+"""The Jac app in this process, and the runs of its walkers, each for one user."""
 
 import contextvars
 import importlib
@@ -31,48 +31,48 @@ from contextrender_bridge.engine.models.providers import (
     ProviderAnswers,
 )
 from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, as_current
-from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
+from contextrender_bridge.runtime.request import SEND_REPLY, SendReply, register_hooks
 from contextrender_bridge.server.damaged_sessions import first_damage, set_damaged_aside
 from contextrender_bridge.server.http.bodies import Reply
 from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
 
-# Of two requests that change the same rows, the later one runs again on what it finds; while it
-# does, no other request of that session starts here: only those under way get in its way.
-MORE_ATTEMPTS: Final = 40
-TURNSTILES: Final = 256
-LONGEST_PAUSE: Final = 0.05
+# Of two requests that change the same rows, the later one is run again. Meanwhile it holds a start
+# lock, so that no other request of that session begins in this process and overtakes it again.
+MAX_RETRIES: Final = 40
+START_LOCKS: Final = 256
+MAX_PAUSE_SECONDS: Final = 0.05
 
 
 type Fields = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Walk:
-    """A walker to be run at a user's root.
+class WalkerRun:
+    """A run of a walker at a user's root, which may take several attempts.
 
-    `fields` makes them anew for each attempt; the reply is in that `form`. What it answers early
-    goes to `tell`, once, and is its reply then. Changes are written if it is to `keep`
-    them, and never of what only reads.
+    `fields` returns the walker's fields, new for each attempt, and `encode` its reply. `send_early`
+    sends a report before the changes are on disk, as the only reply, and `early_reports` has it.
+    If `can_write` is False, nothing is written.
     """
 
     name: str
     fields: Fields
     root: str
-    form: Callable[[Any], Any]
+    encode: Callable[[Any], Any]
     answers: ProviderAnswers = field(default_factory=ProviderAnswers)
-    tell: Tell | None = None
-    keep: bool = True
+    send_early: SendReply | None = None
+    can_write: bool = True
     early_reports: list[object] = field(default_factory=list)
 
 
-class _RunAgain(Exception):
-    """Another request changed what this one read; nothing was written."""
+class _Retry(Exception):
+    """Another request changed what this one read. Nothing was written, so it can run again."""
 
 
 def load_app(app: Path) -> dict[str, type]:
-    """Import the app and return its walkers: those imported by its entry file, by name."""
+    """Import the app, and return the walkers that its entry file imports, by name."""
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
     get_scale_config(app)
@@ -93,82 +93,82 @@ def load_app(app: Path) -> dict[str, type]:
 
 
 class Runtime:
-    """Walkers over one store."""
+    """The walkers of an app, over one store. `on_conflict` is called at each lost race."""
 
     def __init__(self, app: Path, data: Path) -> None:
-        """Load the app over the store of `data`, or the one that the environment names."""
+        """Load the app, and open the store that the settings name, or else that of `data`."""
         self.walkers = load_app(app)
         self.replies = {name: Reply(walker) for name, walker in self.walkers.items()}
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
         self.on_conflict: Callable[[], None] = lambda: None
         self.store = open_store(data)
         self._locks = SessionLocks.shared(data)
-        self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
-        # The anchor above all users, shared by every request; nothing hangs on it.
+        self._start_locks = [threading.Lock() for _ in range(START_LOCKS)]
+        # The root of the system, which all requests share. It has no edges.
         self._system_root = Root().__jac__
         self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
-        """Return the reports as JSON.
-
-        This thread waits for models and embedders, without locking the session.
-        """
-        walk = Walk(name, fields, root, self.replies[name].encode)
-        while isinstance(result := self.run(walk), PendingProviderCall):
-            walk.answers.put(result, result.answer())
+        """Run a walker and return its reply as JSON. This thread waits for models and embedders."""
+        run = WalkerRun(name, fields, root, self.replies[name].encode)
+        while isinstance(result := self.run(run), PendingProviderCall):
+            run.answers.put(result, result.answer())
         return bytes(result)
 
-    def run(self, walk: Walk) -> Any:
-        """Return the walker's reports, once its changes are on disk; None if it told them before.
+    def run(self, run: WalkerRun) -> Any:
+        """Run a walker; return its reply once its changes are on disk, None if it was sent early.
 
-        Return a PendingProviderCall if the walker waits for one: run it again with the answer
-        among the `answers`. Raise whatever the walker raises; then nothing is written.
+        Return a PendingProviderCall if the walker needs a provider's answer: run it again with the
+        answer in `run.answers`. Raise the walker's error; then nothing is written.
         """
         try:
-            return self._run(walk)
+            return self._run_with_retries(run)
         except Damaged:
-            key, owner = walk.fields().get("session"), UUID(walk.root)
+            key, owner = run.fields().get("session"), UUID(run.root)
             if not isinstance(key, str):
                 raise
-            with self._locks.hold(walk.root, key):
+            with self._locks.hold(run.root, key):
                 if finding := first_damage(self.store, owner, key):
-                    if not getattr(self.walkers[walk.name], "can_record_again", False):
+                    if not getattr(self.walkers[run.name], "can_record_again", False):
                         raise
                     set_damaged_aside(self.store, owner, key, finding)
-            return self._run(walk)
+            return self._run_with_retries(run)
 
-    def _run(self, walk: Walk) -> Any:
+    def _run_with_retries(self, run: WalkerRun) -> Any:
         def attempt(fields: Mapping[str, Any]) -> Any:
             try:
-                return contextvars.copy_context().run(self._attempt, walk, fields)
-            except PendingProviderCall as waiting:
-                return waiting
+                return contextvars.copy_context().run(self._attempt, run, fields)
+            except PendingProviderCall as call:
+                return call
 
-        fields = walk.fields()
-        turnstile = self._turnstiles[hash((walk.root, fields.get("session"))) % TURNSTILES]
-        with turnstile:
-            pass
-        with suppress(_RunAgain):
+        fields = run.fields()
+        start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
+        with start_lock:
+            pass  # A request that is run again holds it.
+        with suppress(_Retry):
             return attempt(fields)
-        with turnstile:
-            for attempt_number in range(MORE_ATTEMPTS):
-                with suppress(_RunAgain):
-                    return attempt(walk.fields())
-                # The other request may be in another process, which has another turnstile.
-                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**attempt_number)))
-        raise _lost_race()
+        with start_lock:
+            for retry_number in range(MAX_RETRIES):
+                with suppress(_Retry):
+                    return attempt(run.fields())
+                # The other request may be in another process, which has its own start locks.
+                time.sleep(random.uniform(0, min(MAX_PAUSE_SECONDS, 0.001 * 2**retry_number)))
+        raise _conflict()
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
-        """Let Jac's calls work on one user's graph or as the system. Only `flush` writes."""
+        """Let Jac work on one user's graph during the block, or without a `root` as the system.
+
+        Yield the memory. Only its `flush` writes.
+        """
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
-        start = memory.root or self._system_root
+        entry = memory.root or self._system_root
         context = ExecutionContext(
             _parent=SimpleNamespace(
                 mem=memory,
                 system_root=self._system_root,
-                user_root=start,
-                entry_node=start,
+                user_root=entry,
+                entry_node=entry,
                 base_path_dir=None,
                 full_target_path=None,
             )
@@ -185,55 +185,55 @@ class Runtime:
         self.store.close()
         self._locks.unshare()
 
-    def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> Any:
+    def _attempt(self, run: WalkerRun, fields: Mapping[str, Any]) -> Any:
         """Run a walker once; raise PendingProviderCall if a provider's answer is missing.
 
-        Before the request's first answer, it returns the PendingProviderCall instead, because the
-        new messages are stored. Raise _RunAgain after a lost race, Conflict if it cannot run again.
+        If no answer was used yet, return the PendingProviderCall and write the changes, which are
+        the new messages. After a lost race raise _Retry, or Conflict if it cannot run again.
         """
-        name, answers, walker_class = walk.name, walk.answers, self.walkers[walk.name]
+        name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
 
-        def tell(report: object) -> None:
-            if not walk.early_reports and walk.tell:
-                walk.early_reports.append(report)
-                self.on_reports(name, walk.early_reports)
-                walk.tell(report)
+        def send_reply(report: object) -> None:
+            if not run.early_reports and run.send_early:
+                run.early_reports.append(report)
+                self.on_reports(name, run.early_reports)
+                run.send_early(report)
 
-        TELL.set(walk.tell and tell)
+        SEND_REPLY.set(run.send_early and send_reply)
         ANSWERS.set(answers)
         answers.has_taken = False
-        with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
-            memory.read_only = not walk.keep or not getattr(walker_class, "can_write", True)
+        with span(f"walker {name}"), self.unit_of_work(run.root) as memory:
+            memory.read_only = not run.can_write or not getattr(walker_class, "can_write", True)
             try:
                 walker = walker_class(**fields)
-                # Break its reference cycle with its anchor: it would outlive the request.
+                # Break its reference cycle with its anchor, so that it is freed with the request.
                 memory.on_end.callback(vars(walker).clear)
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
-                except PendingProviderCall as waiting:
-                    # Before the first answer the walker has only recorded new messages: keep them.
+                except PendingProviderCall as call:
                     if answers.has_taken:
                         raise
                     memory.flush()
-                    return waiting
-                reply = None if walk.early_reports else walk.form({"reports": walker.reports})
+                    return call
+                reply = None if run.early_reports else run.encode({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()
-                if not walk.early_reports:
+                if not run.early_reports:
                     self.on_reports(name, walker.reports)
                 return reply
             except WriteConflict:
                 self.on_conflict()
-                begun = memory.wrote and not getattr(walker, "is_resumable", False)
-                raise (_lost_race() if begun else _RunAgain()) from None
+                if memory.wrote and not getattr(walker, "is_resumable", False):
+                    raise _conflict() from None
+                raise _Retry from None
             except ContextRenderError:
                 raise
             except Exception as failure:
-                self._explain(fields.get("session"), walk.root, failure)
+                self._raise_if_damaged(fields.get("session"), run.root, failure)
                 raise
 
-    def _explain(self, session: object, root: str, failure: Exception) -> None:
-        """Raise Damaged if a session's rows explain what went wrong."""
+    def _raise_if_damaged(self, session: object, root: str, failure: Exception) -> None:
+        """Raise Damaged if a failure may come from damaged rows of the session."""
         if not isinstance(session, str):
             return
         finding = first_damage(self.store, UUID(root), session)
@@ -244,6 +244,6 @@ class Runtime:
             ) from failure
 
 
-def _lost_race() -> Conflict:
-    """Return the error of a request that running again did not help, or that wrote already."""
+def _conflict() -> Conflict:
+    """Return the error of a request that lost each race, or that lost one after it had written."""
     return Conflict("Other requests keep changing the same data. Try again.")

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from contextrender_bridge.background import run_in_background
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_data_private, write_private
@@ -28,7 +29,7 @@ from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import LOOPBACK, Credentials
 from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.local_service import find_service, meanwhile, revive, sign_in_code
+from contextrender_bridge.local_service import find_service, restart_dead_service, sign_in_code
 from contextrender_bridge.process_memory import keep_little
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import remove_stale_files
@@ -70,7 +71,7 @@ def run_with_proxy(
             app = _listener_app(agent, routes, service, settings, collector)
             with (
                 warnings_in_file(data / LOG) as log,
-                meanwhile(partial(_restart_service, data, service.url), REVIVE_SECONDS),
+                run_in_background(partial(_restart_service, data, service.url), REVIVE_SECONDS),
                 _serve(app, listener),
                 _written_files(redirect.files),
             ):
@@ -109,7 +110,7 @@ def say(text: str) -> None:
 def _restart_service(data: Path, url: str) -> None:
     """Restart the service if it has died. Until then the agent's calls are forwarded unchanged."""
     try:
-        if revive(data, url):
+        if restart_dead_service(data, url):
             logging.getLogger("contextrender").warning("the service had died and was started again")
     except (CommandError, OSError) as error:
         logging.getLogger("contextrender").warning("the service did not start again (%s)", error)
@@ -191,9 +192,9 @@ def _listener_app(
     }
     mcp = None
     if routes.has_recall:
-        from contextrender_bridge.mcp_server import guarded, recall_app
+        from contextrender_bridge.mcp_server import recall_app, require_token
 
-        mcp = guarded(recall_app(client, lambda: collector.session), lambda: routes.token)
+        mcp = require_token(recall_app(client, lambda: collector.session), lambda: routes.token)
     return Guard(
         ProxyListener(
             routes, proxies, collector, agent.is_passed_through, BodyLimits(settings), mcp

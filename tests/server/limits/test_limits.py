@@ -12,7 +12,7 @@ import httpx
 import pytest
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.body_limits import BodyLimits
-from contextrender_bridge.request_guards import Guard, guarded
+from contextrender_bridge.request_guards import Guard, guarded_protocol
 from contextrender_bridge.server.limits.counting import network_of
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -42,7 +42,7 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
 def listening(
     max_connections: int = 100, header_timeout: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
-    http = guarded(max_connections, header_timeout)
+    http = guarded_protocol(max_connections, header_timeout)
     with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
         yield urlsplit(url).port or 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.server.process import threads
-from contextrender_bridge.server.process.threads import RESTS, Pace
+from contextrender_bridge.server.process.threads import REST_FACTOR, Pace
 
 
 @dataclass
@@ -46,13 +46,13 @@ def work(clock: Clock, slices: int, seconds: float) -> None:
 
 def test_view_works_a_tenth_of_the_time_during_agent_calls(clock: Clock) -> None:
     shared = Pace()
-    with shared.agent(), shared.look():
+    with shared.agent_call(), shared.low_priority():
         work(clock, 50, 0.003)
-    assert sum(clock.rests) == pytest.approx(50 * 0.003 * RESTS)
+    assert sum(clock.rests) == pytest.approx(50 * 0.003 * REST_FACTOR)
 
 
 def test_view_never_sleeps_without_agent_calls(clock: Clock) -> None:
     shared = Pace()
-    with shared.look():
+    with shared.low_priority():
         work(clock, 50, 0.003)
     assert clock.rests == []

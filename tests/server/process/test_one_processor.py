@@ -27,10 +27,14 @@ def place(of: ThreadPoolExecutor) -> set[int]:
 
 def test_threads_share_one_processor_during_the_block() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor()
-    with thread(processor.join) as early, thread(processor.join) as late, thread() as other:
-        with processor.first():
+    with (
+        thread(processor.add_thread) as early,
+        thread(processor.add_thread) as late,
+        thread() as other,
+    ):
+        with processor.main_thread():
             assert os.sched_getaffinity(0) == everywhere
-            processor.choose()
+            processor.choose_processor()
             processors = os.sched_getaffinity(0)
             assert len(processors) == 1
             assert place(early) == place(late) == processors
@@ -39,7 +43,7 @@ def test_threads_share_one_processor_during_the_block() -> None:
 
 
 def test_disabled_pinning_moves_no_thread() -> None:
-    everywhere, processor = os.sched_getaffinity(0), OneProcessor(on=False)
-    with processor.first(), thread(processor.join) as pool:
-        processor.choose()
+    everywhere, processor = os.sched_getaffinity(0), OneProcessor(is_enabled=False)
+    with processor.main_thread(), thread(processor.add_thread) as pool:
+        processor.choose_processor()
         assert os.sched_getaffinity(0) == place(pool) == everywhere

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.server.process import recovering
-from contextrender_bridge.server.process.process_resources import now_and_then
-from contextrender_bridge.server.process.recovering import Recovering
+from contextrender_bridge.server.process.process_resources import run_periodically
+from contextrender_bridge.server.process.recovering import RecoveringApp
 from contextrender_bridge.store.writes import StoreUnavailable
 from starlette.applications import Starlette
 
@@ -21,7 +21,7 @@ def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
     sent_types = []
 
     async def run() -> None:
-        app = Recovering(build, lambda: None)
+        app = RecoveringApp(build, lambda: None)
         steps = iter(("lifespan.startup", "lifespan.shutdown"))
 
         async def receive() -> dict[str, Any]:
@@ -43,12 +43,12 @@ def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
 def test_background_work_runs_until_server_stops(
     refusals: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovering, "AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(recovering, "RETRY_SECONDS", 0.001)
     worked, ended, tries = threading.Event(), threading.Event(), [None] * refusals
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with now_and_then("work", worked.set, LONG):
+        with run_periodically("work", worked.set, LONG):
             yield
         ended.set()
 
@@ -87,7 +87,7 @@ def test_failed_work_is_retried() -> None:
                 raise StoreUnavailable("Away.")
             loop.call_soon_threadsafe(done.set)
 
-        with now_and_then("work", work, 0.001):
+        with run_periodically("work", work, 0.001):
             await done.wait()
 
     asyncio.run(run())

@@ -143,7 +143,7 @@ def test_metrics_work_without_store(
     with monkeypatch.context() as patch:
         patch.setattr(store, "read", fail)
         patch.setattr(store, "size", fail)
-        patch.setattr("contextrender_bridge.server.watching.metrics.COUNTED_SECONDS", -1.0)
+        patch.setattr("contextrender_bridge.server.watching.metrics.CACHE_SECONDS", -1.0)
         output = page(service)
     assert 'contextrender_stored_calls{delivery="rendered",model="gpt-4o"' in output
     assert not re.search("^contextrender_stored_bytes ", output, re.M)

@@ -164,7 +164,7 @@ def test_truncated_or_overwritten_database_refuses_writes(tmp_path: Path, how: s
 def test_details_and_metrics_need_loopback_or_local_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_DISK_MB", str(10**9))
+    monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_DISK_MB", str(10**8))
     app = build_app(tmp_path)
     try:
         assert ask(app, "GET", "/healthz/live").json() == {"status": "ok"}
@@ -192,9 +192,9 @@ def test_hanging_store_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     readiness = Readiness(store, tmp_path, Settings(min_free_disk_mb=1), unset, unset)
     for _ in range(3):
         with pytest.raises(NotReady, match="does not answer"):
-            asyncio.run(readiness.look())
+            asyncio.run(readiness.check())
     resume.set()
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 30)
-    assert asyncio.run(readiness.look())["status"] == "ready"
+    assert asyncio.run(readiness.check())["status"] == "ready"
     readiness.close()
     store.close()

@@ -27,7 +27,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    monkeypatch.setattr(spans, "_start", None)  # monkeypatch restores it
+    monkeypatch.setattr(spans, "_start_span", None)  # monkeypatch restores it
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,8 +1,8 @@
 """Tokens and their users.
 
-A token is signed, so a stranger's is refused without reading the store. It has a generation, so all
-tokens of a user can be revoked at once. Every request reads the user's row, so a change by another
-process counts at once.
+A token is signed, so a forged one is refused without reading the store. It has its user's token
+generation, so all tokens of a user are revoked at once by a new generation. Every request reads the
+user's row, so a change by another process takes effect at once.
 """
 
 import hashlib
@@ -21,22 +21,22 @@ from contextrender_bridge.base.paths import secret_in
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.runtime.request import Signer
 from contextrender_bridge.server.limits.counting import Counts
-from contextrender_bridge.server.watching.logs import Audit
+from contextrender_bridge.server.watching.logs import AuditLog
 from contextrender_bridge.sessions.ids import link_id, session_id_of
 from contextrender_bridge.store.base import Store
 
 GENERATION = "tokens"
-"""Where a user's profile has the generation of the tokens that are good; unnamed at first."""
+"""The field of a user's profile with the generation of the valid tokens. A new user has none."""
 DAY = 24 * 3600
 LOGIN_SECONDS = DAY
-"""Of a token for a password."""
+"""How long a token for a password is valid."""
 CODE_SECONDS = 900
-"""Of the code in a link to the console, which works once."""
+"""How long the code in a link to the console is valid. It works once."""
 CODE, CONSOLE, LINK = "console-code", "console", "session-link"
-"""Whom a token that is no bearer's is for (RFC 7519, 4.1.3): of links to the console, of
-cookies, of read-only links to one session."""
+"""The audiences (RFC 7519, 4.1.3) of tokens that no API client may use: codes in links to the
+console, cookies of the console, and read-only links to one session."""
 LEEWAY_SECONDS = 60
-"""How far the clocks of those who make and read tokens may be apart."""
+"""The largest difference between the clocks of servers that make and read tokens."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Claims:
 
     @property
     def is_due(self) -> bool:
-        """True once half of the token's time is over, so that a client renews it before it ends.
+        """True if a client should renew the token, because half of its time is over.
 
-        True also before its time begins: the clock was set back.
+        True also if its time has not begun, because the clock was set back.
         """
         return not self.made_at - LEEWAY_SECONDS <= time.time() <= (self.made_at + self.expires) / 2
 
@@ -63,12 +63,12 @@ class Tokens:
     """Tokens that are signed with the secret of one data folder."""
 
     def __init__(self, data: Path) -> None:
-        """Read the secret, or make it at first use, unless `CONTEXTRENDER_JWT_SECRET` is set."""
+        """Use the secret of `CONTEXTRENDER_JWT_SECRET`, or of the folder, where it is created."""
         configured = current_settings().jwt_secret
         self._secret = str(configured or secret_in(data / "jwt_secret"))
 
     def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
-        """Return a token of the user with that id; with an `audience`, it is valid there alone."""
+        """Return a token of a user, for API clients or only for an `audience`."""
         now = int(time.time())
         claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
         if audience is not None:
@@ -81,16 +81,16 @@ class Tokens:
         return jwt.encode({**claims, "exp": ends}, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
-        """Return a code that signs the bearer of a valid token in to the console, once and soon."""
+        """Return a code that signs in to the console once; empty if the token is invalid."""
         claims = self.read(token)
         return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
 
     def proof(self, token: str) -> str:
-        """Return a proof that only the maker of the token can compute."""
+        """Return the proof of a token, which only a process with the secret can compute."""
         return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
 
     def read(self, token: str, audience: str | None = None) -> Claims | None:
-        """Return a token's claims if its signature is ours, its audience fits and it is valid."""
+        """Return the claims of a valid token of ours for this audience, None for any other."""
         try:
             claims = jwt.decode(
                 token,
@@ -98,7 +98,7 @@ class Tokens:
                 algorithms=["HS256"],
                 audience=audience,
                 leeway=LEEWAY_SECONDS,
-                # A token is good if it was made before the clock was set back: its end limits it.
+                # A token is valid also if the clock was set back since. Only its end counts.
                 options={"require": ["sub", "exp"], "verify_iat": False},
             )
         except (jwt.PyJWTError, ValueError):
@@ -116,40 +116,40 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Caller:
-    """A user who may call. `user` and `root` are ids."""
+    """A user who calls: the id, the id of the root of the user's graph, and the name."""
 
     user: str
     root: str
     name: str
     generation: str = field(repr=False)
     active: bool = True
-    only: str | None = None
-    """The one session that a read-only link opens; None for who is the user."""
+    only_session: str | None = None
+    """The key of the session that a read-only link opens; None if the caller is the user."""
 
 
 class Callers:
-    """The users that tokens, codes, cookies and read-only links belong to."""
+    """The users of tokens, codes, cookies and read-only links."""
 
     def __init__(self, store: Store, data: Path) -> None:
         """Read users from the store, the secret of their tokens and the counts from `data`."""
         self._store = store
         self.tokens = Tokens(data)
         self.counts = Counts(data)
-        self.audit = Audit(data)
+        self.audit = AuditLog(data)
 
     def caller(self, token: str) -> Caller | None:
         """Return the user of a token, if the token is valid."""
         return self._bearer(self.tokens.read(token))
 
     def signer(self, user: Caller) -> Signer:
-        """Return what makes the user's read-only links."""
+        """Return the signer of the user's read-only links."""
         return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
-        """Return the user and session of a valid read-only link, which opens nothing else.
+        """Return the caller of a read-only link that is valid, who may read only its session.
 
-        A link is valid while its node is stored. Without the node, because the link was revoked or
-        its session deleted, it opens nothing.
+        A link is valid while its node is stored. It is deleted when the link is revoked or its
+        session is deleted.
         """
         claims = self.tokens.read(token, LINK)
         user = self._bearer(claims)
@@ -160,24 +160,24 @@ class Callers:
         if time.time() >= claims.expires or not any(self._store.nodes(owner, [link])):
             return None
         name = f"{user.name} (link)"
-        return replace(user, user=f"{user.user} link", name=name, only=claims.session)
+        return replace(user, user=f"{user.user} link", name=name, only_session=claims.session)
 
     def take_code(self, code: str) -> Caller | None:
-        """Return whose code it is, at its first use."""
+        """Return the user of a valid code that is used for the first time."""
         claims = self.tokens.read(code, CODE)
         if claims is None or not self._is_first_use(claims):
             return None
         if user := self._bearer(claims):
-            self.audit.note("console_opened", user.name)
+            self.audit.record("console_opened", user.name)
         return user
 
     def console_sign_in(self, user: Caller) -> tuple[str, str]:
-        """Return a cookie for the console, and the proof without which it is refused."""
+        """Return a cookie for the console, and its proof, without which it is refused."""
         cookie = self.tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
         return cookie, self.tokens.proof(cookie)
 
     def console_caller(self, cookie: str, proof: str) -> Caller | None:
-        """Return whose cookie it is, if its proof came with it."""
+        """Return the user of a valid cookie with its proof."""
         if not hmac.compare_digest(self.tokens.proof(cookie).encode(), proof.encode()):
             return None
         return self._bearer(self.tokens.read(cookie, CONSOLE))
@@ -189,9 +189,11 @@ class Callers:
             return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
 
     def _bearer(self, claims: Claims | None) -> Caller | None:
+        """Return the user of a token's claims, if the user is active and the token not revoked."""
         user = self._user(claims.user) if claims else None
-        good = claims and user and user.active and user.generation == claims.generation
-        return user if good else None
+        if claims is None or user is None or not user.active:
+            return None
+        return user if user.generation == claims.generation else None
 
     def _user(self, id: str) -> Caller | None:
         rows = self._store.read(
@@ -211,5 +213,5 @@ class Callers:
 
 
 def _json(value: Any) -> Any:
-    """Return the value of a JSON column: one database returns its text, another the value."""
+    """Return the value of a JSON column. SQLite returns its text, PostgreSQL the value."""
     return json.loads(value) if isinstance(value, str) else value

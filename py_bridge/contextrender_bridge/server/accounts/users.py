@@ -1,4 +1,4 @@
-"""Users, in jac-scale's user tables: added, given passwords and tokens, locked out and removed."""
+"""Users in jac-scale's user tables: adds and removes them, and sets passwords and tokens."""
 
 import secrets
 from contextlib import suppress
@@ -20,22 +20,25 @@ from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.sessions.user_rows import remove_owner, stored_sessions
 
 LOCAL_USER = "local"
-# bcrypt ignores what comes after.
 PASSWORD_BYTES = 72
+"""The longest password. bcrypt would ignore further bytes."""
 
 
 class Accounts(Callers):
-    """Users and tokens. Nobody can register: users are added by whoever runs the server."""
+    """Users and their tokens. Only the operator adds users; nobody can register."""
 
     def __init__(self, runtime: Runtime, data: Path) -> None:
-        """Store users in the runtime's store, the secret of their tokens in `data`."""
+        """Use the runtime's store for users, and the folder `data` for the secret of tokens."""
         super().__init__(runtime.store, data)
         self._runtime = runtime
         self._users = Identities(runtime.store)
-        self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
+        self._decoy_hash = bcrypt.hashpw(b"", bcrypt.gensalt())
 
     def add(self, name: str, password: str | None = None) -> str:
-        """Create a user with a root of their own and return the id. No password: a random one."""
+        """Create a user with a graph of its own, and return the id. Raise CommandError.
+
+        Without a password it gets a random one, so that only tokens sign it in.
+        """
         if not (len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
             raise CommandError("a user name is 1 to 64 letters, digits and dashes.")
         if password is not None:
@@ -46,21 +49,21 @@ class Accounts(Callers):
                     [{"type": "username", "value": name}],
                     {"type": "password", "password": password or secrets.token_urlsafe(32)},
                 )
-            except NameTaken:  # somebody was faster
+            except NameTaken:  # another process has just added it
                 result = {"error": name}
             memory.flush()
         if "error" in result:
             raise CommandError(f"there is a user '{name}' already.")
-        self.audit.note("user_added", name)
+        self.audit.record("user_added", name)
         return str(result["user_id"])
 
     def find(self, name: str) -> str | None:
-        """Return the id of the user of that name."""
+        """Return the id of the user with this name, or None."""
         user = self._users.find_user_by_identity(name)
         return str(user["user_id"]) if user else None
 
     def user_named(self, name: str) -> Caller:
-        """Return the user of that name, also one who is being removed. Raise CommandError."""
+        """Return the user with this name, also if it is being removed. Raise CommandError."""
         users = [user for user in self.all() if user.name.lower() == name.lower()]
         if not users:
             raise CommandError(f"there is no user '{name}'.")
@@ -73,19 +76,19 @@ class Accounts(Callers):
         return sorted(users, key=lambda user: user.name)
 
     def set_password(self, name: str, password: str) -> None:
-        """Set another password, and revoke the tokens that were made with the old one."""
+        """Set another password, and revoke all tokens of the user."""
         _check_password(password)
         user = self.user_named(name)
         self._users.reset_password(user.user, password)
-        self.audit.note("password_changed", user.name)
+        self.audit.record("password_changed", user.name)
         self.revoke(user)
 
     def revoke(self, user: Caller) -> None:
-        """Revoke all tokens of the user, everywhere."""
+        """Revoke all tokens of the user, in every process."""
         self._users.update_user_fields(
             user.user, {"profile": {GENERATION: secrets.token_urlsafe(9)}}
         )
-        self.audit.note("tokens_revoked", user.name)
+        self.audit.record("tokens_revoked", user.name)
 
     def lock_out(self, user: Caller) -> None:
         """Refuse the user's tokens and password from now on."""
@@ -93,9 +96,9 @@ class Accounts(Callers):
         self.revoke(user)
 
     def remove(self, name: str) -> int:
-        """Remove the account with its sessions; return how many sessions. Raise CommandError.
+        """Delete a user's sessions and account. Return the number of sessions. Raise CommandError.
 
-        The user is locked out first and the account removed last, so it can be run again.
+        The user is locked out first and the account is deleted last, so it can be run again.
         """
         user = self.user_named(name)
         if user.name == LOCAL_USER:
@@ -105,18 +108,18 @@ class Accounts(Callers):
         keys = [session.key for session in stored_sessions(self._store, owner)]
         remove_owner(self._store, owner)
         for key in keys:
-            self.audit.note("session_deleted", user.name, session=key)
+            self.audit.record("session_deleted", user.name, session=key)
         self._users.delete_user(user.user)
-        self.audit.note("user_removed", user.name)
+        self.audit.record("user_removed", user.name)
         return len(keys)
 
     def local_token(self, current_token: str = "", days: int | None = None) -> str:
-        """Return a token of the local user, who is created at first use.
+        """Return a token of the local user, who is created at the first use.
 
-        `known` is returned again while it is valid and fresh enough.
+        `current_token` is returned again while it is valid and not due for renewal.
         """
         if self.find(LOCAL_USER) is None:
-            # Of two servers started at once on a new folder, one is the faster.
+            # Another server that starts at the same time may have created the user.
             with suppress(CommandError):
                 self.add(LOCAL_USER)
         user = str(self.find(LOCAL_USER))
@@ -126,15 +129,18 @@ class Accounts(Callers):
         return self.token(user, days)
 
     def token(self, user: str, days: int | None = None) -> str:
-        """Return a new token of the user with that id, valid for `days` or as long as is set."""
+        """Return a new token of the user with this id, valid for `days` or as the settings say."""
         return self._token(user, (days or current_settings().token_days) * DAY)
 
     def login(self, name: str, password: str) -> str | None:
-        """Return a token for the right password. A wrong name takes as long as a wrong password."""
+        """Return a token for a right password, otherwise None.
+
+        A wrong name takes as long as a wrong password, so that nobody learns which names exist.
+        """
         if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None
         if self.find(name) is None:
-            bcrypt.checkpw(password.encode(), self._decoy)
+            bcrypt.checkpw(password.encode(), self._decoy_hash)
             return None
         user = self._users.authenticate(name, password)
         return self._token(str(user["user_id"]), LOGIN_SECONDS) if user else None
@@ -143,7 +149,7 @@ class Accounts(Callers):
         user = self._user(id)
         if user is None or not user.active:
             raise CommandError("there is no such user any more.")
-        self.audit.note("token_made", user.name, days=seconds / DAY)
+        self.audit.record("token_made", user.name, days=seconds / DAY)
         return self.tokens.make(id, user.generation, seconds)
 
 

@@ -1,8 +1,9 @@
-"""Bodies of requests, strictly as the walker declares them, and of replies.
+"""Bodies of requests, validated strictly by the fields that a walker declares, and of replies.
 
-A reply is `{"reports": [...]}`, or an error as `asgi` writes it.
+A reply is `{"reports": [...]}`, or an error as `asgi.error_fields` returns it.
 
-The runtime would turn any JSON object with a `__type__` key into an archetype. Nothing here does.
+Jac's own server would create an object of the type that a JSON's key `__type__` names. This one
+does not.
 """
 
 import dataclasses
@@ -41,49 +42,51 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-# Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
-
+"""An exponent, possibly in a text. Only a number with such an exponent can overflow to infinity."""
+QUOTED_CHARACTERS: Final = 100
+"""The most characters that an error quotes of a field's name."""
 
 WalkerInput = bytes | Mapping[str, Any]
-"""The fields that are sent to a walker: JSON, or within this process its values."""
+"""The fields of a walker's request: JSON, or its values if the request is of this process."""
 
 
 class Fields:
-    """The fields a client may set on one walker."""
+    """The fields that a client may set on one walker."""
 
     def __init__(self, walker: type) -> None:
-        """Read the walker's `has` fields; those `by postinit` are not for clients."""
+        """Read the walker's `has` fields, except those `by postinit`, which clients cannot set."""
         hints = get_type_hints(walker)
-        declared = {field.name: field for field in dataclasses.fields(walker) if field.init}
-        shape = cast(Any, TypedDict)(
-            "shape",
-            {
-                name: (Required if _is_required(field) else NotRequired)[hints[name]]
-                for name, field in declared.items()
-            },
+        types: dict[str, Any] = {}
+        for field in dataclasses.fields(walker):
+            if field.init:
+                presence = Required if _is_required(field) else NotRequired
+                types[field.name] = presence[hints[field.name]]
+        fields_type = cast(Any, TypedDict)("fields", types)
+        fields_type.__pydantic_config__ = ConfigDict(
+            strict=True, extra="forbid", allow_inf_nan=False
         )
-        shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-        self._names = sorted(declared)
+        self._names = sorted(types)
         self._max_messages = current_settings().max_messages
-        self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+        self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(fields_type)
 
     def parse(self, body: WalkerInput) -> Mapping[str, Any]:
-        """Return a validated copy of the fields. Raise InvalidRequest naming a wrong one."""
+        """Return a validated copy of the fields. Raise InvalidRequest for the first wrong one."""
         value = parse_json(body) if isinstance(body, bytes) else json_value(body)
         if isinstance(value, dict):
             self._check_counts(value)
         try:
             fields = self._adapter.validate_python(value)
-        except ValidationError as invalid:
-            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise InvalidRequest(self._sentence(first)) from None
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_context=False, include_input=False)
+            raise InvalidRequest(self._sentence(errors[0])) from None
         return fields
 
     def _check_counts(self, fields: Mapping[str, Any]) -> None:
-        """Refuse a million of anything before each of them is validated."""
+        """Raise InvalidRequest for too many fields or messages, which take long to validate."""
         if len(fields) > len(self._names):
-            raise InvalidRequest(self._unknown(next(n for n in fields if n not in self._names)))
+            unknown_name = next(name for name in fields if name not in self._names)
+            raise InvalidRequest(self._unknown(unknown_name))
         messages = fields.get("messages")
         if isinstance(messages, list) and len(messages) > self._max_messages:
             sentence = (
@@ -93,29 +96,31 @@ class Fields:
             raise InvalidRequest(sentence, code="too_many_messages", status=413)
 
     def _sentence(self, error: Mapping[str, Any]) -> str:
+        """Return the sentence for clients about one of pydantic's errors."""
         path = error["loc"]
-        field = ".".join(str(part) for part in path)[:100]
+        field = ".".join(str(part) for part in path)[:QUOTED_CHARACTERS]
         if error["type"] == "missing" and len(path) == 1:
             return f"Field '{field}' is required."
         if error["type"] == "extra_forbidden" and len(path) == 1:
             return self._unknown(field)
         if not path:
             return "The body must be a JSON object."
-        return f"Field '{field}': {error['msg'][0].lower()}{error['msg'][1:]}."
+        reason = error["msg"]
+        return f"Field '{field}': {reason[0].lower()}{reason[1:]}."
 
     def _unknown(self, field: str) -> str:
         known_fields = ", ".join(self._names) or "none"
-        return f"There is no field '{field[:100]}'; the fields are: {known_fields}."
+        return f"There is no field '{field[:QUOTED_CHARACTERS]}'; the fields are: {known_fields}."
 
 
 class Reply:
-    """The replies of one walker, written by the types that it declares.
+    """The replies of one walker, which are encoded by the type of its `reports`.
 
-    This takes a fifth of the time of looking at the type of each value.
+    This takes a fifth of the time of an encoding by the type of each value.
     """
 
     def __init__(self, walker: type) -> None:
-        """Read the type of the walker's `reports`, when the first is written."""
+        """Keep the walker. Its type of `reports` is read when the first reply is encoded."""
         self._walker = walker
 
     @cached_property
@@ -126,16 +131,19 @@ class Reply:
         return TypeAdapter(cast(Any, TypedDict)("reply", {"reports": declared}))
 
     def encode(self, reply: Json) -> bytes:
-        """Return JSON of `{"reports": [...]}`."""
+        """Return a reply, `{"reports": [...]}`, as JSON."""
         return self._adapter.dump_json(reply, warnings=False, fallback=plain)
 
     def value(self, reply: Json) -> Any:
-        """Return the values of the reply's JSON, with lists and objects of their own."""
+        """Return a reply's values as JSON has them, in new lists and objects."""
         return self._adapter.dump_python(reply, mode="json", warnings=False, fallback=plain)
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a body as RFC 8259 has it: UTF-8, no NaN or infinity, no lone surrogates."""
+    """Return the value of a body by RFC 8259: UTF-8, no NaN or infinity, no lone surrogates.
+
+    Raise InvalidRequest.
+    """
     try:
         if LARGE_EXPONENT.search(body):
             json.loads(body, parse_float=_finite)
@@ -143,7 +151,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
     except (ValueError, RecursionError) as error:
-        # Both parsers name the rule and the place, and quote nothing.
+        # The messages of both parsers have the reason and the position, and no contents.
         reason = str(error)
     sentence = f"The body is not valid JSON: {reason}."
     raise InvalidRequest(sentence, code="invalid_json", status=400)
@@ -160,41 +168,44 @@ def _finite(text: str) -> float:
 
 
 def bearer_of(request: Request) -> str:
-    """Return the token that a request brings; empty if there is none."""
+    """Return the token of a request, empty if it has none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy scalars and arrays as Python's own."""
+    """Return a NumPy scalar or array as a Python value. Raise TypeError for anything else."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be part of a reply")
 
 
 encode: Final = partial(to_json, fallback=plain)
-"""JSON of plain values and Jac objs (their fields alone)."""
+"""Return plain values and Jac objs as JSON. Of an obj it has only the fields."""
 
 json_value: Final = partial(to_jsonable_python, fallback=plain)
-"""The values of its JSON, with lists and objects of their own; texts are not copied."""
+"""Return values as their JSON has them, in new lists and objects. Texts are not copied."""
 
 
 def json_response(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a reply whose body is JSON already."""
+    """Return a response whose body is JSON already."""
     return Response(body, status, headers, media_type="application/json")
 
 
 def response_of(result: bytes | ContextRenderError) -> Response:
-    """Return the reply with this JSON. Raise the error."""
+    """Return a response with this JSON. Raise the result if it is an error."""
     if isinstance(result, ContextRenderError):
         raise result
     return json_response(result)
 
 
 def refusal(failure: BaseException, place: str) -> ContextRenderError:
-    """Return what a client learns of `failure`: the app's own errors, of others no detail."""
+    """Return the error that a client gets for a failure, and log an unexpected failure.
+
+    An error of ours is returned as it is. Of any other failure the client gets no detail.
+    """
     if isinstance(failure, ContextRenderError):
         if failure.__cause__ is not None:
             log_failure(place, failure.__cause__)
@@ -217,13 +228,13 @@ async def _refuse_route(_: Request, error: Exception) -> Response:
     raise NotFound("Nothing is here; walkers are at /walker/NAME.")
 
 
-async def _stop(_: Request, __: Exception) -> Response:
+async def _stop_answering(_: Request, __: Exception) -> Response:
     raise ClientDisconnected
 
 
 REFUSALS: Any = {
     ContextRenderError: _raise_logged,
     HTTPException: _refuse_route,
-    ClientDisconnect: _stop,
+    ClientDisconnect: _stop_answering,
 }
-"""Exceptions that the guard around the service answers, in place of Starlette's own replies."""
+"""Starlette's handlers of exceptions: they raise errors of ours, to which the Guard replies."""

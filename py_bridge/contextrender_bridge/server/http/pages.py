@@ -1,7 +1,7 @@
-"""The console's built page at `/console`, and the caller's nodes and edges at `/graph`.
+"""The console's page at `/console`, and the caller's nodes and edges at `/graph`.
 
-The page comes from files beside this package, under a strict policy. `/graph` answers as Jac's own
-viewer does.
+The page's built files are in the package and have a strict content security policy. `/graph` has
+the format of Jac's own viewer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-BUILT = Path(__file__).resolve().parents[2] / "console"
-SERVED = (".html", ".js", ".css", ".svg")
+CONSOLE = Path(__file__).resolve().parents[2] / "console"
+SUFFIXES = (".html", ".js", ".css", ".svg")
 HEADERS = {
-    # Contents of sessions are never markup here; were they ever, nothing of theirs could run.
+    # The page never uses contents of sessions as markup. If it did, their scripts could not run.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -32,11 +32,11 @@ HEADERS = {
 
 
 def console_routes() -> list[BaseRoute]:
-    """Return the page and its assets. Only files there at the start are served."""
+    """Return the routes of the page and its assets: of the files that exist at the start."""
     files = {
-        path.relative_to(BUILT).as_posix(): path
-        for path in BUILT.rglob("*")
-        if path.suffix in SERVED and path.is_file()
+        path.relative_to(CONSOLE).as_posix(): path
+        for path in CONSOLE.rglob("*")
+        if path.suffix in SUFFIXES and path.is_file()
     }
 
     async def page(request: Request) -> Response:
@@ -44,27 +44,30 @@ def console_routes() -> list[BaseRoute]:
         if (path := files.get(name)) is None:
             raise NotFound("There is no such file; the console is at /console/.")
         # The names of assets change with their contents.
-        age = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
-        return FileResponse(path, headers={**HEADERS, "cache-control": age})
+        is_asset = name.startswith("assets/")
+        cache = "public, max-age=31536000, immutable" if is_asset else "no-cache"
+        return FileResponse(path, headers={**HEADERS, "cache-control": cache})
 
-    async def enter(_: Request) -> Response:
+    async def redirect(_: Request) -> Response:
         return RedirectResponse("/console/", status_code=308)
 
     return [
-        Route("/", enter, methods=["GET"]),
-        Route("/console", enter, methods=["GET"]),
+        Route("/", redirect, methods=["GET"]),
+        Route("/console", redirect, methods=["GET"]),
         Route("/console/{name:path}", page, methods=["GET"]),
     ]
 
 
-Look = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
-"""Runs `get_node` with these fields, for whoever sent the request; its reply, or an error."""
+GetNode = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
+"""A function that runs `get_node` with these fields for the request's user. It returns the reply or
+an error."""
 
 
-def graph_routes(look: Look) -> list[BaseRoute]:
-    """`/graph` leads to the console's page; `/graph/data?node=ID&start=N` is one page of a node.
+def graph_routes(get_node: GetNode) -> list[BaseRoute]:
+    """Return the routes `/graph`, which redirects to the console, and `/graph/data`.
 
-    A node is named by its id, or a session as `session:NAME`.
+    `/graph/data?node=ID&start=N` returns a page of a node's edges. ID is a node's id, or
+    `session:NAME`.
     """
 
     async def page(_: Request) -> Response:
@@ -77,7 +80,7 @@ def graph_routes(look: Look) -> list[BaseRoute]:
         node = request.query_params.get("node", "")
         (prefix, _, name) = node.partition(":")
         fields = {"session": name} if prefix == "session" and name else {"id": node}
-        result = await look(request, {**fields, "start": int(start)})
+        result = await get_node(request, {**fields, "start": int(start)})
         if isinstance(result, ContextRenderError):
             raise result
         return JSONResponse(_graph_of(result["reports"][0]))
@@ -89,13 +92,18 @@ def graph_routes(look: Look) -> list[BaseRoute]:
 
 
 def _graph_of(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node and its neighbours as `nodes` and `edges`; `next` is the page's next start."""
+    """Return a node and its neighbours as `nodes` and `edges`. `next` is the next page's start.
+
+    An edge without an `end`, the neighbour's type, leads to a node that cannot be read: omit it.
+    """
     labels, edges = {node["id"]: node["label"]}, []
     for edge in node["edges"]:
-        if edge["end"]:
-            labels[edge["id"]] = edge["label"] or edge["end"]
-            ends = (node["id"], edge["id"])
-            source, target = ends if edge["outgoing"] else ends[::-1]
-            edges.append({"from": source, "to": target, "label": edge["kind"]})
+        if not edge["end"]:
+            continue
+        labels[edge["id"]] = edge["label"] or edge["end"]
+        source, target = node["id"], edge["id"]
+        if not edge["outgoing"]:
+            source, target = target, source
+        edges.append({"from": source, "to": target, "label": edge["kind"]})
     nodes = [{"id": id, "label": label} for id, label in labels.items()]
     return {"version": "1.0", "nodes": nodes, "edges": edges, "next": node["next"]}

@@ -116,7 +116,7 @@ class Retention:
         if not self._delete(due.user, due.session.key, due.session.updated_at):
             return False
         self.on_deleted(due.reason)
-        self._accounts.audit.note(
+        self._accounts.audit.record(
             "session_deleted_by_retention",
             due.user.name,
             session=due.session.key,

@@ -1,4 +1,4 @@
-"""Loads what the first request would wait for, and says what is being waited for."""
+"""Loading of what the first request would otherwise wait for."""
 
 import gc
 import sys
@@ -8,11 +8,11 @@ from contextrender_bridge.process_memory import give_back
 
 
 def warm_up() -> None:
-    """Load what the first request would wait for, and leave it all out of garbage collection.
+    """Load what the first request would wait for, and exempt all objects from garbage collection.
 
-    A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
+    A collection that reads the runtime's 90,000 objects stops every request for 20 ms.
     """
-    load_ahead()
+    load_models()
     gc.collect()
     give_back()
     gc.freeze()
@@ -21,16 +21,15 @@ def warm_up() -> None:
 def has_compiled() -> bool:
     """Return whether this process has compiled Jac, at a first start or after a change.
 
-    The compiler, with llvmlite, and what it leaves take 80 MB, which a process that finds the
-    compiled files does without.
+    The compiler, with llvmlite, uses 80 MB that a process which finds compiled files does not need.
     """
     return "jaclang.compiler.passes" in sys.modules
 
 
-def load_ahead() -> None:
-    """Load what walks share: the tokenizer, the embedder and what asks a model.
+def load_models() -> None:
+    """Load what walkers share: the tokenizer, the embedder and the code that calls models.
 
-    The model's name is checked, and no provider is asked. Call it after `build_app`.
+    The names of models are checked, and no provider is called. Call it after `build_app`.
     """
     from contextrender_bridge.engine.models.embeddings import load_embedder
     from contextrender_bridge.engine.models.providers import check_model, load_writers
@@ -44,5 +43,5 @@ def load_ahead() -> None:
     if settings.model:
         load_writers()
     embedder = load_embedder(settings.embed_model)
-    if embedder.name == "wordllama":  # others ask a provider
+    if embedder.name == "wordllama":  # Another embedder would call a provider.
         embedder.embed([""])

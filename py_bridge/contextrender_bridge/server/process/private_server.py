@@ -1,6 +1,6 @@
-"""The process behind `embedded()`: a server whose address and token its starter alone learns.
+"""The process behind `embedded()`: a server whose address and token only its starter gets.
 
-It writes them to its output, as a line of JSON, and serves until its input ends.
+It writes them to its standard output as a line of JSON, and serves until its standard input ends.
 """
 
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 from socket import socket
 
 import uvicorn
+from contextrender_bridge.background import report_slow_start
 from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.local_service import telling_why_it_is_slow
-from contextrender_bridge.request_guards import guarded
+from contextrender_bridge.request_guards import guarded_protocol
 
 TOKEN_DAYS = 3650
 """The token is in two processes' memory only, and nothing renews it."""
@@ -26,43 +26,44 @@ def main(data: str) -> int:
     """Serve the store in `data` to the process that started this one."""
     os.umask(0o077)
     make_app_importable()
-    # What libraries print goes to stderr, so that the starter reads one line alone.
+    # Libraries print to stderr from now on, so that the starter reads only our line.
     output = os.dup(1)
     os.dup2(2, 1)
     try:
-        server, listener, started = _start(Path(data))
+        server, listener, credentials = _start(Path(data))
     except (CommandError, ContextRenderError) as error:
         _write(output, {"error": str(error)})
         return 1
-    threading.Thread(target=_stop_at_end, args=(server,), daemon=True).start()
-    _write(output, started)
+    threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
+    _write(output, credentials)
     server.run(sockets=[listener])
     return 0
 
 
 def _start(data: Path) -> tuple[uvicorn.Server, socket, dict[str, str]]:
+    """Load the app. Return a server, its listening socket, and its `url` and `token`."""
     from contextrender_bridge.server.process.loading import warm_up
     from contextrender_bridge.server.watching.logs import configure_logging
 
     configure_logging()
-    with telling_why_it_is_slow():
+    with report_slow_start():
         from contextrender_bridge.server.app import build_app
 
         app = build_app(data)
         warm_up()
     settings = current_settings()
-    guard = guarded(settings.max_connections, settings.header_timeout)
+    protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
     listener = listen("127.0.0.1", 0)
     token = app.state.service.accounts.local_token(days=TOKEN_DAYS)
-    server = uvicorn.Server(http_config(app, http=guard))
+    server = uvicorn.Server(http_config(app, http=protocol))
     return server, listener, {"url": address(listener), "token": token}
 
 
-def _write(output: int, line: dict[str, str]) -> None:
+def _write(output: int, fields: dict[str, str]) -> None:
     with os.fdopen(output, "w") as file:
-        print(json.dumps(line), file=file)
+        print(json.dumps(fields), file=file)
 
 
-def _stop_at_end(server: uvicorn.Server) -> None:
+def _stop_at_end_of_input(server: uvicorn.Server) -> None:
     sys.stdin.buffer.read()
     server.should_exit = True

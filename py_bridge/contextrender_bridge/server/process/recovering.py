@@ -1,4 +1,4 @@
-"""A server whose store cannot be opened listens nevertheless, says why not, and tries again."""
+"""A server whose store cannot be opened: it answers 503 with the reason, and tries again."""
 
 import asyncio
 import sqlite3
@@ -17,96 +17,100 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 
-AGAIN_SECONDS: Final = 2.0
-STORE_TROUBLE = (ContextRenderError, NotWritable, OSError, sqlite3.Error)
+RETRY_SECONDS: Final = 2.0
+STORE_ERRORS = (ContextRenderError, NotWritable, OSError, sqlite3.Error)
 
 
-class Recovering:
-    """The ASGI app that `build` makes; until it can, one that answers 503 with a sentence.
+class RecoveringApp:
+    """The ASGI app that `build` returns, or one that answers 503 while `build` fails.
 
-    `on_open` is called where the app comes later than that.
+    `on_open` is called if the first attempt to build it fails and a later one succeeds.
     """
 
     def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
         self._build, self._on_open = build, on_open
-        self._ended = threading.Event()
-        self._says = ""
+        self._is_ending = threading.Event()
+        self._reason = ""
+        """The sentence of the last failure."""
         self.app: Starlette | None = None
-        self._waiting_app = _waiting_app(lambda: self._says)
-        self._try_to_open()
+        self._unready_app = _unready_app(lambda: self._reason)
+        self._try_to_build()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass everything on to the app, or to its substitute while there is none."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         else:
-            await (self.app or self._waiting_app)(scope, receive, send)
+            await (self.app or self._unready_app)(scope, receive, send)
 
     def token(self, current_token: str) -> str:
         """Return the local user's token. Raise NotReady while there is no store."""
         if self.app is None:
-            raise NotReady(self._says)
+            raise NotReady(self._reason)
         return str(self.app.state.service.accounts.local_token(current_token))
 
-    async def _live(self, receive: Any, send: Any) -> None:
-        """Try to open the app in a thread until shutdown, then run what the app does by itself."""
+    async def _run_lifespan(self, receive: Any, send: Any) -> None:
+        """Answer the startup event at once, and run the app's background tasks until shutdown."""
         await receive()
-        ended = asyncio.Event()
-        living = asyncio.create_task(self._run_app_until(ended))
+        shutdown = asyncio.Event()
+        background = asyncio.create_task(self._run_background_tasks(shutdown))
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._ended.set()
-        ended.set()
-        await living
+        self._is_ending.set()
+        shutdown.set()
+        await background
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _run_app_until(self, ended: asyncio.Event) -> None:
-        """Open the app, in a thread that retries; then run its background tasks until `ended`."""
+    async def _run_background_tasks(self, shutdown: asyncio.Event) -> None:
+        """Wait until the app is built; then run its background tasks until `shutdown`."""
         await asyncio.to_thread(self._retry_until_open)
         if self.app is not None:
             async with self.app.router.lifespan_context(self.app):
-                await ended.wait()
+                await shutdown.wait()
 
     def _retry_until_open(self) -> None:
-        """Try until the app opens or the server ends. Call `on_open` if it was not open at once."""
-        late = self.app is None
-        while self.app is None and not self._ended.wait(AGAIN_SECONDS):
+        """Build the app until that succeeds or the server ends. Call `on_open` after a retry."""
+        if self.app is not None:
+            return
+        while self.app is None and not self._is_ending.wait(RETRY_SECONDS):
             try:
-                self._try_to_open()
-            except CommandError as refusal:  # at the start it would have ended the command
-                self._says = f"{refusal}"
-        if late and self.app is not None:
+                self._try_to_build()
+            except CommandError as refusal:  # at the first attempt it ends the command
+                self._reason = f"{refusal}"
+        if self.app is not None:
             with suppress(Exception):
                 self._on_open()
 
-    def _try_to_open(self) -> None:
+    def _try_to_build(self) -> None:
+        """Build the app. If the store fails, print each new reason once."""
         try:
             self.app = self._build()
-        except STORE_TROUBLE as trouble:
-            sentence = _sentence(trouble)
-            if sentence != self._says:
-                print(
-                    f"contextrender: not ready, trying on: {sentence}", file=sys.stderr, flush=True
-                )
-            self._says = sentence
+        except STORE_ERRORS as error:
+            reason = _sentence(error)
+            if reason != self._reason:
+                print(f"contextrender: not ready, trying on: {reason}", file=sys.stderr, flush=True)
+            self._reason = reason
 
 
-def _sentence(trouble: BaseException) -> str:
-    if isinstance(trouble, ContextRenderError):
-        return trouble.message
-    if isinstance(trouble, NotWritable):
-        return f"{trouble}"[:1].upper() + f"{trouble}"[1:]
-    if isinstance(trouble, OSError):
-        return f"The data folder cannot be used: {trouble.strerror}."
+def _sentence(error: BaseException) -> str:
+    """Return the sentence for clients about one of the STORE_ERRORS."""
+    if isinstance(error, ContextRenderError):
+        return error.message
+    if isinstance(error, NotWritable):
+        return f"{error}"[:1].upper() + f"{error}"[1:]
+    if isinstance(error, OSError):
+        return f"The data folder cannot be used: {error.strerror}."
     return "The store's file is damaged or does not answer."
 
 
-def _waiting_app(says: Callable[[], str]) -> Starlette:
+def _unready_app(reason: Callable[[], str]) -> Starlette:
+    """Return an app that reports that the process lives, and answers 503 to everything else."""
+
     async def alive(_: Request) -> Any:
         return json_response(b'{"status":"ok"}')
 
     async def unready(_: Request, __: Exception) -> Any:
-        raise NotReady(says())
+        raise NotReady(reason())
 
     routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]
     guards = [Middleware(Guard)]

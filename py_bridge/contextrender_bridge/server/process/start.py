@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from contextrender_bridge.background import report_slow_start
 from contextrender_bridge.base.errors import CommandError, NoCredentials, NotWritable
 from contextrender_bridge.base.paths import app_dir, data_dir, make_data_private
 from contextrender_bridge.base.setting_kinds import as_count
@@ -21,12 +22,12 @@ from contextrender_bridge.base.settings import (
 )
 from contextrender_bridge.client.credentials import LOOPBACK, stored_credentials
 from contextrender_bridge.listening import address, listen
-from contextrender_bridge.local_service import answers, sign_in_code, telling_why_it_is_slow
+from contextrender_bridge.local_service import is_service_running, sign_in_code
 from contextrender_bridge.process_memory import keep_little
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve as the command line says."""
+    """Serve with the options of the command line, which override the settings."""
     for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
         if text is not None:
             set_option(name, text)
@@ -58,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
         else current_settings().workers
     )
     return serve(
-        args.host, args.port, args.data or data_dir(), idle=args.idle_timeout, workers=workers
+        args.host,
+        args.port,
+        args.data or data_dir(),
+        idle_timeout=args.idle_timeout,
+        workers=workers,
     )
 
 
@@ -66,67 +71,73 @@ def serve(
     host: str,
     port: int,
     data: Path,
+    *,
     app: Path | None = None,
-    idle: float | None = None,
+    idle_timeout: float | None = None,
     workers: int = 1,
 ) -> int:
-    """Listen, load the app, say when it is ready, and serve until SIGINT or SIGTERM.
+    """Listen, load the app, print when it is ready, and serve until SIGINT or SIGTERM.
 
-    With `idle` also until it was not used for that many seconds.
+    With `idle_timeout` serve also only until nobody has used it for that many seconds.
     """
-    if idle is not None and workers > 1:
+    if idle_timeout is not None and workers > 1:
         raise CommandError("--idle-timeout is for one process, not for several workers.")
-    if workers > MOST_WORKERS:
-        raise CommandError(f"there may be up to {MOST_WORKERS} workers.")
-    with suppress(NotWritable):  # which may pass: the server waits for it
+    if workers > MAX_WORKERS:
+        raise CommandError(f"there may be up to {MAX_WORKERS} workers.")
+    with suppress(NotWritable):  # The server waits until the folder can be written.
         make_data_private(data)
     keep_little()
-    _check_no_other(host, port, data)
+    _check_address(host, port, data)
     listener = listen(host, port)
     os.umask(0o077)
     url, folder = address(listener, host), app or app_dir()
 
     def work(worker: Worker) -> int:
-        from contextrender_bridge.server.process.worker import work
+        from contextrender_bridge.server.process.worker import run_worker
 
-        return work(worker, listener, url, data, folder, idle)
+        return run_worker(
+            worker, listener, url=url, data=data, app=folder, idle_timeout=idle_timeout
+        )
 
-    ready = partial(_say_ready, url, data)
+    ready = partial(_print_ready, url, data)
     if workers == 1:
         return Supervisor(1, work, ready=ready).run()
     with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
-        on_end = _load_for_all(folder, figures)
+        on_end = _load_for_workers(folder, figures)
         return Supervisor(workers, work, ready=ready, on_end=on_end).run()
 
 
-def _check_no_other(host: str, port: int, data: Path) -> None:
-    """Raise CommandError if this folder's own server has the address already."""
+def _check_address(host: str, port: int, data: Path) -> None:
+    """Raise CommandError if a server of this data folder has the address already."""
     with suppress(NoCredentials):
         other = stored_credentials(data)
         parts = urlsplit(other.url)
-        same = port == parts.port and host in (*LOOPBACK, "0.0.0.0", "::", parts.hostname)
-        if same and answers(other.url):
+        is_same = port == parts.port and host in (*LOOPBACK, "0.0.0.0", "::", parts.hostname)
+        if is_same and is_service_running(other.url):
             raise CommandError(
                 f"the server of {data} runs already at {other.url}: `contextrender console` opens "
                 "it; with --port another one serves the same data."
             )
 
 
-def _say_ready(url: str, data: Path) -> None:
+def _print_ready(url: str, data: Path) -> None:
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
-    # It signs in, so it is for the person at the terminal, not for a log.
+    # The link signs in, so it is printed for a person at a terminal and not into a log.
     if sys.stdout.isatty():
         link = f"{url}/console/#code={sign_in_code(url, data)}"
         print(f"Console (once; `contextrender console` opens it again): {link}", flush=True)
 
 
-def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
-    """Load the app once, for all workers to share; return what to call when one has ended."""
-    # Threads of a library's own would not be there after a fork.
+def _load_for_workers(app: Path, figures: str) -> Callable[[int], None]:
+    """Load the app once for all workers. Return the function to call when one has ended.
+
+    The workers share their counts for `/metrics` in the folder `figures`.
+    """
+    # A fork does not copy the threads that the library would start.
     set_for_library("TOKENIZERS_PARALLELISM", "false")
-    # Its library chooses how it counts when it is imported.
+    # The library reads this when it is imported.
     set_for_library("PROMETHEUS_MULTIPROC_DIR", figures)
-    with telling_why_it_is_slow():
+    with report_slow_start():
         from contextrender_bridge.server.process.loading import warm_up
         from contextrender_bridge.server.runtime import load_app
         from prometheus_client.multiprocess import mark_process_dead

@@ -1,9 +1,8 @@
-"""The threads that calls run in: agents' calls, looks back, and questions to models and embedders.
+"""The threads of a service: for agents' calls, low-priority requests, and models and embedders.
 
 A process of Python computes one thing at a time, and a page of the console can take seconds of it.
-Beside agents' calls looking back therefore works only a tenth of the time: looks stop every few
-milliseconds, and while calls of agents are under way, or were a moment ago, all looks together rest
-nine times as long as they worked. With no agent at work none rests.
+Low-priority requests therefore stop every few milliseconds. While calls of agents run, or ran a
+moment ago, all of them together rest nine times as long as they worked. Otherwise none rests.
 """
 
 from __future__ import annotations
@@ -26,193 +25,215 @@ from contextrender_bridge.engine.models.providers import (
     ProviderAnswers,
 )
 from contextrender_bridge.engine.replay import pausing
-from contextrender_bridge.runtime.request import Tell
+from contextrender_bridge.runtime.request import SendReply
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.http.bodies import refusal
 from contextrender_bridge.server.process.process_resources import OneProcessor
 
-LOOKING_THREADS: Final = 4
-"""They wait for each other, never an agent's call for them."""
+LOW_PRIORITY_THREADS: Final = 4
+"""These requests wait for each other. No agent's call waits for them."""
 
 WORK_SECONDS: Final = 0.002
-RESTS: Final = 9
-LONGEST_REST: Final = 2.0
-"""Seconds; what cannot be interrupted is not made up for beyond this."""
+"""How long low-priority requests work without a rest."""
+REST_FACTOR: Final = 9
+MAX_REST_SECONDS: Final = 2.0
+"""The longest rest, also after work that could not be interrupted for longer."""
 RECENT_SECONDS: Final = 0.05
+"""How long an agent is expected to call again after its last call has ended."""
 
 
-type Work = Callable[[Caller, ProviderAnswers, Tell], Any]
-"""Makes a reply, or returns what it waits for and is run again with that among the answers."""
+type Work = Callable[[Caller, ProviderAnswers, SendReply], Any]
+"""A function that returns a reply, or a PendingProviderCall: then it is run again with the answer
+among the ProviderAnswers. It may send the reply before it ends."""
 
 
 class Threads:
     """The thread pools of one service."""
 
     def __init__(self, settings: Settings, processor: OneProcessor) -> None:
-        """Run agents' calls on one processor, and what waits or looks back on any."""
-        self._calls = ThreadPoolExecutor(settings.threads, "walker", initializer=processor.join)
-        self._looks = ThreadPoolExecutor(LOOKING_THREADS, "look", initializer=processor.leave)
-        self._providers = Providers(settings.provider_threads, processor.leave)
+        """Run agents' calls on one processor, and other threads on any."""
+        self._calls = ThreadPoolExecutor(
+            settings.threads, "walker", initializer=processor.add_thread
+        )
+        self._low_priority = ThreadPoolExecutor(
+            LOW_PRIORITY_THREADS, "look", initializer=processor.release_thread
+        )
+        self._providers = ProviderThreads(settings.provider_threads, processor.release_thread)
         self._pace = Pace()
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish what has begun."""
         self._providers.close()
         self._calls.shutdown(wait=True)
-        self._looks.shutdown(wait=True)
+        self._low_priority.shutdown(wait=True)
 
     async def answer(
-        self, task: str, admit: Callable[[], Caller], work: Work, *, looks: bool
+        self, task: str, admit: Callable[[], Caller], work: Work, *, is_low_priority: bool
     ) -> Any:
-        """Return the result of `work` for the caller whom `admit` lets in once.
+        """Return the result of `work` for the caller, or an error. `admit` is called once.
 
         Answers of providers are shared with other requests until `work` has used them.
         """
-        answers, callers = ProviderAnswers(), list[Caller]()
+        answers = ProviderAnswers()
+        callers: list[Caller] = []
         keys: list[Hashable] = []
 
-        def paced(tell: Tell) -> Any:
+        def run(send_reply: SendReply) -> Any:
             if not callers:
                 callers.append(admit())
-            with self._pace.look() if looks else self._pace.agent():
-                return work(callers[0], answers, tell)
+            with self._pace.low_priority() if is_low_priority else self._pace.agent_call():
+                return work(callers[0], answers, send_reply)
 
-        threads = self._looks if looks else self._calls
+        threads = self._low_priority if is_low_priority else self._calls
         try:
-            while isinstance(result := await in_thread(threads, task, paced), PendingProviderCall):
-                keys.append((callers[0].root, result.key))
-                answer = asyncio.wrap_future(self._providers.need(keys[-1], result))
-                # Who leaves does not end it for others.
+            while isinstance(
+                result := await run_in_thread(threads, task, run), PendingProviderCall
+            ):
+                key = (callers[0].root, result.key)
+                keys.append(key)
+                answer = asyncio.wrap_future(self._providers.ask(key, result))
+                # If this request is cancelled, other requests still get the answer.
                 answers.put(result, await asyncio.shield(answer))
         finally:
-            for key in keys:
-                self._providers.leave(key)
+            for needed_key in keys:
+                self._providers.release(needed_key)
         return result
 
 
 class Pace:
-    """Counts agents' calls under way, and holds looks back beside them; safe between threads."""
+    """Counts running calls of agents, and lets low-priority requests rest. Threads may share it."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._under_way = 0
-        self._latest = float("-inf")
+        self._lock = threading.Lock()
+        self._running_calls = 0
+        self._last_call_end = float("-inf")
         self._rest_until = 0.0
-        self._mine = threading.local()
+        self._thread = threading.local()
+        """For each thread, the processor time when its work began (`work_start`)."""
 
     @contextmanager
-    def agent(self) -> Iterator[None]:
-        """Count an agent's call for as long as the block takes."""
-        with self._guard:
-            self._under_way += 1
+    def agent_call(self) -> Iterator[None]:
+        """Count an agent's call while the block runs."""
+        with self._lock:
+            self._running_calls += 1
         try:
             yield
         finally:
-            with self._guard:
-                self._under_way -= 1
-                self._latest = time.monotonic()
+            with self._lock:
+                self._running_calls -= 1
+                self._last_call_end = time.monotonic()
 
     @contextmanager
-    def look(self) -> Iterator[None]:
-        """Run a look back, which rests at its start and wherever it may pause."""
-        self._rest_now()
-        self._mine.begun = time.thread_time()
+    def low_priority(self) -> Iterator[None]:
+        """Run a low-priority request, which rests at its start and at each `pause` in the block."""
+        self._sleep_if_due()
+        self._thread.work_start = time.thread_time()
         try:
             with pausing(self.pause):
                 yield
         finally:
-            self._owe(time.thread_time() - self._mine.begun)
+            self._add_rest(time.thread_time() - self._thread.work_start)
 
     def pause(self) -> None:
-        """Rest if this thread's look has worked for a while and agents are at work."""
-        worked = time.thread_time() - self._mine.begun
+        """Rest if this thread has worked for WORK_SECONDS and agents' calls run."""
+        worked = time.thread_time() - self._thread.work_start
         if worked >= WORK_SECONDS:
-            self._owe(worked)
-            self._rest_now()
-            self._mine.begun = time.thread_time()
+            self._add_rest(worked)
+            self._sleep_if_due()
+            self._thread.work_start = time.thread_time()
 
-    def _owe(self, worked: float) -> None:
-        with self._guard:
+    def _add_rest(self, worked: float) -> None:
+        """Extend the rest of all low-priority requests for work of so many seconds."""
+        with self._lock:
             now = time.monotonic()
-            rest_until = max(now, self._rest_until) + RESTS * worked
-            self._rest_until = min(rest_until, now + LONGEST_REST)
+            rest_until = max(now, self._rest_until) + REST_FACTOR * worked
+            self._rest_until = min(rest_until, now + MAX_REST_SECONDS)
 
-    def _rest_now(self) -> None:
-        while (seconds := self._rest_until - time.monotonic()) > 0 and self._agents_work():
+    def _sleep_if_due(self) -> None:
+        while (seconds := self._rest_until - time.monotonic()) > 0 and self._has_recent_calls():
             time.sleep(min(seconds, RECENT_SECONDS))
 
-    def _agents_work(self) -> bool:
-        return self._under_way > 0 or time.monotonic() - self._latest < RECENT_SECONDS
+    def _has_recent_calls(self) -> bool:
+        return self._running_calls > 0 or time.monotonic() - self._last_call_end < RECENT_SECONDS
 
 
-class Providers:
-    """Threads that wait for models and embedders, and for nothing else.
+class ProviderThreads:
+    """Threads that wait for models and embedders.
 
-    A user's question is asked once while any request needs its answer.
+    Requests that need the same answer at the same time share one call of the provider.
     """
 
     def __init__(self, max_threads: int, begin: Callable[[], None]) -> None:
-        """Begin without questions; each thread calls `begin` first."""
+        """Begin without calls. Each thread calls `begin` first."""
         self._threads = ThreadPoolExecutor(max_threads, "provider", initializer=begin)
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._answers: dict[Hashable, Future[Answer]] = {}
-        self._needed: Counter[Hashable] = Counter()
+        self._request_counts: Counter[Hashable] = Counter()
+        """The number of requests that need each answer."""
 
     def close(self) -> None:
-        """Wait for the questions that were asked."""
+        """Wait for the calls that have begun."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def need(self, key: Hashable, question: PendingProviderCall) -> Future[Answer]:
-        """Return the answer to come; it is kept until everyone who needs it calls `leave`."""
-        with self._guard:
-            self._needed[key] += 1
+    def ask(self, key: Hashable, call: PendingProviderCall) -> Future[Answer]:
+        """Return the future answer of the call with this key; begin the call if there is none.
+
+        Each request that asks must call `release`.
+        """
+        with self._lock:
+            self._request_counts[key] += 1
             current = self._answers.get(key)
-            if current is not None and not _failed(current):
+            if current is not None and not _has_failed(current):
                 return current
-            here = contextvars.copy_context()
-            answer = self._answers[key] = self._threads.submit(here.run, question.answer)
+            context = contextvars.copy_context()
+            answer = self._answers[key] = self._threads.submit(context.run, call.answer)
             return answer
 
-    def leave(self, key: Hashable) -> None:
-        """Say that one request fewer needs the answer."""
-        with self._guard:
-            self._needed[key] -= 1
-            if not self._needed[key]:
-                del self._needed[key], self._answers[key]
+    def release(self, key: Hashable) -> None:
+        """Count one request less that needs the answer; forget the answer after the last one."""
+        with self._lock:
+            self._request_counts[key] -= 1
+            if not self._request_counts[key]:
+                del self._request_counts[key], self._answers[key]
 
 
-def _failed(answer: Future[Answer]) -> bool:
+def _has_failed(answer: Future[Answer]) -> bool:
     return answer.done() and (answer.cancelled() or answer.result().failure is not None)
 
 
-async def in_thread(threads: Executor, task: str, work: Callable[[Tell], Any]) -> Any:
-    """Return what `work` returns, or tells before it ends; the refusing error if it fails."""
+async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply], Any]) -> Any:
+    """Return the result of `work`, or the reply that it sends before it ends.
+
+    If it fails, return the error for the client.
+    """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
+    reply: asyncio.Future[Any] = loop.create_future()
 
-    def tell(reply: object) -> None:
-        loop.call_soon_threadsafe(_settle, answer, reply)
+    def send_reply(early_reply: object) -> None:
+        loop.call_soon_threadsafe(_set_result, reply, early_reply)
 
-    def end(future: asyncio.Future[Any]) -> None:
+    def finish(future: asyncio.Future[Any]) -> None:
         failure = future.exception()
         if failure is None:
-            _settle(answer, future.result())
-        elif answer.done():
-            refusal(failure, f"{task}, after its answer,")
+            _set_result(reply, future.result())
+        elif reply.done():
+            refusal(failure, f"{task}, after its answer,")  # only logs it
         else:
-            answer.set_exception(failure)
+            reply.set_exception(failure)
 
-    here = contextvars.copy_context()
-    loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
+    context = contextvars.copy_context()
+    loop.run_in_executor(threads, context.run, work, send_reply).add_done_callback(finish)
     try:
-        return await answer
+        return await reply
     except Exception as failure:
-        refused = refusal(failure, task)
-        # Else what was parsed stays until the collector finds the circle of frame and exception.
+        error = refusal(failure, task)
+        # Frames and exception are a reference cycle, which would keep the request's data in memory
+        # until the next garbage collection.
         traceback.clear_frames(failure.__traceback__)
-        return refused
+        return error
 
 
-def _settle(answer: asyncio.Future[Any], result: object) -> None:
-    if not answer.done():
-        answer.set_result(result)
+def _set_result(future: asyncio.Future[Any], result: object) -> None:
+    """Set the result, unless there is one or the request was cancelled."""
+    if not future.done():
+        future.set_result(result)

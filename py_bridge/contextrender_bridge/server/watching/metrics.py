@@ -1,6 +1,6 @@
-"""What an operator watches, for Prometheus: `GET /metrics`. Numbers and names of ours, no contents.
+"""Metrics for Prometheus at `GET /metrics`: numbers and names, no contents of sessions.
 
-Answered on loopback to programs of this machine; from elsewhere only to the local user's token.
+Programs of this machine may read them on loopback, others only with the local user's token.
 """
 
 import time
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.engine.call.usage_totals import CallTotals, add_rows
-from contextrender_bridge.server.watching.requests import Requests
+from contextrender_bridge.server.watching.requests import RequestMetrics
 from contextrender_bridge.sessions.caches import CACHES
 from contextrender_bridge.sessions.user_rows import all_usage_totals
 from contextrender_bridge.store.base import Store
@@ -23,10 +23,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
 
-OTHER = "other"
-"""Callers name models as they like: those that LiteLLM's table does not know count as one."""
-COUNTED_SECONDS = 60.0
-"""How long the sums are kept."""
+OTHER_MODEL = "other"
+"""The label of all models that are not in LiteLLM's table, because callers may send any name."""
+CACHE_SECONDS = 60.0
+"""How long the sums over stored calls are cached."""
+
+
+type Labels = tuple[str, str, str]
+"""Model, policy, delivery."""
 
 
 class StoredCalls(Collector):
@@ -34,13 +38,11 @@ class StoredCalls(Collector):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._last_sums: tuple[float, dict[tuple[str, str, str], CallTotals]] = (
-            -COUNTED_SECONDS,
-            {},
-        )
+        self._read_at = -CACHE_SECONDS
+        self._sums_by_labels: dict[Labels, CallTotals] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return calls and prompt tokens of stored sessions, read at most once a minute."""
+        """Yield the calls and prompt tokens of stored sessions, read at most once a minute."""
         names = ["model", "policy", "delivery"]
         calls = GaugeMetricFamily("contextrender_stored_calls", "Answered calls", labels=names)
         tokens = GaugeMetricFamily(
@@ -54,54 +56,56 @@ class StoredCalls(Collector):
             tokens.add_metric([*key, "sent"], sums.prompt)
         yield from (calls, tokens)
 
-    def _sums(self) -> dict[tuple[str, str, str], CallTotals]:
-        """Return the sums, as last read while the store does not answer."""
+    def _sums(self) -> dict[Labels, CallTotals]:
+        """Return the sums, or the last ones if the store does not answer."""
         now = time.monotonic()
-        if now - self._last_sums[0] >= COUNTED_SECONDS:
+        if now - self._read_at >= CACHE_SECONDS:
             with suppress(StoreUnavailable):
-                self._last_sums = (now, self._read())
-        return self._last_sums[1]
+                self._sums_by_labels = self._read_sums()
+                self._read_at = now
+        return self._sums_by_labels
 
-    def _read(self) -> dict[tuple[str, str, str], CallTotals]:
-        sums_by_key = defaultdict[tuple[str, str, str], CallTotals](CallTotals)
-        for (_, _, *key), sums in add_rows(all_usage_totals(self._store)).items():
-            model, policy, delivery = key
-            labels = (model if model_row(model) else OTHER, policy, delivery)
-            sums_by_key[labels] = sums_by_key[labels].plus(sums)
-        return sums_by_key
+    def _read_sums(self) -> dict[Labels, CallTotals]:
+        sums_by_labels = defaultdict[Labels, CallTotals](CallTotals)
+        for (_, _, model, policy, delivery), sums in add_rows(
+            all_usage_totals(self._store)
+        ).items():
+            labels = (model if model_row(model) else OTHER_MODEL, policy, delivery)
+            sums_by_labels[labels] = sums_by_labels[labels].plus(sums)
+        return sums_by_labels
 
 
 class StoredBytes(Collector):
-    """The bytes of a store, looked up when asked, and not where it does not answer."""
+    """The bytes of a store, measured for each request. Without an answer of the store, none."""
 
     def __init__(self, store: Store, data: Path) -> None:
         self._store, self._data = store, data
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Return the figure's name, because registering must not ask the store."""
+        """Yield the metric without a value, so that its registration does not read the store."""
         yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the size of the store, if it answers."""
-        (figure,) = self.describe()
+        """Yield the size of the store, without a value if the store does not answer."""
+        (metric,) = self.describe()
         with suppress(StoreUnavailable, OSError):
             size = self._store.size()
             if size is None:
                 size = sum(file.stat().st_size for file in self._data.glob("store.db*"))
-            figure.add_metric([], size)
-        yield figure
+            metric.add_metric([], size)
+        yield metric
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The figures of one service."""
+    """The metrics of one service."""
 
     def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
-        """Count the requests of `walkers`, and the bytes of the store in `data` or elsewhere."""
+        """Create the metrics, with counters for `walkers`. `data` has a SQLite store's file."""
         self._registry = CollectorRegistry()
-        self.requests = Requests(self._registry, walkers)
+        self.requests = RequestMetrics(self._registry, walkers)
         self._store_collectors = [StoredBytes(store, data), StoredCalls(store)]
         for collector in self._store_collectors:
             self._registry.register(collector)
@@ -123,16 +127,16 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
-    def tell_caches(self) -> None:
-        """Note what this process's caches hold; each worker notes its own, now and then."""
+    def record_caches(self) -> None:
+        """Record the sizes of this process's caches. Every worker does so periodically."""
         for name, caches in CACHES.items():
             self.caches.labels(name, "used").set(sum(cache.nbytes for cache in caches))
             self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
 
     def page(self) -> bytes:
-        """Return all figures as Prometheus reads them; of several workers, those of all."""
-        self.tell_caches()
-        if ValueClass is MutexValue:
+        """Return all metrics in Prometheus's format, with those of all workers."""
+        self.record_caches()
+        if ValueClass is MutexValue:  # There is only this process.
             return generate_latest(self._registry)
         registry = CollectorRegistry()
         for collector in self._store_collectors:

@@ -22,15 +22,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-WRITE_SECONDS: Final = 5.0
-"""How long the answer to one write counts."""
+PROBE_SECONDS: Final = 5.0
+"""How long the result of one probe of the store is used."""
 ANSWER_SECONDS: Final = 5.0
+"""How long the store may take to answer a probe."""
 
 
 class Readiness:
     """The state of one server's store, disk and embedder.
 
-    Only programs of this machine and the local user see the figures and why it is not ready.
+    Only programs of this machine and the local user get the metrics and the reason of a failure.
     """
 
     def __init__(
@@ -39,25 +40,25 @@ class Readiness:
         data: Path,
         settings: Settings,
         metrics: Metrics,
-        is_local_users: Callable[[Request], Awaitable[bool]],
+        is_from_local_user: Callable[[Request], Awaitable[bool]],
     ) -> None:
         self._store, self._data, self._settings = store, data, settings
-        self._metrics, self._is_local_users = metrics, is_local_users
-        # One thread: a store that hangs must not take a second one with every question.
+        self._metrics, self._is_from_local_user = metrics, is_from_local_user
+        # One thread, so that requests do not start more and more probes of a store that hangs.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ready")
-        self._writing: Future[None] | None = None
-        self._written_at = float("-inf")
+        self._probe: Future[None] | None = None
+        self._probed_at = float("-inf")
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes, which only read."""
+        """Return the routes."""
         return [
             Route("/healthz", self.live, methods=["GET"]),
             Route("/healthz/live", self.live, methods=["GET"]),
             Route("/healthz/ready", self.ready, methods=["GET"]),
-            Route("/metrics", self.figures, methods=["GET"]),
+            Route("/metrics", self.metrics_page, methods=["GET"]),
         ]
 
-    async def look(self) -> dict[str, Any]:
+    async def check(self) -> dict[str, Any]:
         """Return the state of the parts. Raise NotReady with a sentence if one is not ready."""
         free = self._check_disk()
         await self._check_store()
@@ -70,25 +71,26 @@ class Readiness:
         }
 
     def close(self) -> None:
-        """Ask no more questions."""
+        """Cancel a probe that has not begun, and wait for none."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def live(self, _: Request) -> Response:
-        """Answer that the process lives."""
+        """Answer that the process runs."""
         return json_response(b'{"status":"ok"}')
 
     async def ready(self, request: Request) -> Response:
         """Answer 503 with a sentence while requests cannot be served."""
         try:
-            state = await self.look()
-        except NotReady as trouble:
-            may_know = await self._may_know(request)
-            raise trouble if may_know else NotReady("The server is not ready.") from None
+            state = await self.check()
+        except NotReady:
+            if await self._may_see_details(request):
+                raise
+            raise NotReady("The server is not ready.") from None
         return json_response(encode(state))
 
-    async def figures(self, request: Request) -> Response:
-        """Answer Prometheus."""
-        if not await self._may_know(request):
+    async def metrics_page(self, request: Request) -> Response:
+        """Answer with the metrics."""
+        if not await self._may_see_details(request):
             raise Unauthorized("From elsewhere, send the local user's token.")
         page = await asyncio.to_thread(self._metrics.page)
         return Response(page, media_type=CONTENT_TYPE)
@@ -106,25 +108,26 @@ class Readiness:
         return free
 
     async def _check_store(self) -> None:
-        if time.monotonic() - self._written_at < WRITE_SECONDS:
+        if time.monotonic() - self._probed_at < PROBE_SECONDS:
             return
-        if self._writing is None:
-            self._writing = self._thread.submit(self._store.probe)
-        writing = self._writing
+        if self._probe is None:
+            self._probe = self._thread.submit(self._store.probe)
+        probe = self._probe
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await asyncio.shield(asyncio.wrap_future(writing))
+                await asyncio.shield(asyncio.wrap_future(probe))
         except TimeoutError:
+            # The probe goes on, and the next request waits for it.
             raise NotReady(
                 f"The store does not answer within {ANSWER_SECONDS:g} seconds."
             ) from None
         except Exception as failure:
-            self._writing = None
+            self._probe = None
             raise NotReady(refusal(failure, "ready").message) from None
-        self._writing = None
-        self._written_at = time.monotonic()
+        self._probe = None
+        self._probed_at = time.monotonic()
 
-    async def _may_know(self, request: Request) -> bool:
+    async def _may_see_details(self, request: Request) -> bool:
         host = request.client.host if request.client else ""
-        loopback = host.startswith("127.") or host == "::1"
-        return loopback or await self._is_local_users(request)
+        is_local = host.startswith("127.") or host == "::1"
+        return is_local or await self._is_from_local_user(request)

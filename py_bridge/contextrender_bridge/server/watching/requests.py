@@ -1,4 +1,4 @@
-"""What is watched of every request: its id, a span, the figures, and a line in the log."""
+"""The middleware that gives every request an id, a span, metrics and a line in the log."""
 
 import logging
 import re
@@ -14,15 +14,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID: Final = "x-request-id"
-FIT_FOR_AN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+BUCKET_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 ROUTES: Final = frozenset({"user", "healthz", "metrics", "console", "v1", "s"})
-QUIET: Final = frozenset({"healthz", "metrics"})
-"""The routes of health checks, whose log lines are for debuggers."""
+DEBUG_ROUTES: Final = frozenset({"healthz", "metrics"})
+"""The routes of health checks, which are logged only at level DEBUG."""
 
 
-class Requests:
-    """The outermost layer of a service, and its counters."""
+class RequestMetrics:
+    """The outermost middleware of a service, and its metrics."""
 
     def __init__(self, registry: CollectorRegistry, walkers: Iterable[str]) -> None:
         self._walkers = frozenset(walkers)
@@ -36,7 +36,7 @@ class Requests:
             "contextrender_call_seconds",
             "Time to answer",
             ["route", "policy"],
-            buckets=SECONDS,
+            buckets=BUCKET_SECONDS,
             registry=registry,
         )
         self._tokens = Counter(
@@ -52,10 +52,10 @@ class Requests:
             multiprocess_mode="livesum",
         )
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """Return the app with an id, a span, figures and a log line for every request."""
+    def middleware(self, app: ASGIApp) -> ASGIApp:
+        """Return the app with an id, a span, metrics and a log line for every request."""
 
-        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
@@ -63,7 +63,7 @@ class Requests:
             REQUEST.set(request)
             status, started = 500, time.perf_counter()
 
-            async def noting(message: Message) -> None:
+            async def send_with_id(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
@@ -73,28 +73,33 @@ class Requests:
             self._in_flight.inc()
             try:
                 with span(f"{scope['method']} {route}", scope["headers"]):
-                    await app(scope, receive, noting)
+                    await app(scope, receive, send_with_id)
             finally:
                 self._in_flight.dec()
                 seconds = time.perf_counter() - started
                 self._calls.labels(route, request.policy, str(status)).inc()
                 self._seconds.labels(route, request.policy).observe(seconds)
-                about = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
-                level = logging.DEBUG if route in QUIET else logging.INFO
-                log.log(level, "request answered", extra=about)
+                fields = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
+                level = logging.DEBUG if route in DEBUG_ROUTES else logging.INFO
+                log.log(level, "request answered", extra=fields)
 
-        return watched
+        return answer
 
-    def rendered(self, walker: str, reports: list[Any]) -> None:
-        """Count the tokens of what `render` reports, and note its policy for the request's line."""
-        for view in reports if walker == "render" else ():
+    def count_rendered(self, walker: str, reports: list[Any]) -> None:
+        """Count the tokens in the reports of `render`, and set the current request's policy.
+
+        Other walkers' reports are not counted.
+        """
+        if walker != "render":
+            return
+        for view in reports:
             if (request := REQUEST.get()) is not None:
                 request.policy = view.policy
             self._tokens.labels(view.policy, "before").inc(view.tokens_before)
             self._tokens.labels(view.policy, "after").inc(view.tokens_after)
 
     def _route_of(self, path: str) -> str:
-        """Return a path's name among the figures, which are few whatever callers make up."""
+        """Return the path's route for metrics. All unknown paths are one route."""
         first, _, name = path.strip("/").partition("/")
         if first == "walker":
             return name if name in self._walkers else "unknown"
@@ -102,6 +107,6 @@ class Requests:
 
 
 def _id_of(scope: Scope) -> str:
-    """Return the id that the caller gave the request, if it is fit; otherwise a new one."""
+    """Return the request's id from its header if it is valid, otherwise a new one."""
     request_id = Headers(scope=scope).get(REQUEST_ID, "")
-    return request_id if FIT_FOR_AN_ID.fullmatch(request_id) else uuid4().hex
+    return request_id if VALID_ID.fullmatch(request_id) else uuid4().hex

@@ -1,0 +1,59 @@
+"""Work in a thread while a block runs, and reports of the progress of a start."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import chain, count, repeat
+from typing import Final
+
+FIRST_REPORT_SECONDS: Final = 3.0
+REPORT_SECONDS: Final = 10.0
+START_TIME: Final = (
+    "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
+)
+"""How long the service takes to start, for people."""
+
+
+@contextmanager
+def run_in_background(work: Callable[[], object], *pauses: float) -> Iterator[None]:
+    """Do `work` again and again in a thread, while the block runs.
+
+    `pauses` are the seconds before each time; the last one is repeated.
+    """
+    ended = threading.Event()
+
+    def repeat_work() -> None:
+        for pause in chain(pauses, repeat(pauses[-1])):
+            if ended.wait(pause):
+                return
+            work()
+
+    thread = threading.Thread(target=repeat_work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def report_progress(
+    task: str, report: Callable[[str], None], first: float = FIRST_REPORT_SECONDS
+) -> AbstractContextManager[None]:
+    """Report the `task` that the block waits for, after `first` seconds and then regularly."""
+    started_at = time.monotonic()
+    lines = chain(
+        [f"{task} ({START_TIME}) ..."],
+        (f"{task}: {time.monotonic() - started_at:.0f} s so far ..." for _ in count()),
+    )
+    return run_in_background(lambda: report(next(lines)), first, REPORT_SECONDS)
+
+
+def report_slow_start() -> AbstractContextManager[None]:
+    """Write to stderr that the service is loaded, if the block takes some seconds."""
+    return report_progress("Loading the service", partial(print, file=sys.stderr, flush=True))
