@@ -107,7 +107,7 @@ class User:
         """Kill the service over the data folder."""
         address = stored_credentials(self.data).url
         self._signal("serve .*", signal.SIGKILL)
-        until(lambda: not answers(address))
+        until(lambda: not is_service_running(address))
 
     def _signal(self, command: str, number: signal.Signals) -> None:
         """Send a signal to the processes whose command names the data folder."""
