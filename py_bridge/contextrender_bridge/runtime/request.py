@@ -29,13 +29,11 @@ from contextrender_bridge.sessions.ids import CALLER, ids_ahead, session_id_of
 from contextrender_bridge.store.writes import NODES_PER_DELETION
 
 SendReply = Callable[[object], None]
-"""A function that sends the reply of a request before the request ends."""
-
 YIELD_SECONDS = 0.002
 """The pause in which another thread sends an early answer: threads share one interpreter."""
 
 SEND_REPLY: ContextVar[SendReply | None] = ContextVar("send_reply", default=None)
-"""The function for the current request; None if it may not be answered early."""
+"""The function that sends the current request's reply early; None if it may not be sent early."""
 
 
 class SessionLease:
