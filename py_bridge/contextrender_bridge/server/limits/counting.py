@@ -185,8 +185,7 @@ class Quotas:
     ) -> Iterator[None]:
         """Check the limits of bytes and sessions for a call that brings messages.
 
-        A session that the call will create counts until the block ends. `body` is the request's.
-        Raise InvalidRequest (429) above a limit.
+        A session that the call will create counts during the block. Raise InvalidRequest (429).
         """
         data = fields.get("data")  # an exported session
         if "messages" not in fields and data is None:
