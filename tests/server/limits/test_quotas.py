@@ -104,7 +104,7 @@ def test_session_creation_does_not_wait_for_other_users(
     quotas = Quotas(Settings(user_max_sessions=1), store, Counts(tmp_path))
 
     def create(caller: Any, session: str = "s") -> None:
-        with quotas.writing(caller, {"session": session, "messages": []}, b""):
+        with quotas.reserve(caller, {"session": session, "messages": []}, b""):
             pass
 
     with ThreadPoolExecutor(2) as pool:
@@ -113,7 +113,7 @@ def test_session_creation_does_not_wait_for_other_users(
         pool.submit(create, other).result(20)  # it would wait for the first's
         may_go_on.set()
         first.result(60)
-    with quotas.writing(other, {"session": "a", "messages": []}, b""):  # type: ignore[arg-type]
+    with quotas.reserve(other, {"session": "a", "messages": []}, b""):  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest):
             create(other, "b")
         create(other, "a")
