@@ -113,4 +113,4 @@ class Claude(Agent):
 
     def is_own_call(self, body: Json) -> bool:
         """Return whether a request is a step of the agent, and not for a summary or a title."""
-        return has_tools(body) and SUMMARY_REQUEST not in json.dumps(body["messages"][-1])
+        return has_tools(body) and SUMMARY_REQUEST not in json.dumps(body["messages"])

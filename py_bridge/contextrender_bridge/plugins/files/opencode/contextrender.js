@@ -38,7 +38,8 @@ export const ContextRender = async ({ client }) => {
     const end = data.findIndex(({ info }) => info.id === summary.info.id)
     // opencode sends the newest messages from before the summary as they are.
     const sentIds = new Set(sent.map(({ info }) => info.id))
-    const isReplaced = ({ info, parts }) => !info.summary && !sentIds.has(info.id) && !parts.some(part => part.type === 'compaction')
+    // A user’s message has a summary, too, which lists changed files.
+    const isReplaced = ({ info, parts }) => info.summary !== true && !sentIds.has(info.id) && !parts.some(part => part.type === 'compaction')
     const { messages } = toChat(data.slice(0, end).filter(isReplaced))
     const onlyResults = settings.after_summary
     return compact(host, { session, messages, model: summary.info.modelID, onlyResults })
