@@ -93,95 +93,106 @@ def _row(
 class Settings:
     """The settings. `CONTEXTRENDER_` and the name in capitals is the environment variable."""
 
-    data: Path = _row(lambda: own_folder("data"), "data folder, as `--data`", as_folder)
+    data: Path = _row(lambda: own_folder("data"), "the data folder (also `--data`)", as_folder)
     url: str = _row(
-        "", "for clients: the service's address (default: the local server's)", as_address
+        "", "the service's address, for clients (default: the local server's)", as_address
     )
-    token: str = _row("", "for clients: their token (default: the local server's)", secret=True)
+    token: str = _row("", "the token of clients (default: the local server's)", secret=True)
     model: str = _row(
         "",
-        "a LiteLLM model (extra `models`) for result and history summaries",
+        "the LiteLLM model that writes result summaries and history summaries (extra `models`)",
         also="CTXGRAPH_MODEL",
     )
     embed_model: str = _row(
         "wordllama",
-        "`wordllama` works offline; or a LiteLLM embedding model (extra `models`) such as "
-        "`text-embedding-3-small`; or `none`",
+        "`wordllama`, which works offline, `none`, or a LiteLLM embedding model such as "
+        "`text-embedding-3-small` (extra `models`)",
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    session_cache_mb: int = _row(256, "memory for cached sessions", as_count)
-    max_body_mb: int = _row(64, "limit of a request body", as_count)
+    session_cache_mb: int = _row(256, "MB of memory for cached sessions", as_count)
+    max_body_mb: int = _row(64, "limit of a request body in MB", as_count)
     max_messages: int = _row(20_000, "limit of messages in one request", as_count)
-    min_free_disk_mb: int = _row(64, "free disk below which the server is not ready", as_count)
-    workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_count)
-    threads: int = _row(8, "requests that are worked on at once", as_count)
+    min_free_disk_mb: int = _row(
+        64, "MB of free disk space below which the server is not ready", as_count
+    )
+    workers: int = _row(
+        1, "number of processes of `serve` and `proxy` (also `--workers`)", as_count
+    )
+    threads: int = _row(8, "requests that are processed at the same time", as_count)
     pin_cpu: bool = _row(
         True, "keep the threads of one process on one processor (Linux)", as_switch
     )
     provider_threads: int = _row(
-        32, "requests that may wait for a model or embedder at once", as_count
+        32, "requests that may wait for a model or embedder at the same time", as_count
     )
-    max_connections: int = _row(1024, "limit of connections at once", as_count)
+    max_connections: int = _row(1024, "limit of open connections", as_count)
     header_timeout: float = _row(15.0, "seconds that a request's headers may take", as_seconds)
     body_timeout: float = _row(300.0, "seconds that a request's body may take", as_seconds)
     database: str = _row(
         "",
-        "`postgresql://...` for many processes and machines (default: a file in the data folder)",
+        "`postgresql://...` for several processes or machines (default: a file in the data folder)",
         secret=True,
     )
-    database_connections: int = _row(8, "PostgreSQL: limit of connections per process", as_count)
+    database_connections: int = _row(8, "limit of connections to PostgreSQL per process", as_count)
     database_connect_timeout: float = _row(
-        2.0, "PostgreSQL: seconds to wait for a connection", as_seconds
+        2.0, "seconds to wait for a connection to PostgreSQL", as_seconds
     )
     database_statement_timeout: float = _row(
-        30.0, "PostgreSQL: seconds to wait for a statement", as_seconds
+        30.0, "seconds to wait for a PostgreSQL statement", as_seconds
     )
     database_lock_timeout: float = _row(
-        5.0, "PostgreSQL: seconds to wait for another write", as_seconds
+        5.0, "seconds to wait for another write to PostgreSQL", as_seconds
     )
     jwt_secret: str = _row(
-        "", "secret that signs tokens (default: made at first start)", as_secret, secret=True
+        "", "secret that signs tokens (default: created at the first start)", as_secret, secret=True
     )
     token_days: int = _row(
-        30, "days until a new token expires; local clients read its successor", as_count
+        30,
+        "days until a new token expires; local clients read the next token by themselves",
+        as_count,
     )
     user_max_calls_per_minute: int | None = _row(
-        None, "limit of calls of a user in a minute (default: none)", as_count
+        None, "limit of a user's calls in a minute (default: none)", as_count
     )
     user_max_mb: int | None = _row(
         None, "limit of MB that a user may store (default: none)", as_count
     )
     user_max_sessions: int | None = _row(
-        None, "limit of sessions of a user (default: none)", as_count
+        None, "limit of a user's sessions (default: none)", as_count
     )
     retention_days: int | None = _row(
         None, "days without use after which a session is deleted (default: never)", as_count
     )
     retention_sessions: int | None = _row(
-        None, "number of last used sessions to keep per user (default: all)", as_count
+        None, "number of most recently used sessions to keep per user (default: all)", as_count
     )
     retention_mb: int | None = _row(
-        None, "MB of last used sessions to keep per user (default: all)", as_count
+        None, "MB of most recently used sessions to keep per user (default: all)", as_count
     )
     gc_minutes: int = _row(
-        60, "minutes between deletions of sessions that retention does not keep", as_count
+        60, "minutes between deletions of sessions beyond the retention limits", as_count
     )
     redact: tuple[str, ...] = _row(
         (),
-        "rules (extra `redact`) whose matches are replaced before messages are stored: `keys`, "
-        "`tokens`, `passwords`, `private_keys`, `emails`, files of `NAME PATTERN` lines",
+        "rules for secrets that are replaced before messages are stored (extra `redact`): "
+        "`keys`, `tokens`, `passwords`, `private_keys`, `emails`, or files with `NAME "
+        "PATTERN` lines",
         as_list,
     )
-    log_format: str = _row("text", "format of log lines: `text` or `json`", one_of(LOG_FORMATS))
+    log_format: str = _row("text", "format of log lines, `text` or `json`", one_of(LOG_FORMATS))
     log_level: str = _row(
-        "warning", "`debug`, `info` (each request), `warning` or `error`", one_of(LOG_LEVELS)
+        "warning",
+        "lowest level to log: `debug`, `info` (each request), `warning` or `error`",
+        one_of(LOG_LEVELS),
     )
     otel: bool = _row(
-        False, "send OpenTelemetry spans as `OTEL_*` variables say (extra `otel`)", as_switch
+        False,
+        "send OpenTelemetry spans, as the `OTEL_*` variables configure (extra `otel`)",
+        as_switch,
     )
     prices: str = _row("", f"your own prices, separated by `;`: `{PRICE_EXAMPLE}`", as_price_text)
-    debug: bool = _row(False, "allow logs to quote contents", as_switch)
+    debug: bool = _row(False, "allow logs to contain the contents of messages", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(
         ANTHROPIC, "proxy: an Anthropic-compatible provider", as_base_address
@@ -213,13 +224,15 @@ class Settings:
         600.0, "proxy: seconds that a provider may send nothing", as_seconds
     )
     allowed_hosts: frozenset[str] = _row(
-        frozenset(), "host names, and pages' `host:port`, that are accepted on loopback", as_names
+        frozenset(),
+        "host names, and web pages by `host:port`, that are accepted on loopback",
+        as_names,
     )
     render_timeout: float = _row(
         DEADLINE, "proxy: seconds that a model call may wait for its plan", as_seconds
     )
     idle_timeout: float = _row(
-        600.0, "seconds without use until a service that `wrap` started stops", as_seconds
+        600.0, "seconds without use after which a service that `wrap` started stops", as_seconds
     )
 
 
