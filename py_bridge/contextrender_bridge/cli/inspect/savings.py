@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -105,7 +106,8 @@ def group_columns(text: str) -> list[str]:
 
 def as_day(text: str) -> str:
     """Return a day (UTC) in ISO format; empty for an empty text. Raise CommandError."""
-    today = datetime.now(UTC).date()
+    year, month, day, *_ = time.gmtime()
+    today = date(year, month, day)
     days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
     if text in days:
         return days[text]
