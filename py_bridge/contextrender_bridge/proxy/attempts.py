@@ -1,4 +1,4 @@
-"""The contents of the requests for one model call: the first, and one after each refusal."""
+"""The bodies to send for one model call: the first one, and another one after each refusal."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from contextrender_bridge.proxy.upstream import REFUSED, UsageCapture
 from contextrender_bridge.proxy.window import WindowedRequest
 
 MAX_RETRIES = 2
-"""The most requests after the first for one call."""
+"""The maximum number of retries of one model call."""
 LAST_SHARE = 0.35
-"""The share of a request that was refused twice to send last, if the provider gives no numbers."""
+"""The size of the last retry after two refusals without numbers, as a share of the second try."""
 MAX_NEXT_SHARE = 0.9
-"""The largest share of a request that was refused as too long to send with the next call."""
+"""The largest size of the history's next request, as a share of a request refused as too long."""
 
 
 class CallAttempts:
     """The requests for one model call.
 
-    A request after a refusal as too long is smaller than the one before. A rendered history that is
-    refused for an unknown reason is sent once in full.
+    If the provider refuses a request as too long, the next one is smaller. If it refuses a rendered
+    history for an unknown reason, the next request has the full history.
     """
 
     def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
-        """Prepare a call; `request` is the agent's."""
+        """Prepare the requests of `call`. `request` is the agent's original request."""
         self._call = call
         self._conversation = call.conversation
         self.request = request
         self.may_change = call.controls.mode == "render" or call.controls.is_compaction_call
-        """True if the proxy may send another content than the agent's."""
+        """True if the proxy may send a body that differs from the agent's."""
         self._is_rendered = call.controls.mode == "render" and call.fit.changed
         self._refusal_count = 0
         may_retry = self.may_change and not self._conversation.was_refused_in_every_form
         self._retries_left = MAX_RETRIES if may_retry else 0
         self.sends_full_after_refusal = False
-        """True if the provider refused the rendered history, and gets the full one."""
+        """True if the full history is sent because the provider refused the rendered one."""
 
     @property
     def delivery(self) -> str:
@@ -47,9 +47,10 @@ class CallAttempts:
         return self._call.controls.delivery
 
     def first_content(self) -> bytes:
-        """Return the first content: the rendered history, or the agent's request.
+        """Return the first body to send: the rendered history, or the agent's request.
 
-        If the provider refused the rendered form of this history before, it is sent in full.
+        Return the full history if the provider refused this history's rendered form before. If it
+        refused a larger body of this history as too long, cut this one to the known limit.
         """
         max_bytes = self._conversation.max_bytes
         if not self._is_rendered or self._conversation.accepts_only_full:
@@ -61,7 +62,11 @@ class CallAttempts:
         return self.request.smaller(len(content), max_bytes / len(content)) or content
 
     def content_after(self, content: bytes, start: ReplyStart) -> bytes | None:
-        """Return the content to send after this reply; None if the reply goes to the agent."""
+        """Return the body to send next, or None if the agent gets this reply to `content`.
+
+        After a refusal as too long, return a smaller body. After another refusal of a rendered
+        history, return the full history. Return None for an answer, or if no retry is left.
+        """
         if not start.is_refused:
             self._record_acceptance(content)
             return None
@@ -79,7 +84,7 @@ class CallAttempts:
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
-        """Remember the limit if the answer's first text is followed by a refusal as too long."""
+        """Remember the limit if the provider began an answer, then refused the prompt as too long."""
         is_stream = reply.is_taken and "event-stream" in reply.content_type
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
         if refusal is not None:
@@ -87,7 +92,7 @@ class CallAttempts:
             self._smaller_content(content, refusal)
 
     def _record_acceptance(self, content: bytes) -> None:
-        """Remember for the history's next call that the provider accepted this content."""
+        """Remember for the history's next call that the provider accepted `content`."""
         conversation = self._conversation
         conversation.was_refused_in_every_form = False
         conversation.accepts_only_full = self.sends_full_after_refusal
@@ -95,7 +100,7 @@ class CallAttempts:
             conversation.max_bytes = min(conversation.max_bytes, len(content))
 
     def _other_form(self, content: bytes) -> bytes | None:
-        """Return the full history after a refusal of the rendered one, and the other way round.
+        """Return the full history if the rendered one was refused, otherwise the rendered one.
 
         Return None if the provider has refused both.
         """
@@ -111,9 +116,10 @@ class CallAttempts:
         return None
 
     def _smaller_content(self, content: bytes, refusal: Refusal) -> bytes | None:
-        """Return smaller content after a refusal as too long, and remember the limit.
+        """Return a smaller body than `content`, which was refused as too long.
 
-        Return None if the request cannot be made smaller.
+        First remember the refusal's limit for the model, and for the history's next calls. Return
+        None if the request cannot be made smaller.
         """
         conversation, reply = self._conversation, self._call.fit.reply
         self.request.learn(refusal)
@@ -123,8 +129,8 @@ class CallAttempts:
         is_first_refusal = self._refusal_count == 1
         has_numbers = bool(refusal.prompt_tokens)
         if not is_first_refusal or not has_numbers:
-            # The numbers of an earlier refusal, if there were any, did not lead to a request
-            # that fits: the next call is limited by its bytes as well.
+            # Token counts gave no request that fits, or the refusal has none: the next call is
+            # limited by its bytes as well.
             conversation.max_bytes = int(len(content) * min(refusal.share, MAX_NEXT_SHARE))
         share = refusal.share if is_first_refusal or has_numbers else LAST_SHARE
         return self.request.smaller(len(content), share)

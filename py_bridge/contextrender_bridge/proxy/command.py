@@ -1,4 +1,7 @@
-"""Run the proxy, which agents use as their provider's address and which renders their histories."""
+"""The command `contextrender proxy`.
+
+Agents use the proxy as their provider's address, and the proxy renders their histories.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the process is interrupted."""
+    """Run `contextrender proxy` until it is interrupted, and return the exit code.
+
+    Read the options, listen, wait for the service's credentials, print the address, and supervise
+    the worker processes. Raise CommandError if uvicorn is missing, an option is invalid, or no
+    credentials appear.
+    """
     try:
         import uvicorn  # noqa: F401
     except ImportError:
@@ -115,9 +123,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def standalone_app(settings: Settings, trust: Trust) -> App:
-    """Return the proxy over the service that the environment or the credentials file names.
+    """Return the proxy for the service that the environment or the credentials file names.
 
-    Raise NoCredentials if neither does.
+    Raise NoCredentials if neither names a service.
     """
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.proxy.app import Proxy
@@ -144,7 +152,7 @@ def _base(option: str, text: str | None) -> str | None:
 
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `proxy` and `wrap` for rendering, which are named like their settings."""
+    """Add the rendering options of `proxy` and `wrap`. Each is named like its setting."""
     parser.add_argument(
         "--budget", metavar="N", help=f"tokens of history (the session's, else {LIVE_BUDGET})"
     )
@@ -167,7 +175,10 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 
 
 def history_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of the options that are set, by setting; raise CommandError."""
+    """Return the rendering options that are given, by setting.
+
+    Raise CommandError if a value is invalid.
+    """
     return {
         name: parse_setting(read, text, f"--{name.replace('_', '-')}")
         for name, read in _READ.items()
@@ -176,10 +187,11 @@ def history_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def once_started(make: Callable[[], App]) -> App:
-    """Return the app once there are credentials; raise CommandError if they are not created.
+    """Return the app that `make` creates, and wait for the service's credentials if necessary.
 
-    The first start of the service creates the local credentials, and the proxy waits for it. Later
-    the proxy starts without the service, and fails open until the service answers.
+    The first start of the local service creates the credentials file. If there is no such file and
+    no service is configured, wait at most `WAIT_SECONDS` for it; then raise CommandError. With
+    credentials, return at once: the proxy fails open until the service answers.
     """
     may_be_created = not current_settings().url and not (data_dir() / FILE_NAME).exists()
     try:

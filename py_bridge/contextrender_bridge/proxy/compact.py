@@ -1,7 +1,7 @@
 """`POST /v1/compact`: the text that replaces an agent's history at a compaction.
 
-The history may begin with such a text, from an earlier compaction. What that text replaced is
-recorded, so the service selects from the whole session again.
+The history may begin with such a text from an earlier compaction. The messages that the earlier
+text replaced are recorded, so the service selects from the whole session again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from contextrender_bridge.proxy.controls import Controls, given_name, history_ke
 from contextrender_bridge.proxy.placeholders import has_blocks
 
 OPTIONS = ("model", "tokens", "window", "summary", "only_results", "client")
-"""The fields that the service gets unchanged."""
+"""The request fields that are sent to the service unchanged."""
 RECORDED_ELSEWHERE = frozenset({"history_diverged", "not_found"})
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuedHistory:
-    """The recorded messages that an earlier text in a history replaced, and the messages since."""
+    """A history that continues after a compaction.
+
+    `before` identifies the recorded messages that the compaction's text replaced. `messages` are
+    those after that text.
+    """
 
     before: CompactedBranch
     messages: list[Json]
@@ -35,9 +39,13 @@ class ContinuedHistory:
 async def compact(
     client: AsyncContextRender, path: str, body: Mapping[str, Any], controls: Controls
 ) -> Json:
-    """Return the service's reply to a request of `messages` and, if named, `session`.
+    """Return the service's reply to a compaction request.
 
-    Raise ContextRenderError if it cannot be answered.
+    `body` has `messages` and optionally `session`; `path` is the session in the request's path, or
+    empty. If no session is named, find it by its messages. If the history continues an earlier
+    compaction, send only the messages since; send all of them if the service does not have that
+    branch. Raise Unauthorized without a token, InvalidRequest if `messages` is invalid, and
+    ContextRenderError if the service fails.
     """
     if not controls.has_user:
         raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
@@ -65,7 +73,7 @@ async def compact(
 
 
 def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
-    """Return what a history continues; None if no message of it is the text of a compaction."""
+    """Return the history after its last compaction text, or None if it has no such text."""
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if message["role"] in ("assistant", "tool"):
@@ -78,7 +86,10 @@ def find_continued(messages: Sequence[Json]) -> ContinuedHistory | None:
 
 
 def _read_messages(items: Any) -> list[Json]:
-    """Return chat messages, or messages of Anthropic's API, as the service records them."""
+    """Return the canonical form of chat messages or of messages of Anthropic's API.
+
+    Raise InvalidRequest if `items` is no list of such messages.
+    """
     if not isinstance(items, list):
         raise InvalidRequest("Field 'messages' must be a list.")
     dialect = DIALECTS["messages" if has_blocks(items) else "chat"]

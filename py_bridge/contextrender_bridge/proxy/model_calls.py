@@ -1,4 +1,4 @@
-"""The proxying of one model call: its history is rendered, sent, and the answer sent back."""
+"""The proxying of model calls: render the history, send it, and send the answer to the agent."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
 
 PAUSE_SECONDS = 30.0
-"""The time without a large request after which the texts of large histories are forgotten."""
+"""If no large request comes for this time, the proxy drops large histories from memory."""
 
 
 class ModelCalls:
-    """Answers model calls; safe for any number at a time."""
+    """The proxy's handler of model calls; several calls may run at the same time."""
 
     def __init__(self, http: Connections, histories: Histories, settings: Settings) -> None:
         """Call providers through `http`, and the service through `histories`."""
@@ -39,9 +39,11 @@ class ModelCalls:
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
-        """Answer a model call with the provider's reply; raise Unavailable.
+        """Answer a model call with the provider's reply, and note its usage.
 
-        A trusted caller may use the proxy's own token.
+        A request that is bypassed, compressed or has an invalid control header is sent unchanged.
+        A trusted caller may use the proxy's own token. Raise Unavailable if the provider gives no
+        answer.
         """
         url, onward = request.url, request.onward
         body = self._read_body(request, raw)
@@ -78,7 +80,7 @@ class ModelCalls:
         give_back()
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
-        """Return the request's body, None if it is compressed or no JSON object."""
+        """Return the request's parsed body, or None if it is compressed or not a JSON object."""
         if not request.plain:
             return None
         try:
@@ -90,9 +92,9 @@ class ModelCalls:
     async def _send(
         self, call: ProxiedCall, request: Request, raw: bytes, body: Body, send: UsageCapture
     ) -> str:
-        """Send a call until the provider accepts it, or refuses it and no retry is possible.
+        """Send a call, and after each refusal another body, until no retry is possible.
 
-        Send the last reply to the agent, and return the delivery to record.
+        Send the provider's last reply to the agent, and return the delivery to record.
         """
         windowed = WindowedRequest(
             self._windows, raw, body, request.dialect, call.conversation.size

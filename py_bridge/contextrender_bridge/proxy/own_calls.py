@@ -1,12 +1,12 @@
 """Recognise the model calls that an agent makes for itself: compactions, titles and the like.
 
-In a compaction the model summarises the history, and the summary replaces it. The call needs the
-full history, because the agent loses what the summary lacks. A title, a topic or a check of the
-quota is no part of the conversation, so it is not recorded.
+In a compaction the model summarises the history, and the summary replaces the history. Such a call
+needs the full history, because the agent loses what the summary lacks. A call for a title, a topic
+or the quota is no part of the conversation, so it is not recorded.
 
-Newer releases may word these calls otherwise, so mostly their shape is compared: an agent sends its
-tools with its work, but none with a call for itself. Claude Code and Codex send their tools with
-both. Their compactions are recognised by the beginning of the last message.
+Agents change the wording of these calls between releases, so this module mostly checks for tools:
+agents send their tools with a user's task, but not with a call for themselves. Claude Code and
+Codex send their tools with both. Their compactions are recognised by the start of the last message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPACTIONS_WITH_TOOLS = (
 CLAUDE_CODE_BODY = "Your task is to create a detailed summary"
 COMPACTION_ITEMS = frozenset({"compaction_trigger", "context_compaction_trigger"})
 HEAD_CHARS = 1_500
-"""The number of first characters of an instruction that are read."""
+"""Only this many characters at the start of an instruction are searched."""
 
 _SUMMARISE = re.compile(
     r"summari[sz]\w*|\bsummary\b|compact(?:ion|ing)?\b|checkpoint|memento|hand-?off"
@@ -46,7 +46,7 @@ _TASK = re.compile(
 _TRANSCRIPT = re.compile(
     r"<conversation>|turns to summari[sz]e|^\W*(?:user|assistant|tool result)\W*:", re.I | re.M
 )
-"""The beginning of a history that an instruction has in the same text."""
+"""The start of a history that is in the same text as the instruction to summarise it."""
 _TITLE = re.compile(
     r"\btitles?\b|\btopics?\b|under 50 characters|branch name|\bquota\b", re.IGNORECASE
 )
@@ -55,18 +55,22 @@ _TITLE_TASK = re.compile(
     re.IGNORECASE,
 )
 _ADDITION = re.compile(r"^\s*<(?!conversation>)[\w-]+>")
-"""The beginning of an agent's own additions, such as `<system-reminder>`."""
+"""The start of a text that an agent itself adds, such as `<system-reminder>`."""
 
 
 def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
-    """Return whether a request is an agent's own compaction."""
+    """Return whether a request asks the model to summarise the history for the agent.
+
+    Check in this order: a compaction item, a known wording, then (only without tools) an
+    instruction to summarise in the last message or in the system prompt.
+    """
     items = _items(body)
     last = _last_instruction(items)
     if last is None:
         return False
     if isinstance(last, Mapping):
         return last.get("type") in COMPACTION_ITEMS
-    # Claude Code may begin other calls with TEXT_ONLY, too.
+    # Claude Code also begins other calls with TEXT_ONLY.
     is_other_call = last.startswith(TEXT_ONLY) and CLAUDE_CODE_BODY not in last
     if last.startswith(COMPACTIONS_WITH_TOOLS) and not is_other_call:
         return True
@@ -80,7 +84,7 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
 
 
 def is_side_call(body: Mapping[str, Any]) -> bool:
-    """Return whether a request of an agent's session is for a title, a topic or its quota."""
+    """Return whether a request only asks for a title or a topic, or checks the quota."""
     items = _items(body)
     last = _last_instruction(items)
     if _has_tools(body) or _has_calls(items) or not isinstance(last, str):
@@ -102,10 +106,10 @@ def _items(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
-    """Return the last text that tells the model what to do, or the compaction item after it.
+    """Return the last text of the user, or the compaction item after that text.
 
-    Skip what agents add after it: system messages, and blocks such as reminders. Return None if a
-    message of the model, a result or media come last.
+    Skip what agents add after the text: system messages, and blocks such as reminders. Return None
+    if a message of the model, a result or media comes last.
     """
     for item in reversed(items):
         if not isinstance(item, Mapping):
@@ -123,7 +127,7 @@ def _last_instruction(items: Sequence[Any]) -> str | Mapping[str, Any] | None:
 
 
 def _texts(content: Any) -> list[str]:
-    """Return the texts of a content, a string or blocks."""
+    """Return the texts of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
         return [content]
     blocks = content if isinstance(content, list) else []
@@ -175,7 +179,7 @@ def _asks_for_summary(text: str) -> bool:
 
 
 def _holds_conversation(text: str) -> bool:
-    """Return whether a text contains the history to summarise."""
+    """Return whether a text begins with the history to summarise, or refers to it."""
     head = text.lstrip()[:HEAD_CHARS]
     return bool(_HOLDS.match(head))
 

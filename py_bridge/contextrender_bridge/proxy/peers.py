@@ -1,9 +1,10 @@
 """The user of the process at the other end of a loopback connection.
 
-The proxy uses its own token for programs that send none. Over loopback they may be programs of any
-user of the machine, so it reads from the kernel (Linux, `sock_diag`) whose socket the other end is.
-A program of the same user could read the token's file anyway. On other systems, the secret in a
-link, which only that user can read, proves the same.
+The proxy lends its own token to programs of its own user that send no token. Programs of any user
+of the machine can connect over loopback. So on Linux the proxy asks the kernel (`sock_diag`) which
+user owns the socket at the other end. On other systems, a program proves its user by a secret in
+its link, which only that user can read. Lending the token reveals nothing: a program of the same
+user can read the token's file anyway.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ _REQUEST = 1
 _ALL_STATES = 0xFFFFFFFF
 _NO_COOKIE = b"\xff" * 8
 _UID_AT = 80
-"""The position of the user in the answer: after two headers, the socket's id and three counters."""
+"""The byte offset of the user id in the kernel's answer."""
 
 
 def is_same_user(scope: Any) -> bool:
-    """Return whether an ASGI request comes from a process of the same user on this machine."""
+    """Return whether an ASGI request comes from a process of this process's user.
+
+    Return False if it does not come over loopback, or if the kernel does not report the user.
+    """
     client, server = scope.get("client"), scope.get("server")
     if not client or not server or server[1] is None:
         return False
@@ -44,14 +48,15 @@ def is_same_user(scope: Any) -> bool:
 
 
 def own_user() -> int | None:
-    """Return this process's user, None on systems without users."""
+    """Return the user id of this process, or None on systems without user ids."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
-    """Return the user whose process has a TCP socket on this machine, -1 if it is unknown.
+    """Return the id of the user who owns a TCP socket on this machine, or -1 if it is unknown.
 
-    `local` and `remote` are the socket's own ends: (address, port).
+    `local` and `remote` are the address and port of the socket's own and of its other end. Send
+    the kernel a `sock_diag` query for this socket, and read the user id from its answer.
     """
     family = socket.AF_INET if local[0].version == 4 else socket.AF_INET6
     ports = struct.pack("!HH", local[1], remote[1])

@@ -1,4 +1,4 @@
-"""Recognise requests whose history, or a part of it, the provider keeps."""
+"""Recognise requests whose history, or a part of it, the provider stores."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ FIELDS = (
     *("previous_response_id", "previous_interaction_id", "previous_message_id"),
     *("conversation", "conversation_id", "thread", "cached_content", "cachedContent"),
 )
-"""Fields by which a request names a history that its provider keeps."""
+"""Request fields that name a history stored by the provider."""
 
 
 def is_kept_by_provider(body: Mapping[str, Any]) -> bool:
-    """Return whether the provider keeps the history, or begins to keep it with this request.
+    """Return whether the provider stores the history, or begins to store it with this request.
 
-    Each later request has only new messages, so it has no history to render. The first one must not
-    be shortened, because the provider would keep the shortened history.
+    The first such request must not be shortened, because the provider would store the shortened
+    history. Each later one has only new messages, so it has no history to render.
     """
     return any(body.get(name) for name in FIELDS)
 
 
 def has_references(body: Mapping[str, Any]) -> bool:
-    """Return whether a Responses request only names some items, which the provider keeps."""
+    """Return whether a Responses request has references to items that the provider stores."""
     items = body.get("input")
     return isinstance(items, list) and any(map(_is_reference, items))
 
 
 def _is_reference(item: Any) -> bool:
-    """Return whether an item is a reference, whose type may be left out."""
+    """Return whether an item is a reference to a stored item.
+
+    The API lets a reference omit its type. Then it has an `id`, but neither role nor content.
+    """
     if not isinstance(item, Mapping):
         return False
     kind = item.get("type")

@@ -13,7 +13,7 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
 
 OWN_PREFIX = b"x-contextrender-"
-"""The beginning of the names of our own headers."""
+"""The prefix of ContextRender's own headers."""
 _OF_A_CONNECTION = frozenset(
     {
         b"connection",
@@ -37,16 +37,18 @@ DIALECT_OF_PATH = {
     "/messages": "messages",
 }
 _ELSEWHERE = re.compile(r"(^|/)\.{1,2}(/|$|;)|//|[\0-\x1f]")
-"""Parts of a path that may lead elsewhere: a step up, another host, a control character."""
+"""Parts of a path that may leave the provider's base address: `..`, `//`, control characters."""
 _VERSION = re.compile(r"/v\d\w*$")
 _ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
 
 
 @dataclass(frozen=True)
 class Target:
-    """The parts of a request's path: the session, if it names one, and the path after the version.
+    """The parts of a request's path.
 
-    `secret` is the secret of a link such as `/k/SECRET/v1`.
+    `session` is the session that the path names, or empty. `path` is what follows the version.
+    `versioned` is false if the path has no `/v1`. `secret` comes from a link such as
+    `/k/SECRET/v1`; it is empty without one.
     """
 
     session: str
@@ -56,20 +58,20 @@ class Target:
 
     @property
     def is_below(self) -> bool:
-        """True if the path stays below the provider's address, however the provider decodes it."""
+        """True if the path stays below the provider's address, even if it is decoded twice."""
         plain = unquote(unquote(self.path)).replace("\\", "/")
         return not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @property
     def compresses(self) -> bool:
-        """True if the service answers the request itself, for a gateway or an agent's plugin."""
+        """True for the proxy's own endpoints `compress`, `compact` and `retrieve`."""
         return self.path in (COMPRESS, COMPACT) or self.path.startswith(RETRIEVE)
 
     @classmethod
     def of(cls, path: str) -> Target:
         """Return the parts of a path like `/s/my-session/v1/responses`.
 
-        Session and version may be missing.
+        The session and the version may be missing.
         """
         secret, path = _split_off("/k/", path)
         session, path = _split_off("/s/", path)
@@ -79,7 +81,10 @@ class Target:
 
 
 def _split_off(prefix: str, path: str) -> tuple[str, str]:
-    """Return the name after a prefix of the path, empty without the prefix, and the rest."""
+    """Return the path segment after `prefix`, and the rest of the path.
+
+    If the path does not begin with `prefix`, return an empty name and the whole path.
+    """
     if not path.startswith(prefix):
         return "", path
     name, slash, remainder = path[len(prefix) :].partition("/")
@@ -90,9 +95,11 @@ def _split_off(prefix: str, path: str) -> tuple[str, str]:
 class Request:
     """An agent's request.
 
-    `headers` are the agent's, `onward` those to forward. The provider's `url` is empty if the path
-    is not allowed. `dialect` is the request format of a model call. The body is `plain` unless it
-    is compressed.
+    - `url`: the provider's address for the request; empty if the path is not allowed.
+    - `dialect`: the request format of a model call; empty for any other request.
+    - `compresses`: the request is for `compress`, `compact` or `retrieve`.
+    - `plain`: the body is not compressed.
+    - `headers`, `onward`: the headers from the agent, and those to forward.
     """
 
     target: Target
@@ -132,18 +139,18 @@ def _upstream_url(settings: Settings, target: Target, headers: Headers, query: b
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token in `Authorization`, None if there is none."""
+    """Return the bearer token in the header `Authorization`, or None if there is none."""
     scheme, _, token = first(headers, b"authorization").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def is_plain(headers: Headers) -> bool:
-    """Return whether a body is not compressed."""
+    """Return whether the headers declare an uncompressed body."""
     return first(headers, b"content-encoding") in ("", "identity")
 
 
 def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
-    """Return the body as a JSON object, None if it is compressed or no JSON object."""
+    """Return the body as a JSON object, or None if it is compressed or not a JSON object."""
     if not is_plain(headers):
         return None
     try:
@@ -154,7 +161,7 @@ def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers to send to the provider, without host and length."""
+    """Return the headers to send to the provider: without host, length and our own headers."""
     return [
         (name, value)
         for name, value in _passed_on(headers)
@@ -168,12 +175,12 @@ def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
-    """Return the headers without those of some names."""
+    """Return the headers except those with these names."""
     return [(name, value) for name, value in headers if name not in names]
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """Return the first value of a header, empty if there is none."""
+    """Return the first value of the header `name`; empty if there is none."""
     return next((value.decode("latin-1") for key, value in headers if key == name), "")
 
 

@@ -1,7 +1,7 @@
-"""Shorten a request to about a number of tokens, without a tokenizer.
+"""Shorten a request to an estimated number of tokens, without a tokenizer.
 
-Texts have precedence, then the newest results. Tokens are estimated from bytes. The bytes per token
-are those of earlier counts if there are any.
+Texts are kept first, then the newest results. Tokens are estimated from bytes. The bytes per token
+come from earlier token counts if there are any.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from contextrender_bridge.dialects.contents import CutText
 from contextrender_bridge.proxy.refusals import COUNTED_SHARE
 
 BYTES_PER_TOKEN = 3.0
-"""The ratio without any counts: texts and code have more bytes per token, hashes fewer."""
+"""The bytes per token without earlier counts: text and code have more, hashes have fewer."""
 MEDIA_TOKENS = 1_600
 SPARE = 0.97
 """The share of the window to fill, because the bytes per token are an estimate."""
 MIN_BYTES = 400
-"""The smallest size of the newest result and of a cut message of the user."""
+"""The minimum size, in bytes, to which the newest result or a user message is cut."""
 
 _ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ITEMS = ("messages", "input")
 
 
 class MeasuredRequest:
-    """A request with the sizes of its messages and of its other fields."""
+    """A request with the sizes, in bytes, of its messages and of its other fields."""
 
     def __init__(self, body: Mapping[str, Any], transcript: Transcript) -> None:
         """Encode every message to measure it; this is slow for long requests."""
@@ -39,7 +39,7 @@ class MeasuredRequest:
         self._media_counts = [_media_count(m) for m in transcript.messages]
 
     def count_as(self, tokens: int, messages: int) -> None:
-        """Set the bytes per token from the tokens that the service counted in some messages."""
+        """Set the bytes per token: the service counted `tokens` in the first `messages`."""
         size = sum(self._sizes[:messages])
         media = MEDIA_TOKENS * sum(self._media_counts[:messages])
         if tokens > media and size:
@@ -53,22 +53,26 @@ class MeasuredRequest:
         return int(text_bytes / self.bytes_per_token) + media_tokens
 
     def shorten(self, window: int) -> Json:
-        """Return the body with texts and results that fit, in `window` tokens with the answer.
+        """Return a body that, together with its answer, fits in `window` tokens.
 
-        The oldest texts are omitted first, then the oldest results with their calls. The first and
-        the last user message and the newest result stay, cut if necessary.
+        Results with their calls are omitted before texts, and the oldest of each kind first. The
+        first and the last user message and the newest result are kept, cut if necessary.
         """
         answer = max(
             (self.body[name] for name in _ANSWER_LIMITS if isinstance(self.body.get(name), int)),
             default=0,
         )
         if answer >= window / 2:
-            answer = 0  # The limit of the answer is no estimate of its length.
+            answer = 0  # Such a large limit does not estimate the answer's length.
         max_bytes = int((window - answer) * SPARE * self.bytes_per_token)
         return self.transcript.apply(self._plan(max_bytes))
 
     def _plan(self, max_bytes: int) -> MessagePlan:
-        """Return the plan of a request within so many bytes."""
+        """Return the plan of a request within `max_bytes`.
+
+        First select the texts and cut those of the user if necessary. Then add results, newest
+        first, while they fit; the newest one is cut if it does not fit.
+        """
         messages = self.transcript.messages
         calls_of = self.transcript.pairs.call_of_result
         weights = self._weights(calls_of)
@@ -91,7 +95,7 @@ class MeasuredRequest:
         return plan
 
     def _weights(self, calls_of: Mapping[int, tuple[int, int]]) -> list[int]:
-        """Return the bytes of each message; those of a call count with its result."""
+        """Return the bytes of each message. A call's bytes are added to its result's."""
         messages = self.transcript.messages
         weights = [
             size + int(MEDIA_TOKENS * self.bytes_per_token) * media
@@ -107,10 +111,10 @@ class MeasuredRequest:
 def _select_texts(
     messages: Sequence[Json], texts: Sequence[int], weights: Sequence[int], max_bytes: int
 ) -> tuple[set[int], int]:
-    """Return the texts to show and the remaining bytes; the oldest texts are omitted first.
+    """Return the texts to show, and the remaining bytes (negative if the texts do not fit).
 
-    System prompts, the texts since the last answer, and the first and last user message are shown
-    even if they do not fit.
+    System prompts, the texts since the last answer, and the first and last user message are always
+    shown. Then add the other texts, newest first, until one does not fit.
     """
     from_user = [n for n in texts if messages[n]["role"] == "user"]
     last_answer = max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=0)
@@ -130,7 +134,10 @@ def _select_texts(
 def _cut_user_texts(
     messages: Sequence[Json], selected: set[int], sizes: Sequence[int], excess: int
 ) -> dict[int, int]:
-    """Return the bytes to which texts of the user are cut, the longest first, to save `excess`."""
+    """Return the size to which each user message is cut, by position, to save `excess` bytes.
+
+    Cut the longest first, to no less than `MIN_BYTES`.
+    """
     cuts: dict[int, int] = {}
     for n in sorted(selected, key=lambda n: -sizes[n]):
         if excess > 0 and messages[n]["role"] == "user" and sizes[n] > MIN_BYTES:
@@ -145,7 +152,7 @@ def _plan_rows(
     results: set[int],
     calls_of: Mapping[int, tuple[int, int]],
 ) -> list[Json]:
-    """Return the rows of a plan with these texts and results, like those of a render reply."""
+    """Return plan rows, in the format of a render reply, that show these texts and results."""
     calls: dict[int, list[int]] = {}
     for result in results:
         place, number = calls_of[result]

@@ -1,6 +1,7 @@
-"""Find faults of the user's environment that prevent connections to providers.
+"""Find environment variables that prevent connections to providers.
 
-`doctor` reports them, and so does the answer to a model call that fails because of one.
+`contextrender doctor` reports them, and so does the answer to a model call that fails because of
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ SPOKEN = frozenset({"http", "https"})
 
 
 def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
-    """Return the certificates that prove a provider's identity, or why they cannot be read."""
+    """Return a TLS context with the trusted certificates, and an empty reason.
+
+    If the certificates cannot be read, return None and the reason.
+    """
     try:
         return httpx.create_ssl_context(), ""
     except OSError as error:
@@ -33,7 +37,7 @@ def trusted_certificates() -> tuple[ssl.SSLContext | None, str]:
 
 
 def proxy_fault(address: str) -> str:
-    """Return why a network proxy cannot be used; empty if it can."""
+    """Return the reason why the network proxy at `address` cannot be used; empty if it can."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         is_known = parts.scheme in SPOKEN and bool(parts.hostname) and parts.port != 0
@@ -43,13 +47,16 @@ def proxy_fault(address: str) -> str:
 
 
 def without_password(address: str) -> str:
-    """Return an address without the user and password in it."""
+    """Return `address` with its user and password removed."""
     scheme, mark, location = address.rpartition("://")
     return f"{scheme}{mark}{location.rpartition('@')[2]}"
 
 
 def faults(proxies: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each environment variable that prevents connections."""
+    """Yield a sentence for each environment variable that prevents connections.
+
+    `proxies` are addresses by scheme (default: those of the environment).
+    """
     if sentence := trusted_certificates()[1]:
         yield sentence
     folder = os.environ.get("SSL_CERT_DIR")

@@ -1,6 +1,6 @@
-"""Reports of a call: headers of the reply to the agent, and the usage in the reply to the service.
+"""Reports of a model call: reply headers for the agent, and the provider's usage for the service.
 
-The usage is sent with the session's next call, in the same commit, or alone if none comes soon.
+The usage is sent with the history's next call, or alone if none comes in `REPORT_DELAY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ from contextrender_bridge.proxy.routing import first
 REPORT_DELAY_SECONDS = 5.0
 LONGEST_CLIENT = 40
 REFERENCES = "references"
-"""The reason for sending a history in full of which the provider has some items."""
+"""The reason for sending the full history if a request names items that the provider stores."""
 BYTES_PER_TOKEN = 4
 
 log = logging.getLogger("contextrender")
 
 
 def declared_by(call: ProxiedCall) -> dict[str, int]:
-    """Return about the number of tokens of each tool's declaration in a request, by tool."""
+    """Return the estimated tokens of each tool's declaration in a request, by tool name."""
     tools = call.fit.body.get("tools")
     declarations = tools if isinstance(tools, list) else []
     return {name_of(tool): len(wire.dumps(tool)) // BYTES_PER_TOKEN for tool in declarations}
 
 
 def name_of(tool: Any) -> str:
-    """Return a tool's name in any request format, or the type of a provider's own tool."""
+    """Return the name in a tool's declaration, in any request format.
+
+    A provider's own tool without a name has its type as name. Return "" if there is neither.
+    """
     declaration = tool.get("function") or tool if isinstance(tool, dict) else {}
     if not isinstance(declaration, dict):
         return ""
@@ -47,14 +50,15 @@ def name_of(tool: Any) -> str:
 
 
 def added_by(declared: Mapping[str, int]) -> int:
-    """Return the tokens of wrap's own tool in declarations, whatever name an agent gives it."""
+    """Return the tokens of the tools that `wrap` adds: their names contain "contextrender"."""
     return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
 
 
 def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
-    """Count a call, and return the headers of its reply that describe the request `fit` it sent.
+    """Count a call, and return the reply headers that describe its request `fit`.
 
-    If the full history was sent, the token counts are those that rendering would have made.
+    They name the session, a failure, the reason for a full history, and the tokens. If the full
+    history was sent, the token counts are those of the prompt that rendering would have made.
     """
     conversation = call.conversation
     conversation.calls += 1
@@ -73,7 +77,10 @@ def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
 
 
 def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderView) -> Headers:
-    """Return the headers with what the service's reply omits, pins and counts."""
+    """Return the headers with the omitted and pinned results and the tokens of a render reply.
+
+    If the prompt has results beyond the budget, its tokens are unknown and not reported.
+    """
     headers = [own_header("omitted", len(fit.plan.omitted_results()) if fit.plan else 0)]
     if displays := Counter(result["display"] for result in reply.get("pinned", ())):
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
@@ -118,7 +125,7 @@ def _usage_report(call: ProxiedCall, usage: Usage | None, delivery: str) -> dict
 
 
 class UsageNotes:
-    """The usage that is not reported to the service yet: of each history's newest call."""
+    """The usage of each history's newest call, until it is reported to the service."""
 
     def __init__(self, client: AsyncContextRender) -> None:
         """Report through `client`."""
@@ -128,7 +135,11 @@ class UsageNotes:
         self._reports: set[asyncio.Task[None]] = set()
 
     def add(self, call: ProxiedCall, usage: Usage | None, delivery: str) -> None:
-        """Add the usage of a call that has ended, unless the service did not answer the call."""
+        """Add the usage of a call that has ended, and report an earlier one of its history now.
+
+        `usage` is None if the provider's reply has none. Ignore a call that the service could not
+        record.
+        """
         usage_report = _usage_report(call, usage, delivery)
         is_unknown = call.fit.failure and call.fit.reply is None
         if not call.session or not call.messages or is_unknown:
@@ -142,7 +153,7 @@ class UsageNotes:
         )
 
     async def settle(self, seconds: float) -> None:
-        """Report the remaining usage, and wait for the service at most so many seconds."""
+        """Report the remaining usage, and wait at most `seconds` for the service."""
         for call, context in list(self._unreported.values()):
             self._report_now(call, context)
         if self._reports:
@@ -178,6 +189,6 @@ class UsageNotes:
 
 
 def client_of(headers: Headers) -> str:
-    """Return the short name of the calling program in its `user-agent`."""
+    """Return the calling program's name from its `user-agent`; empty if it has none."""
     name = first(headers, b"user-agent").partition("/")[0].strip()[:LONGEST_CLIENT]
     return name if name.isprintable() else ""

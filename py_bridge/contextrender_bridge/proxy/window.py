@@ -1,6 +1,6 @@
-"""Requests shortened to the model's window, even if the service does not answer.
+"""Requests cut to the model's context window, even if the service does not answer.
 
-A model's window is in LiteLLM's table, or in a provider's refusal, which is remembered.
+The window comes from LiteLLM's table of models, or from an earlier refusal by the provider.
 """
 
 from __future__ import annotations
@@ -19,55 +19,58 @@ from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, MeasuredReque
 from contextrender_bridge.proxy.splicing import splice
 
 MIN_BYTES_PER_TOKEN = 2.0
-"""A request with fewer bytes per token of the window fits: its tokens are not estimated."""
+"""A request with fewer bytes per token of the window is assumed to fit, without an estimate."""
 MAX_RETRY_SHARE = 0.95
-"""A request is sent again only with at most this share of its bytes."""
+"""The largest size of a retry, as a share of the refused request's bytes."""
 MAX_CUT_ATTEMPTS = 5
-"""The most attempts to cut a request to a smaller size."""
+"""The maximum number of attempts to cut a request to a smaller size."""
 REMEMBERED = 256
 
 
 class Windows:
-    """The windows of models, by the table and by the refusals of providers."""
+    """The context windows of models, from LiteLLM's table and from providers' refusals."""
 
     def __init__(self) -> None:
-        """Know the table alone."""
+        """Begin without any refusal."""
         self._limits: OrderedDict[str, int] = OrderedDict()
         self._ratios: dict[str, float] = {}
 
     def of(self, model: object) -> int | None:
-        """Return the most tokens of a model's prompt and answer, None if they are unknown."""
+        """Return a model's context window in tokens, or None if it is unknown."""
         if not isinstance(model, str):
             return None
         windows = [n for n in (self._limits.get(model), window_of(model)) if n]
         return min(windows, default=None)
 
     def is_listed(self, model: object) -> bool:
-        """Return whether the table has the model."""
+        """Return whether LiteLLM's table has the model."""
         return isinstance(model, str) and window_of(model) is not None
 
     def remember(self, model: object, limit: int) -> None:
-        """Remember the limit in a provider's refusal, if it is below the model's last one."""
+        """Remember the limit, in tokens, of a refusal if it is below the model's earlier ones."""
         if isinstance(model, str):
             self._limits[model] = min(limit, self._limits.get(model, limit))
             while len(self._limits) > REMEMBERED:
                 self._ratios.pop(self._limits.popitem(last=False)[0], None)
 
     def ratio(self, model: object) -> float:
-        """Return the bytes per token, by the provider's last count in a refusal."""
+        """Return the model's bytes per token from its last refusal, or the default ratio."""
         return self._ratios.get(str(model), BYTES_PER_TOKEN)
 
     def remember_ratio(self, model: object, ratio: float) -> None:
-        """Remember the bytes per token of a request that the provider counted and refused."""
+        """Remember the bytes per token of a refused request; ignore models without a limit."""
         if model in self._limits:
             self._ratios[str(model)] = ratio
 
 
 class WindowedRequest:
-    """One request, shortened to the model's window if necessary."""
+    """One request, cut to the model's context window if necessary."""
 
     def __init__(self, windows: Windows, raw: bytes, read: Body, dialect: str, size: Size) -> None:
-        """Take the request `raw`, parsed as `read`; `size` has the service's counts, if any."""
+        """Prepare the request with the bytes `raw` and the parsed body `read`.
+
+        `size` has the tokens that the service counted in the history's first messages.
+        """
         self._windows, self._raw, self._read, self._size = windows, raw, read, size
         self._key = DIALECTS[dialect].key
         self._dialect = dialect
@@ -78,9 +81,10 @@ class WindowedRequest:
         """The tokens to which the request was cut; 0 if it was not cut."""
 
     def full(self, max_bytes: int | None) -> bytes:
-        """Return the full request, cut if it is known not to fit.
+        """Return the full request, cut if it exceeds `max_bytes` or the model's window.
 
-        `max_bytes` is the largest request of this history that the provider is known to accept.
+        `max_bytes` is the limit from an earlier refusal of this history, None without one. Return
+        the request unchanged if the window is unknown.
         """
         self._use(self._read.fields)
         window = self._windows.of(self._model)
@@ -93,14 +97,15 @@ class WindowedRequest:
         return self._cut(window)
 
     def rendered(self, body: Mapping[str, Any]) -> bytes:
-        """Return a rendered body with the request's own bytes where it is unchanged."""
+        """Encode a rendered body, with the original bytes of its unchanged items."""
         self._use(body)
         return splice(self._raw, self._read, self._key, body)
 
     def smaller(self, size: int, share: float) -> bytes | None:
-        """Return about this share of the last content, which had `size` bytes.
+        """Return the last body cut to about `share` of its tokens; it had `size` bytes.
 
-        Return None if the request cannot be made smaller.
+        Cut it more, up to `MAX_CUT_ATTEMPTS` times, until it has at most `MAX_RETRY_SHARE` of the
+        bytes. Return None if that fails.
         """
         tokens = self.truncated_to or self._measured.tokens
         for _ in range(MAX_CUT_ATTEMPTS):
@@ -114,7 +119,11 @@ class WindowedRequest:
         return None
 
     def learn(self, refusal: Refusal) -> None:
-        """Remember the model's window and bytes per token by a refusal of this request."""
+        """Remember the model's window and bytes per token from a refusal of this request.
+
+        If the refusal has no limit and LiteLLM's table does not list the model, assume
+        `RETRY_SHARE` of this request's tokens.
+        """
         estimate = self.truncated_to or self._measured.tokens
         is_listed = self._windows.is_listed(self._model)
         if limit := refusal.limit or (0 if is_listed else int(RETRY_SHARE * estimate)):
