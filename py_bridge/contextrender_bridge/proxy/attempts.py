@@ -84,7 +84,7 @@ class CallAttempts:
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:
-        """Remember the limit if the provider began an answer, then refused the prompt as too long."""
+        """Remember the limit if the provider refuses the prompt as too long within its answer."""
         is_stream = reply.is_taken and "event-stream" in reply.content_type
         refusal = late_refusal(reply.plain_body) if is_stream and self.may_change else None
         if refusal is not None:
