@@ -1,4 +1,4 @@
-"""`contextrender audit`: what agents left on this machine, read, added up and replayed.
+"""Reads, sums up and replays the sessions that agents stored on this machine.
 
-Nothing is sent anywhere and nothing of another program is written to.
+It sends nothing anywhere and writes to no file of another program.
 """

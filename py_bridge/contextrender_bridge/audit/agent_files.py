@@ -1,4 +1,4 @@
-"""Recognizes by its contents which agent wrote a session file, so that copies can be read, too."""
+"""Finds out from a file's contents which agent wrote it, so that copies can be read, too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def is_agent_file(name: str) -> bool:
 
 
 def agent_reader(path: Path) -> Reader | None:
-    """Return the reader for the agent that wrote the file; None if no agent did."""
+    """Return the reader for the agent that wrote the file; None if no agent did.
+
+    A SQLite store is recognized by its tables, a JSON Lines file by its first lines.
+    """
     try:
         with path.open("rb") as file:
             if file.read(len(SQLITE_HEADER)) == SQLITE_HEADER:
@@ -60,6 +63,7 @@ def read_rollout(path: Path, audit_input: AuditInput) -> None:
 
 
 def _reader_of(record: Mapping[str, Any]) -> Reader | None:
+    """Return the reader for the agent that writes such records; None if no agent does."""
     kind = record.get("type")
     if kind == "session_meta" or (kind == "response_item" and "payload" in record):
         return read_rollout

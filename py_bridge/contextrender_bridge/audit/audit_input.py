@@ -28,7 +28,10 @@ MAX_NAMED_FILES = 8
 
 @dataclass
 class UsageRecord:
-    """A record of one model call's usage. Records with a common key are of the same call."""
+    """A record of one model call's usage, None if it cannot be read.
+
+    Records with a common key are of the same call.
+    """
 
     run: RecordedRun
     keys: tuple[str, ...]
@@ -66,6 +69,7 @@ class AuditInput:
                     yield Path(place, name)
 
     def _walk_error(self, error: OSError) -> None:
+        """Record a folder that exists but cannot be read."""
         if not isinstance(error, FileNotFoundError):
             self.cannot_read(Path(error.filename), error)
 
@@ -157,7 +161,7 @@ class AuditInput:
     def settle(self) -> AuditInput:
         """Assign each call's usage to one run, and remove runs that are copies of others.
 
-        Of the records of one call, the one with the most tokens counts.
+        Of the records of one call, only the one with the most tokens is used. Return this input.
         """
         call_by_key = _calls_by_key(self._records)
         largest_records: dict[str, UsageRecord] = {}
@@ -182,9 +186,9 @@ class AuditInput:
 
 
 def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
-    """Return a name of the call for each key: keys that occur in one record have the same name.
+    """Return the name of its call for each key. All keys of one record have the same name.
 
-    A record without keys gets a key.
+    A record without keys first gets a key of its own.
     """
     parents: dict[str, str] = {}
 
@@ -201,6 +205,7 @@ def _calls_by_key(records: list[UsageRecord]) -> dict[str, str]:
 
 
 def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
+    """Add a record's usage to its run, with the call's time, and mark the call if it is resumed."""
     run, number = record.run, len(record.run.usage)
     if record.usage is None:
         return
@@ -213,7 +218,7 @@ def _assign_usage(record: UsageRecord, *, is_resumed: bool) -> None:
 
 
 def _without_copies(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Return the runs, without those that have no usage and are shorter copies of another run."""
+    """Return the runs without those that have no usage and are shorter copies of another run."""
     longest: dict[tuple[str, str], RecordedRun] = {}
     for run in runs:
         key = run.source, run.id

@@ -1,8 +1,8 @@
 """Reads Claude Code's sessions: `projects/**/*.jsonl`, subagents included.
 
 A streamed answer has one record for each block, with the usage so far. Its blocks are joined by the
-message's id, and the last usage counts. System prompts, tools, and the calls for titles and
-compactions are not recorded.
+message's id, and the last usage counts. Claude Code does not record system prompts, tools, or the
+calls for titles and compactions.
 """
 
 from __future__ import annotations
@@ -117,7 +117,12 @@ class _Session:
         self._by_id = {}
 
     def _read_message(self, record: Json, role: str) -> None:
-        """Add a record's blocks and usage to the entry of its message."""
+        """Add a record's blocks and usage to the entry of its message.
+
+        Synthetic answers are skipped. Before an answer, the files that were put back after a
+        compaction are added. After a message that the user wrote, records without a request's id
+        begin new answers.
+        """
         message = mapping(record.get("message"))
         if message.get("model") == SYNTHETIC:
             return
@@ -143,8 +148,9 @@ class _Session:
     def _entry(self, record: Json, role: str, id: str, usage: Usage | None) -> Entry:
         """Return the entry of the answer that a record belongs to, or a new entry.
 
-        Some gateways give all answers the same id. Then answers differ by the request's id, or,
-        without one, by their prompt's tokens or a user's message between them.
+        Some gateways give all answers the same id. Answers are therefore also told apart by the
+        request's id. Without a request's id, they are told apart by their prompt's tokens or by a
+        user's message between them.
         """
         time = second_of(record.get("timestamp"))
         uuid, request = str(record.get("uuid") or ""), str(record.get("requestId") or "")
@@ -185,7 +191,7 @@ def _user_entry(text: str, time: float, uuid: str) -> Entry:
 
 
 def _is_before(version: str, other: tuple[int, ...]) -> bool:
-    """Return whether a release is older than another. A release without a number is older."""
+    """Return whether a release is older than another. A version without numbers counts as older."""
     numbers = [int(part) for part in version.split(".") if part.isdecimal()]
     return tuple(numbers) < other
 
@@ -221,6 +227,7 @@ def _newest_files(entries: Sequence[Entry]) -> list[str]:
 
 
 def _is_same_prompt(usage: Usage | None, other: Usage | None) -> bool:
+    """Return whether two prompts have equally many tokens, or one of them is not counted."""
     return not (usage and other and usage.prompt and other.prompt) or usage.prompt == other.prompt
 
 

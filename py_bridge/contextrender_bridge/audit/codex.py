@@ -1,8 +1,8 @@
 """Reads Codex's sessions: `sessions/Y/M/D/rollout-*.jsonl`; old ones are compressed with zstd.
 
-Items are those of the Responses API. The file of a spawned child or a fork begins with a copy of
-its parent's history; a fork's copy has new times. A compaction's record has the history that
-replaces the earlier one; the summary in it may be encrypted.
+Messages are items of the Responses API. The file of a subagent or a fork begins with a copy of its
+parent's history. In a fork, the copied records have new times. A compaction's record has the
+history that replaces the earlier one, in which the summary may be encrypted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COPY_SECONDS = 5.0
 class CallCount:
     """A record of one model call's token counts.
 
-    `figures` are the response's id and all counts: a copy of the record has the same. Records with
-    the same `key` are of one call.
+    `figures` are the response's id and all counts, which are equal in every copy of the record.
+    Records with the same `key` are of one call.
     """
 
     run: RecordedRun
@@ -65,7 +65,11 @@ def read_codex(home: Path, audit_input: AuditInput) -> None:
 
 
 def read_rollouts(paths: Sequence[Path], audit_input: AuditInput) -> None:
-    """Read session files. Some may be copies or forks of others."""
+    """Read session files, of which some may be copies or forks of others.
+
+    Parents are read before their forks. The usage that a file copied from another one gets the keys
+    of the original, so that each call is counted once.
+    """
     rollouts = [_read(path, audit_input) for path in paths]
     counts_by_id: dict[str, list[CallCount]] = {}
     for rollout in _parents_first(rollouts):
@@ -215,7 +219,10 @@ SUMMARY_HEAD = "produced a summary of its thinking process"
 def _read_count(
     run: RecordedRun, payload: Mapping[str, object], model: str, tier: str, time: float
 ) -> CallCount:
-    """Return the token counts of a record. `model` and `tier` are used if it does not name them."""
+    """Return the token counts of a record.
+
+    `model` and `tier` are used if the record does not name its own.
+    """
     info = mapping(payload.get("info")) or payload
     call_usage = mapping(info.get("last_token_usage") or info.get("usage") or info)
     cached = {"cached_tokens": call_usage.get("cached_input_tokens", 0)}

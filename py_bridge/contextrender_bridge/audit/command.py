@@ -112,7 +112,10 @@ def _read_runs(files: Sequence[Path], agent: str | None) -> AuditInput:
 
 
 def homes() -> dict[str, list[Path]]:
-    """Return the folders where agents keep their sessions, by the agent's name."""
+    """Return the folders where agents keep their sessions, by the agent's name.
+
+    An agent's environment variable, such as `CODEX_HOME`, replaces its usual folders.
+    """
     home = Path.home()
     variables = environment_without()
 

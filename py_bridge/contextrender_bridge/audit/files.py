@@ -1,12 +1,12 @@
-"""Reader of the files that a user names.
+"""Reads the files that a user names.
 
-They are agents' sessions, exports of ContextRender, request logs of OpenAI's and Anthropic's APIs,
-and traces.
+They may be agents' sessions, exports of ContextRender, request logs of OpenAI's and Anthropic's
+APIs, or traces.
 
 A file is JSON or JSON Lines, plain or gzipped. It holds a list of messages, objects with `messages`
 or `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
-(semantic conventions for GenAI), either as OTLP's JSON or one span per line. Requests of a log that
-each continue the previous one are one run.
+(semantic conventions for GenAI), either as OTLP's JSON or one span per line. Requests in a log that
+each repeat the previous request's messages and add more are read as one run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def _is_readable(name: str) -> bool:
 
 
 def _read(path: Path, audit_input: AuditInput) -> None:
-    """Read the traces, exported sessions and requests in a file."""
+    """Read the traces, exported sessions and requests in a file.
+
+    Requests that continue each other become one run. Other objects are counted as unknown lines.
+    """
     raw = _contents(path, audit_input)
     traces = Traces(path.name)
     runs: list[_RequestRun] = []
@@ -98,7 +101,8 @@ def _contents(path: Path, audit_input: AuditInput) -> bytes:
 class _RequestRun:
     """A run made of logged requests, with the usage of its calls.
 
-    `prompt_messages` is how many of its messages the last request had; the rest is its answer.
+    `prompt_messages` is the number of messages in the last request. The run's later messages are
+    the answer to it.
     """
 
     run: RecordedRun

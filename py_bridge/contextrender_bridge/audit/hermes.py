@@ -49,7 +49,11 @@ def read_hermes(home: Path, audit_input: AuditInput) -> None:
 
 
 def read_hermes_store(path: Path, audit_input: AuditInput) -> None:
-    """Read the sessions of one store."""
+    """Read the sessions of one store.
+
+    The usage of a session is added to its first run. A session without stored messages becomes a
+    run that has only usage.
+    """
     audit_input.counts["files"] += 1
     tables = audit_input.tables(path)
     if not tables:
@@ -90,6 +94,7 @@ def _usage(path: Path, query: str, audit_input: AuditInput) -> dict[str, list[Us
 
 
 def _runs(path: Path, audit_input: AuditInput) -> Iterator[RecordedRun]:
+    """Yield a run of each session's compacted rows, if it has any, and a run of its other rows."""
     rows = audit_input.rows(path, MESSAGES)
     for (session, is_compacted), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
         run = RecordedRun(f"{session}#{1 - is_compacted}", SOURCE, session)

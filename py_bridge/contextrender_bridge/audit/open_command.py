@@ -44,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the sessions and print a diagnosis of each."""
+    """Read the sessions and print a diagnosis of each, the newest first, at most `--limit`.
+
+    Without files, read the sessions of all agents on this machine. Raise CommandError if there are
+    no sessions.
+    """
     audit_input = AuditInput()
     for path in args.files:
         read_files(path, audit_input)
@@ -121,7 +125,7 @@ class OpenedSession:
 
     @property
     def about(self) -> str:
-        """The first 60 characters that the user wrote."""
+        """The first 60 characters of the first user message that does not begin with `<`."""
         texts = (
             str(message.get("content") or "")
             for run in self._runs
@@ -131,7 +135,10 @@ class OpenedSession:
         return printable(next((text for text in texts if not text.startswith("<")), ""), 60)
 
     def lines(self, *, is_alone: bool) -> list[str]:
-        """Return the session and its diagnosis in lines, with each loss if it `is_alone`."""
+        """Return lines with the session and its diagnosis.
+
+        If the session `is_alone`, there is also a line for each loss, up to `MAX_LOSSES`.
+        """
         first, newest = self._runs[0], _newest(self._runs)
         when = datetime.fromtimestamp(newest).strftime("%Y-%m-%d %H:%M") if newest else ""
         head = [first.source, printable(first.task, 40), when, self.about]

@@ -113,6 +113,7 @@ def _read_json(path: Path, audit_input: AuditInput) -> Json:
 
 
 def _read_messages(messages: Iterable[StoredMessage], audit_input: AuditInput) -> None:
+    """Add the runs of sessions. A run begins with a session's first message or with a summary."""
     run = RecordedRun("", SOURCE, "")
     for session, id, info, parts in messages:
         is_summary = info.get("summary") is True and info.get("role") == "assistant"

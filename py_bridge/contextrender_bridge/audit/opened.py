@@ -48,7 +48,7 @@ class UploadedSession:
 def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[str]]:
     """Return the sessions in a base64-encoded file, and sentences that name unreadable parts.
 
-    Raise InvalidRequest if the file has no session.
+    Raise InvalidRequest if `content` is not base64 or the file has no session.
     """
     try:
         raw = b64decode(content, validate=True)
@@ -135,6 +135,7 @@ def diagnose_branches(branches: Sequence[tuple[int, int, list[Json]]], model: st
 
 
 def _begins_with_summary(messages: Sequence[Json]) -> bool:
+    """Return whether one of the first three messages has words of a summary. Ignore answers."""
     head = [message for message in messages[:3] if message["role"] != "assistant"]
     return any(
         _SUMMARY_WORDS.search(str(message.get("content") or "")[:SUMMARY_SEARCH_CHARS])

@@ -68,6 +68,10 @@ def _branches(events: list[Json]) -> Iterator[list[Json]]:
 def _read_branch(
     name: str, source: str, session: str, events: list[Json], audit_input: AuditInput
 ) -> None:
+    """Add the runs of one branch.
+
+    A compaction begins another run, with the summary and the events that were kept.
+    """
     run = RecordedRun(f"{name}#1", source, session)
     context_events: list[Json] = []
     for event in events:
@@ -92,6 +96,10 @@ def _events_from(events: list[Json], first_id: object) -> list[Json]:
 
 
 def _add(run: RecordedRun, event: Json, audit_input: AuditInput) -> None:
+    """Add an event's message and, if it is an answer, its usage.
+
+    The keys of the usage are equal in the copies of the event in forks.
+    """
     _add_message(run, event)
     message = mapping(event.get("message"))
     usage_fields = mapping(message.get("usage"))

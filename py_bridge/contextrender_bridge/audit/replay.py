@@ -30,13 +30,13 @@ SHORTENED = 0.6
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """The verdicts on the replayed runs, one per provider, the one on most calls first.
+    """The verdicts on the replayed runs, one per provider, the verdict on the most calls first.
 
-    `runs` and `calls` count what was replayed: runs with tool results. `left_out` counts calls of
-    such runs that were not. `shortened` counts runs whose prompts did not have the full history.
-    `compactions` measures what the agents' own compactions lost; None if there were none.
-    `hidden_summaries` counts compactions whose summary is not recorded as text, `estimated` those
-    for which the files put back are not recorded.
+    `runs` and `calls` count the replayed runs and calls. `left_out` counts the calls of runs with
+    tool results that were not replayed. `shortened` counts runs whose prompts did not have the full
+    history. `compactions` measures what the agents' own compactions lost; it is None if there were
+    none. `hidden_summaries` counts compactions whose summary is not recorded as text, `estimated`
+    those for which the agent did not record the files that it put back.
     """
 
     verdicts: Sequence[Verdict] = ()
@@ -59,8 +59,8 @@ def replay(
 ) -> ReplayReport:
     """Replay the newest runs that have tool results, up to `max_calls` calls, with a progress bar.
 
-    Only the first calls are replayed of a run that would exceed the limit. Each provider gets a
-    verdict of its own, because the providers bill by different rules.
+    The run that would exceed the limit is cut after its first calls. Each provider gets a verdict
+    of its own, because the providers bill by different rules.
     """
     shortened = {id(run) for run in recorded_runs if is_sent_shortened(run)}
     replayable = _replayable(run for run in recorded_runs if id(run) not in shortened)
@@ -81,7 +81,7 @@ def replay(
 
 
 def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
-    """Return the runs with several calls and tool results, the newest first."""
+    """Return the runs that have several calls and a tool result, the newest first."""
     runs = [
         run
         for recorded_run in recorded_runs
@@ -121,7 +121,8 @@ def _call_count(runs: Iterable[Run]) -> int:
 def is_sent_shortened(run: RecordedRun) -> bool:
     """Return whether the last call's prompt was clearly smaller than the recorded history.
 
-    `wrap` and some agents shorten prompts. A replay of the full history would be of other calls.
+    `wrap` and some agents shorten prompts. Replaying the full history of such a run would replay
+    calls that were never made.
     """
     if not run.usage or run.usage[-1].calls != 1:
         return False

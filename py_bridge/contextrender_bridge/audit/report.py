@@ -64,7 +64,7 @@ class AuditReport:
 
     @property
     def price_notes(self) -> list[str]:
-        """Sentences on prices taken from other models, and on caches that were written again."""
+        """Sentences on prices taken from other models, and on the cost of rewritten caches."""
         sentences = [
             f"{model_cost.model} is priced as {model_cost.price_source}."
             for model_cost in self.model_costs

@@ -1,6 +1,6 @@
-"""Sums of what the runs cost by the providers' token counts and prices.
+"""Sums up what the runs cost, by the providers' token counts and prices.
 
-A part of it is for caches written again: after a pause, at a resume, or after a compaction.
+Part of the cost is for writing a cache again: after a pause, at a resume, or after a compaction.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ class CacheRewrites:
 
 
 def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
-    """Return the cost of the tokens that calls after a break sent again, uncached."""
+    """Return the cost of all calls, and of the tokens that a lost cache made them send again.
+
+    The tokens sent again bear a proportional share of the cost of all tokens that their call did
+    not read from the cache. Calls without a known price are ignored.
+    """
     prices, rewrites = Prices.of(), CacheRewrites()
     for run in runs:
         for cause, rewritten_tokens, usage in _calls_with_cause(run):
@@ -102,7 +106,11 @@ def cache_rewrites_of(runs: Iterable[RecordedRun]) -> CacheRewrites:
 
 
 def _calls_with_cause(run: RecordedRun) -> Iterator[tuple[str, int, Usage]]:
-    """Yield each call's cause for a lost cache (empty if none), rewritten tokens and usage."""
+    """Yield for each call the cause of a lost cache, the tokens sent again, and the usage.
+
+    The cause is one of `CAUSES`, or empty. The tokens sent again are those that the previous prompt
+    may have had, too, but that the call did not read from the cache.
+    """
     previous: Usage | None = None
     previous_time = 0.0
     for number, usage in enumerate(run.usage):

@@ -1,4 +1,4 @@
-"""A recorded run, and functions that the readers of agents' sessions share to read values."""
+"""A recorded run, and functions for values that the readers of agents' sessions share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class RecordedRun:
     A session that was compacted has several runs with the same `task`. Each of them `continues`
     the previous one and begins with its summary.
     `billed_at` has the Unix second of each item of `usage`, by its index, if it is known.
-    `resumed` has the indexes of the calls just before which the agent resumed the session.
-    `hides_summary`: the file does not have the compaction's summary as text.
-    `has_estimate`: the file does not record which files the agent put back beside the summary.
+    `resumed` has the indexes in `usage` of the first calls after the agent resumed the session.
+    `hides_summary` is true if the file does not have the compaction's summary as text.
+    `has_estimate` is true if the files that the agent put back beside the summary are assumed,
+    because the agent did not record them.
     """
 
     id: str
@@ -42,7 +43,10 @@ class RecordedRun:
     resumed: set[int] = field(default_factory=set)
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
-        """Append the messages that one item of a request in the given format stands for."""
+        """Append the messages in one item of a request.
+
+        `dialect` is the item's format: "chat", "responses" or "messages".
+        """
         field_name = "input" if dialect == "responses" else "messages"
         for message in DIALECTS[dialect].read({field_name: [item]}).messages:
             previous = self.messages[-1] if self.messages else {"role": ""}
@@ -108,13 +112,13 @@ def count_of(value: object) -> int:
 
 
 def counts_of(*values: object) -> list[int] | None:
-    """Return counts of tokens, 0 for one that is absent; None if one cannot be read."""
+    """Return counts of tokens, with 0 for None; or None if one of them cannot be read."""
     counts = [0 if value is None else token_count(value) for value in values]
     return None if None in counts else [count for count in counts if count is not None]
 
 
 def digest(*values: object) -> str:
-    """Return a hash of the values; equal values have the same."""
+    """Return a hash that is equal for equal values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 

@@ -1,7 +1,7 @@
 """Reads spans of model calls in OpenTelemetry's semantic conventions for GenAI.
 
-Calls of one conversation (`gen_ai.conversation.id`, otherwise the trace) are one run. Its history
-is that of the call with the longest prompt; its usage is that of all calls.
+The calls with one `gen_ai.conversation.id` are one run; without that, those of one trace. The run
+has the history of the call with the most messages, and the usage of all calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOURCE = "OpenTelemetry"
 
 
 def spans_in(value: Json) -> Iterator[Json]:
-    """Yield the model calls' spans in OTLP JSON or in a single span, with a dict of attributes."""
+    """Yield the spans of model calls in OTLP JSON or in a single span. Attributes become a dict."""
     for resource in items(value.get("resourceSpans")):
         for scope in items(mapping(resource).get("scopeSpans")):
             for span in items(mapping(scope).get("spans")):
@@ -64,6 +64,7 @@ class Traces:
 
 
 def _span(span: Json) -> Iterator[Json]:
+    """Yield the span, with its attributes as a dict, if it is of a model call."""
     attributes = span.get("attributes")
     if isinstance(attributes, list):  # OTLP: keys, and values by their type
         attributes = {
@@ -110,6 +111,7 @@ def _as_chat(message: Any) -> Iterator[Json]:
 
 
 def _usage(span: Json) -> Usage:
+    """Return a call's usage. Its attribute `input_tokens` includes the cached tokens."""
     attributes = span["attributes"]
 
     def count(name: str) -> int:

@@ -1,1 +1,1 @@
-"""What the client, the server, the engine and the graph all need. It imports none of them."""
+"""Modules that the client, server, engine and graph share. They import none of these four."""

@@ -1,4 +1,7 @@
-"""The marks around the text that replaces a history, by which the next compaction continues it."""
+"""The first and the last line of the text that replaces a history at a compaction.
+
+The first line names the replaced messages, so that the next compaction can continue their branch.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ CODE_CHARACTERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CompactedBranch:
-    """The branch and the number of its messages that a text replaces, and their digest.
+    """The messages that a compaction's text replaces.
 
-    The `code` marks where a part of the text begins: no tool can have written it into a result,
-    because the digest depends on all results.
+    They are `messages` messages of the branch `number`, with their `digest`. The first line of each
+    part of the text has the `code`. No tool can have written the code into a result, because the
+    digest depends on all results.
     """
 
     number: int
@@ -41,7 +45,10 @@ class CompactedBranch:
 
 
 def find_compaction(text: str) -> tuple[CompactedBranch, str] | None:
-    """Return what the newest compaction in a text replaces, and what follows it in that text."""
+    """Return the messages that the last compaction in a text replaces, and the text after it.
+
+    Return None if the text has no compaction.
+    """
     marks = list(_FIRST_LINE.finditer(text))
     if not marks:
         return None

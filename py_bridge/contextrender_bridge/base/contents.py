@@ -14,10 +14,14 @@ _ZLIB_WINDOW = 15
 
 
 class Decoder:
-    """A reader of an encoded body in pieces. After a piece that it cannot read, it returns none."""
+    """A decoder of an HTTP body that arrives in pieces.
+
+    `is_broken` is true if a coding is not supported or a piece could not be decoded. From then on,
+    `feed` returns no bytes.
+    """
 
     def __init__(self, codings: str) -> None:
-        """`codings` is the value of `content-encoding`: names in the order of their application."""
+        """Create a decoder. `codings` is a `content-encoding` header: the last is decoded first."""
         names = [name.strip().lower() for name in codings.split(",")]
         encodings = [name for name in names if name not in ("", "identity")]
         decode_functions = [_decode_function(name) for name in reversed(encodings)]
@@ -32,7 +36,7 @@ class Decoder:
             for step in self._steps:
                 piece = step(piece)
         except Exception:
-            # Each library has errors of its own.
+            # Each library raises exceptions of its own.
             self.is_broken = True
             return b""
         return piece
@@ -41,7 +45,7 @@ class Decoder:
 def decode_body(codings: str, body: bytes, max_bytes: int) -> bytes:
     """Return the content of a body, cut at `max_bytes` bytes; empty if it cannot be read.
 
-    It is decoded in pieces, so that a small body cannot fill the memory.
+    The body is decoded in pieces, so that a small compressed body cannot fill the memory.
     """
     decoder = Decoder(codings)
     content = bytearray()
@@ -53,7 +57,10 @@ def decode_body(codings: str, body: bytes, max_bytes: int) -> bytes:
 
 
 def _decode_function(name: str) -> Callable[[bytes], bytes] | None:
-    """Return a new function that decodes the next piece of a coding; None if none is installed."""
+    """Return a new function that decodes the pieces of one body.
+
+    Return None if the coding is unknown or its library is not installed.
+    """
     if name in ("gzip", "x-gzip"):
         return _Gzip().feed
     if name == "deflate":
@@ -64,7 +71,7 @@ def _decode_function(name: str) -> Callable[[bytes], bytes] | None:
 
 
 class _Gzip:
-    """A reader of gzip members, one after the other, as RFC 1952 allows."""
+    """A decoder of gzip. As RFC 1952 allows, a body may have several members in sequence."""
 
     def __init__(self) -> None:
         self._reader = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -79,7 +86,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """A reader of deflate with zlib's header (RFC 9110), or without, as some servers send it."""
+    """A decoder of deflate with zlib's header (RFC 9110), or without it, as some servers send."""
 
     def __init__(self) -> None:
         self._reader: Any = None
@@ -95,7 +102,10 @@ class _Deflate:
 
 
 def _has_zlib_header(piece: bytes) -> bool:
-    """Return whether two bytes name the method 8, deflate, and have a valid checksum (RFC 1950)."""
+    """Return whether a body begins with zlib's header (RFC 1950).
+
+    Its two bytes name method 8 (deflate), and as one number they are a multiple of 31.
+    """
     header = int.from_bytes(piece[:2], "big")
     method = header >> 8 & 0b1111
     return method == 8 and header % 31 == 0

@@ -1,4 +1,6 @@
-"""The errors of engine, server and clients as one tree, and the error that stops a command.
+"""The errors of the engine, the server and the clients as one tree, and the error of a command.
+
+Numbers in parentheses are HTTP statuses; 0 means that no answer was received.
 
 ContextRenderError
 ├── NoCredentials       no address or no token is known (0)
@@ -13,7 +15,7 @@ ContextRenderError
 └── ServerError         the server failed (500; other 5xx)
     ├── Busy            another request locks the session for too long (503)
     └── NotReady        the server cannot serve now: its store or disk (503)
-CommandError            a sentence for the user of a command
+CommandError            a command must stop; the message is for its user
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from collections.abc import Mapping
 
 
 class ContextRenderError(Exception):
-    """`code` is for programs, `message` for people, `status` the HTTP status (0: no answer).
+    """A failed request. Programs read its `code`, people its `message`.
 
-    `details` are further plain values, such as `recorded` for a diverged history. None of them may
-    quote message contents. What is raised in the service arrives as the same class at the client.
+    `status` is the HTTP status, 0 if no answer was received. `details` are further plain values,
+    such as `recorded` for a diverged history. No detail may quote message contents. The client
+    raises the class that the service raised.
     """
 
     code: str = "error"
@@ -42,13 +45,13 @@ class ContextRenderError(Exception):
 
 
 class NoCredentials(ContextRenderError):
-    """No address or no token is known; the message says how to provide them."""
+    """No address or no token of the service was found. The message says how to provide them."""
 
     code, status = "no_credentials", 0
 
 
 class Unreachable(ContextRenderError):
-    """No answer: no server there, or none in time. Whether it did the work is unknown."""
+    """No server answered, or none in time. The server may have carried out the request."""
 
     code, status = "unreachable", 0
 
@@ -72,7 +75,7 @@ class Damaged(InvalidRequest):
 
 
 class NotFound(ContextRenderError):
-    """No such session, result or turn of this caller."""
+    """This caller has no such session, result or turn."""
 
     code, status = "not_found", 404
 
@@ -84,7 +87,7 @@ class Conflict(ContextRenderError):
 
 
 class HistoryDiverged(Conflict):
-    """The caller's prefix differs from the recorded history; clients send all messages again."""
+    """The caller's prefix differs from the recorded history. Clients then send all messages."""
 
     code = "history_diverged"
 
@@ -102,7 +105,7 @@ class ServerError(ContextRenderError):
 
 
 class Busy(ServerError):
-    """Another request locks the session for too long; try again."""
+    """Another request has locked the session for too long. The caller may try again."""
 
     code, status = "busy", 503
 
@@ -114,7 +117,7 @@ class NotReady(ServerError):
 
 
 class CommandError(Exception):
-    """A sentence for the user of a command; `status` is its exit code."""
+    """An error that ends a command. Its message is for the user; `status` is the exit code."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -122,7 +125,7 @@ class CommandError(Exception):
 
 
 class NotWritable(CommandError):
-    """The data folder exists and cannot be written to, which may be temporary."""
+    """The data folder exists but cannot be written to, which may be temporary."""
 
 
 _BY_CODE = {
@@ -132,7 +135,10 @@ _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 
 def error_of(status: int, body: object) -> ContextRenderError:
-    """Return the error in the body of a reply that is not a success."""
+    """Return the error that a reply with this HTTP status and JSON body describes.
+
+    A body that is not ContextRender's becomes a ServerError with the code `unexpected_reply`.
+    """
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
         sentence = f"The answer (HTTP {status}) is not ContextRender's: is the address right?"
@@ -146,5 +152,5 @@ def error_of(status: int, body: object) -> ContextRenderError:
 
 
 def error_class(status: int) -> type[ContextRenderError]:
-    """Return the class of an HTTP status that is not a success."""
+    """Return the error class for an HTTP status other than a success."""
     return ServerError if status >= 500 else _BY_STATUS.get(status, InvalidRequest)

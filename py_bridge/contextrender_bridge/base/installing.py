@@ -1,4 +1,4 @@
-"""How to install a missing part with the installer that made this environment."""
+"""Commands that install a missing part with the installer that made this environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from urllib.parse import unquote, urlsplit
 NAME = "contextrender"
 SERVER_PYTHON = (3, 12)
 COMPLETE = ("server", "proxy", "mcp")
-"""The extras that the documents install."""
+"""The extras that the documentation installs."""
 CLIENTS = ("proxy", "mcp")
-"""Extras that work with each Python that the client works with."""
+"""Extras that support every Python version that the client supports."""
 
 
 def how_to_install(extra: str) -> str:
-    """Return a command that adds an extra, from the source of the distribution itself."""
+    """Return a command, in backticks, that adds an extra to this installation.
+
+    It installs from the source that this distribution was installed from.
+    """
     installer = _installer()
     if installer in ("uv pip", "pip"):
         return f"`{installer} install '{_requirement([extra])}'`"
@@ -30,7 +33,7 @@ def how_to_install(extra: str) -> str:
 
 
 def how_to_serve() -> str:
-    """Return what this environment lacks to run the service, as the end of a sentence."""
+    """Return what this environment needs to run the service, as the end of a sentence."""
     if can_serve():
         return how_to_install("server")
     version = f"{platform.python_version()} at {sys.executable}"
@@ -43,7 +46,7 @@ def can_serve() -> bool:
 
 
 def _installer() -> str:
-    """Return the command that made this environment, by the record that it left there."""
+    """Return the installer of this environment, recognized by the files that it leaves there."""
     if (Path(sys.prefix) / "uv-receipt.toml").is_file():
         return "uv tool"
     if (Path(sys.prefix) / "pipx_metadata.json").is_file():
@@ -52,14 +55,17 @@ def _installer() -> str:
 
 
 def _requirement(extras: list[str]) -> str:
-    """Return this distribution with other extras, from the source that PEP 610's file names."""
+    """Return the requirement that installs this distribution with these extras.
+
+    Its source is the one that `direct_url.json` names (PEP 610), otherwise the package index.
+    """
     extras_suffix = f"[{','.join(extras)}]"
     try:
         record = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         record = {}
     url = str(record.get("url") or "")
-    if not url:  # it came from an index
+    if not url:  # installed from a package index
         return NAME + extras_suffix
     if url.startswith("file:"):
         return unquote(urlsplit(url).path) + extras_suffix

@@ -1,7 +1,8 @@
 """Prices and windows of models by name, from LiteLLM's table.
 
-A model that is not in the table has the row of its family's newest model there: `claude-opus-4-8`
-that of `claude-opus-4-6`. The names of a family differ only in numbers and dates.
+A model that is not in the table has the row of the newest model of its family. For example, without
+a row of its own, `claude-opus-4-8` has the row of `claude-opus-4-6`. The names of a family differ
+only in numbers and dates.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _DATE = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
 """A date at the end of a name, or a variant such as `[1m]`."""
 _WORD_AND_NUMBER = re.compile(r"([a-z]*)(\d{1,3})")
 _RESELLER = re.compile(r"(?:[a-z]+\.)*(?=[a-z])")
-"""The prefix of models that Bedrock resells at its own prices, so in a family apart."""
+"""The prefix of Bedrock's models, such as `us.anthropic.`. Bedrock sells them at its own prices, so
+they are a separate family."""
 _STAGES = frozenset({"beta", "exp", "latest", "preview"})
 
 Family = tuple[str, ...]
@@ -35,7 +37,8 @@ Version = tuple[int, ...]
 def name_in_table(model: str) -> str | None:
     """Return the name of the table's row for a model, None if there is none.
 
-    It is the model's own name, also without its provider or date, else its family's newest model.
+    It is the row of the model's name, or of that name without its provider or date. If the table
+    has none of these, it is the row of the newest model of its family.
     """
     table = prices()
     model, _ = split_rates(model)
@@ -49,7 +52,10 @@ def name_in_table(model: str) -> str | None:
 
 
 def is_listed(model: str) -> bool:
-    """Return whether the table has the model itself, maybe with a provider or date in its name."""
+    """Return whether the table has the model itself, not only another one of its family.
+
+    The provider and the date in the name do not matter.
+    """
     listed_name = name_in_table(model)
     model, _ = split_rates(model)
     return listed_name is not None and _DATE.sub("", listed_name) in _DATE.sub("", model)
@@ -58,8 +64,8 @@ def is_listed(model: str) -> bool:
 def add_rates(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = None) -> str:
     """Return the model's name with the rates of a call whose prompt has `prompt` tokens.
 
-    The rates that `usage_fields`, the provider's usage record, names are added to those in the
-    name. Only the rate for the prompt's length is replaced.
+    `usage_fields` is the provider's usage record. The rates that it names are added to the rates in
+    the model's name. The rate for the prompt's length replaces the earlier one.
     """
     name, rates = split_rates(model)
     row = model_row(name) or {}
@@ -69,27 +75,27 @@ def add_rates(model: str, prompt: int, usage_fields: Mapping[str, Any] | None = 
 
 
 def model_row(model: str) -> Mapping[str, Any] | None:
-    """Return the table's row of a model: dollars per token, and the window."""
+    """Return a model's row, with its dollars per token and its window; None if there is none."""
     name = name_in_table(model)
     return prices()[name] if name else None
 
 
 @cache
 def window_of(model: str) -> int | None:
-    """Return the most tokens that a model's prompt may have; None if that is unknown."""
+    """Return the largest number of tokens in a model's prompt; None if that is unknown."""
     row = model_row(model) or {}
     return int(row.get("max_input_tokens", 0)) or None
 
 
 @cache
 def _newest_by_family() -> dict[Family, str]:
-    """Return each family's newest model, of the names without a provider (the makers' own)."""
+    """Return the newest model of each family. Ignore names with a provider (`provider/model`)."""
     newest: dict[Family, tuple[Version, int, str]] = {}
     for name in prices():
         if "/" in name:
             continue
         family, version = _family_and_version(name)
-        # Of one version, the shortest name counts: the others have a suffix for a variant.
+        # Of several names with the same version, take the shortest: variants have a suffix.
         candidate = (version, -len(name), name)
         if family not in newest or candidate[:2] > newest[family][:2]:
             newest[family] = candidate

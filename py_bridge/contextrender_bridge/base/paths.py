@@ -1,4 +1,4 @@
-"""The folders of the Jac app and of the data."""
+"""Finds the folders of the Jac app and of the data, and writes private files."""
 
 import os
 import secrets
@@ -15,11 +15,14 @@ HOW_TO_NAME_IT = "--data or CONTEXTRENDER_DATA"
 CONTEXTRENDER_FILES = frozenset(
     {"jwt_secret", "store.db", "credentials.json", "proxy_secret", "leases"}
 )
-"""Names that show that a folder is ContextRender's own."""
+"""File names by which a data folder of ContextRender is recognized."""
 
 
 def app_dir() -> Path:
-    """Return the folder of `contextrender.jac`: in the wheel, or the repository of a checkout."""
+    """Return the folder of `contextrender.jac`: the wheel's `app`, or the root of a checkout.
+
+    Raise CommandError if neither has that file.
+    """
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "app", package.parent.parent):
         if (candidate / ENTRY).is_file():
@@ -28,7 +31,7 @@ def app_dir() -> Path:
 
 
 def make_app_importable() -> Path:
-    """Put `app_dir`, with its packages `nodes` and `walkers`, on the path; return it."""
+    """Add `app_dir`, which has the packages `nodes` and `walkers`, to `sys.path`, and return it."""
     app = app_dir()
     if str(app) not in sys.path:
         sys.path.insert(0, str(app))
@@ -41,9 +44,9 @@ def data_dir() -> Path:
 
 
 def make_private(folder: Path) -> Path:
-    """Create `folder`, readable by its owner alone when it is new, and return it resolved.
+    """Create `folder` for its owner alone, if it does not exist, and return its resolved path.
 
-    Raise CommandError if it cannot be made, NotWritable if it cannot be written to.
+    Raise CommandError if it cannot be created, NotWritable if it cannot be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,10 +67,11 @@ def make_private(folder: Path) -> Path:
 
 
 def make_data_private(folder: Path) -> Path:
-    """Create a data folder, or close it to other users, and return it resolved.
+    """Create a data folder, or close it to other users, and return its resolved path.
 
-    A folder that other users can open is closed if it is this user's, and is empty or has a file
-    of ContextRender. Raise CommandError for any other, and as `make_private`.
+    A folder that other users can open is closed to them if it belongs to this user and is empty or
+    has one of `CONTEXTRENDER_FILES`. Otherwise raise CommandError. Raise the errors of
+    `make_private`, too.
     """
     folder = make_private(folder)
     status = folder.stat()
@@ -88,9 +92,9 @@ def make_data_private(folder: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step, also if the machine loses power.
+    """Replace the contents of `path` by `text` in one step. Only its owner can read the file.
 
-    Only its owner can ever read it.
+    If the machine loses power meanwhile, the file has either the old or the new contents.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -103,7 +107,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to disk; Windows has no such call."""
+    """Write a folder's entries to disk, so that they survive a power loss. Skip it on Windows."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -113,7 +117,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def secret_in(path: Path) -> str:
-    """Return the secret in a file that only its owner can read. Make one if there is no file.
+    """Return the secret in a private file. Create the file with a new secret if there is none.
 
     Raise CommandError if the file cannot be read or the secret is too short.
     """

@@ -1,7 +1,7 @@
-"""Prices of models: your own, else those of LiteLLM's table.
+"""Prices of models: the operator's own, otherwise those of LiteLLM's table.
 
-A call's own prices come first, then the setting `prices`, then the table. A model that is not in
-the table has the price of its family's newest model there.
+The arguments of `Prices.of` take precedence over the setting `prices`, and the setting over the
+table. A model that is not in the table has the price of the newest model of its family.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from contextrender_bridge.base.usage import Usage
 
 ANY = "*"
 MILLION = 1e6
-"""People write prices in dollars per million tokens."""
+"""Operators write prices in dollars per million tokens."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per token."""
+    """The prices of one model in dollars per token, by kind of token."""
 
     uncached: float
     cache_read: float
@@ -34,7 +34,7 @@ class Price:
     output: float
 
     def of(self, usage: Usage) -> float:
-        """Return the cost of a call in dollars."""
+        """Return the cost of a usage in dollars."""
         return (
             self.uncached * usage.uncached
             + self.cache_read * usage.cache_read
@@ -44,9 +44,10 @@ class Price:
         )
 
     def cost_of_counts(self, prompt: int, cached: int, output: int) -> float:
-        """Return the cost of tokens counted here; `cached` of them were in the previous prompt.
+        """Return the cost in dollars of a prompt and an answer, without a provider's usage.
 
-        The other tokens have the price of a cache write, which some providers do not charge.
+        `cached` tokens of the prompt were in the previous prompt and cost a cache read. The others
+        cost a cache write.
         """
         uncached = max(prompt - cached, 0)
         return self.cache_write * uncached + self.cache_read * cached + self.output * output
@@ -54,15 +55,19 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices by model, `*` for every other; a model without one has the table's."""
+    """The operator's prices by model; `*` stands for every other model.
+
+    A model without such a price has the table's price.
+    """
 
     by_model: Mapping[str, Price]
 
     @classmethod
     def of(cls, prices: Sequence[str] = ()) -> Prices:
-        """Return the prices of the setting `prices`, which those in the argument override.
+        """Return the prices in the setting `prices` and in the argument, which takes precedence.
 
-        They have the form `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest.
+        A text of prices has the form `gpt-5.1:input=2,cached=0.5,output=8`. Raise InvalidRequest if
+        one is invalid.
         """
         try:
             price_lists = [as_prices(text) for text in (current_settings().prices, *prices) if text]
@@ -78,7 +83,7 @@ class Prices:
         return self._own_of(model) or _of_table(model)
 
     def source_of(self, model: str) -> str:
-        """Return the source of a model's price, for a sentence; empty if it is unknown."""
+        """Return a phrase that names the source of a model's price; empty if it has no price."""
         if self._own_of(model):
             return "your own"
         table = price_table()
@@ -91,9 +96,10 @@ class Prices:
         return list_name if name_in_table(model) else ""
 
     def price_source_of(self, model: str) -> str:
-        """Return the other name whose price a model has; empty if its own has one, or none has.
+        """Return the name whose price in the table a model gets, if that is not its own name.
 
-        The other name is that of its family's newest model, or has only rates with a price.
+        It is the name of its family's newest model, or the model's own name without the rates that
+        have no price. Return "" if the model's name has a price, and if neither has one.
         """
         name, rates = split_rates(model)
         row = model_row(name)
@@ -104,7 +110,10 @@ class Prices:
         return "" if priced_name == model else priced_name
 
     def _own_of(self, model: str) -> Price | None:
-        """Return the price for a name, else for the name without its provider, else for any."""
+        """Return the operator's price for a model; None if there is none.
+
+        The model's name comes first, then its name without the provider, then `*`.
+        """
         model, _ = split_rates(model)
         names = (model, model.rpartition("/")[2], ANY)
         return next((self.by_model[name] for name in names if name in self.by_model), None)
@@ -118,9 +127,10 @@ def _of_table(model: str) -> Price | None:
 
 
 def _price(row: Mapping[str, float]) -> Price:
-    """Return the price in a row. Tokens without a price of their own cost as uncached ones do.
+    """Return the prices in a row of the table.
 
-    Those that a cache keeps for an hour then cost twice as much, as Anthropic charges.
+    A cache read or write that has no price of its own costs as much as uncached tokens. A write
+    that the cache keeps for an hour then costs twice as much, as Anthropic charges.
     """
     uncached = float(row["input_cost_per_token"])
     cache_read = row.get("cache_read_input_token_cost")
@@ -138,7 +148,9 @@ def _price(row: Mapping[str, float]) -> Price:
 def price_from(numbers: Mapping[str, float]) -> Price:
     """Return the price in an operator's `numbers`, which are dollars per million tokens.
 
-    `cached` is a tenth of `input` unless it is given, `written` as much as `input`.
+    Without `cached`, a cache read costs a tenth of `input`. Without `written`, a cache write costs
+    `input`. A write that the cache keeps for an hour costs twice `input`, or `written` if that is
+    more.
     """
     uncached = numbers["input"] / MILLION
     cache_write = numbers.get("written", numbers["input"]) / MILLION

@@ -1,10 +1,10 @@
-"""Rates: why a model call costs more or less than its model's standard price.
+"""Rates: reasons why a model call costs more or less than its model's standard price.
 
-A usage's model has them in its name, such as `gpt-5.4 (priority, above 272K)`. Calls of one model
-at two rates are therefore summed and priced apart, wherever usage is counted.
+`Usage.model` has the rates after the model's name, such as `gpt-5.4 (priority, above 272K)`. Calls
+of one model at different rates are therefore summed and priced separately.
 
-A rate is a step of the prompt's length (`above 272K`) or a service tier (`priority`), each with
-columns of prices in the table, or a fast mode or region, with a factor for all prices.
+The table has price columns for thresholds of the prompt's length (`above 272K`) and for service
+tiers (`priority`). For the fast mode and for regions it has a factor for all prices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LENGTH_COLUMN = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _LENGTH_RATE = re.compile(r"above (\d+)K")
 STANDARD_TIERS: Final = frozenset({"", "auto", "default", "none", "standard", "standard_only"})
 TIER_SUFFIXES: Final = {"priority": "_priority", "flex": "_flex", "batch": "_batches"}
-"""The ends of the names of a service tier's price columns in the table."""
+"""The suffixes of a service tier's price columns in the table."""
 INPUT_PRICE: Final = "input_cost_per_token"
 PRICES: Final = (
     INPUT_PRICE,
@@ -29,7 +29,7 @@ PRICES: Final = (
     "cache_creation_input_token_cost_above_1hr",
 )
 FACTORS: Final = "rate_factors"
-"""The table's factors for a model's fast mode and regions."""
+"""The table's column with a model's factors for its fast mode and regions."""
 WEB_SEARCH: Final = "web search"
 FAST: Final = "fast"
 PRIORITY: Final = "priority"
@@ -38,19 +38,19 @@ Row = Mapping[str, Any]
 
 
 def split_rates(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the model's own name and its rates."""
+    """Return a model's name without its rates, and the rates."""
     match = _NAME_AND_RATES.fullmatch(name)
     return (match[1], tuple(match[2].split(", "))) if match else (name, ())
 
 
 def join_rates(model: str, rates: Iterable[str]) -> str:
-    """Return the model's name with these rates."""
+    """Return the model's name followed by these rates, each once. Empty rates are ignored."""
     rate_list = ", ".join(dict.fromkeys(filter(None, rates)))
     return f"{model} ({rate_list})" if rate_list and model else model
 
 
 def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
-    """Yield the rates that a provider's usage record names. `row` has the model's prices."""
+    """Yield the rates that a provider's usage record names. `row` is the model's row."""
     factors = row.get(FACTORS, {})
     tier = str(usage_fields.get("service_tier") or "").lower()
     speed = str(usage_fields.get("speed") or "").lower()
@@ -69,7 +69,7 @@ def usage_rates(usage_fields: Mapping[str, Any], row: Row) -> Iterator[str]:
 
 
 def prompt_rate(row: Row, prompt: int) -> str:
-    """Return the rate of a prompt with `prompt` tokens; empty for the standard one."""
+    """Return the rate of a prompt with `prompt` tokens; empty if it has the standard price."""
     matches = [match for column in row if (match := _LENGTH_COLUMN.fullmatch(column))]
     thresholds = [int(match[1]) for match in matches if prompt > 1_000 * int(match[1])]
     return f"above {max(thresholds)}K" if thresholds else ""
@@ -81,7 +81,7 @@ def is_prompt_rate(rate: str) -> bool:
 
 
 def is_priced(row: Row, rate: str) -> bool:
-    """Return whether the table has a price for the rate."""
+    """Return whether a model's row has a price or a factor for the rate."""
     if match := _LENGTH_RATE.fullmatch(rate):
         return f"{INPUT_PRICE}_above_{match[1]}k_tokens" in row
     return rate in row.get(FACTORS, {}) or _has_tier(row, rate)
@@ -96,7 +96,7 @@ def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
     factors = row.get(FACTORS, {})
     factor = prod(factors.get(rate, 1.0) for rate in rates)
     input_price = _price_in(row, INPUT_PRICE, length_suffix, tier_suffix)
-    # A price without a column for these rates changes as much as the price of the input.
+    # A price without a column for these rates changes by the same factor as the input's price.
     input_change = 1.0 if input_price is None else input_price / row[INPUT_PRICE]
     prices: dict[str, float] = {}
     for name in PRICES:
@@ -107,9 +107,10 @@ def at_rates(row: Row, rates: tuple[str, ...]) -> Row:
 
 
 def _price_in(row: Row, name: str, length_suffix: str, tier_suffix: str) -> float | None:
-    """Return the price of `name` for a prompt's length in a tier; None without a column for it.
+    """Return the price `name` at a prompt's length in a tier; None if the row has no column for it.
 
-    If the table has a column for each of the two but none for both, their changes are multiplied.
+    An empty suffix stands for the standard length or tier. If the row has a column for each suffix
+    but none for both together, the two changes of the price are multiplied.
     """
     if (both := name + length_suffix + tier_suffix) in row:
         return float(row[both])

@@ -38,19 +38,19 @@ PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64
 MAX_NAMES = 100
 MAX_NAME_LENGTH = 200
-"""The service's limits of a list of tools."""
+"""The service's limits of a list of tools: its names, and the characters of each name."""
 LONGEST_NUMBER = 9
-"""The number of digits that a whole number may have."""
+"""The largest number of digits in a whole number."""
 _WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]+)(?:\.0*)?")
 MIN_SECRET_BYTES = 32
 
 
 class InvalidSetting(ValueError):
-    """A value that a setting cannot have; its text says what it must be."""
+    """An error for a value that a setting cannot have. Its text says what the value must be."""
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that returns a text, or raises InvalidSetting if it is no such name."""
+    """Return a parser that returns one of `names` and raises InvalidSetting for any other text."""
 
     def read(text: str) -> str:
         if text not in names:
@@ -69,7 +69,7 @@ as_policy = one_of(POLICIES)
 
 
 def as_base_address(text: str) -> str:
-    """Return a provider's base address, with `/v1` if it is only a host. Raise InvalidSetting."""
+    """Return a provider's base address. Append `/v1` if it has no path."""
     text = text.rstrip("/")
     if not _is_address(text):
         raise InvalidSetting("must begin with http:// or https://")
@@ -102,7 +102,7 @@ def as_budget(text: str) -> int | str:
 
 
 def budget_of(text: str) -> int | str | None:
-    """Return a budget in tokens or `auto`, as the service accepts it; else None."""
+    """Return a budget in tokens, or `auto`; None if the service would not accept the text."""
     if text.strip().lower() == AUTO:
         return AUTO
     number = whole_number(text)
@@ -121,7 +121,7 @@ def as_seconds(text: str) -> float:
 
 
 def as_switch(text: str) -> bool:
-    """Return whether a switch is on."""
+    """Return True for texts such as `on` and `1`, False for texts such as `off` and `0`."""
     if text.lower() in ("1", "true", "yes", "on"):
         return True
     if text.lower() in ("0", "false", "no", "off"):
@@ -169,7 +169,7 @@ def as_share(text: str) -> float:
 
 
 def as_prices(text: str) -> dict[str, dict[str, float]]:
-    """Return dollars per million tokens by kind of token, by model.
+    """Return the prices of each model: dollars per million tokens, by kind of token.
 
     The text has the form `MODEL:input=2,cached=0.5,output=8`, with `;` between models.
     """
@@ -205,7 +205,7 @@ def as_price_text(text: str) -> str:
 
 
 def as_secret(text: str) -> str:
-    """Return a text that is long enough to sign with."""
+    """Return the text if it is long enough to sign tokens and links with."""
     if len(text.encode()) < MIN_SECRET_BYTES:
         raise InvalidSetting(f"must have at least {MIN_SECRET_BYTES} bytes")
     return text

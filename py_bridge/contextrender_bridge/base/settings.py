@@ -1,10 +1,11 @@
-"""Everything an operator sets, listed once and read once; nothing else reads the environment.
+"""All settings of an operator. No other module reads the environment.
 
 Long because every setting is here.
 
-The first of these that sets a value counts: an option of a command, an environment variable, a
-line of the configuration file, the default. The file is TOML and uses the names below (`threads =
-8`). `CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's configuration folder.
+A setting's value comes from the first of these that sets it: an option of a command, an environment
+variable, a line of the configuration file, the default. The file is TOML and uses the names below,
+as in `threads = 8`. `CONTEXTRENDER_CONFIG` is its path. Without that variable, the file is
+`config.toml` in this user's configuration folder.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ DEADLINE = 2.0
 
 
 def own_folder(kind: str) -> Path:
-    """Return ContextRender's folder for this user; `kind` is data or config."""
+    """Return ContextRender's folder for this user. `kind` is "data" or "config"."""
     if sys.platform == "win32":
         parent = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -80,8 +81,8 @@ def _row(
     """Return the field of a setting.
 
     `default` is its value or a function that makes it, `description` a phrase for documents, and
-    `read` reads it from a text. `also` is another environment variable that sets it; the value of
-    a `secret` one is never shown.
+    `read` parses it from a text. `also` is another environment variable that sets it. The value of
+    a `secret` setting is never shown.
     """
     row = {"description": description, "read": read, "also": also, "secret": secret}
     if callable(default):
@@ -91,7 +92,7 @@ def _row(
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings. `CONTEXTRENDER_` and the name in capitals is the environment variable."""
+    """The values of all settings. The environment variable of `url` is `CONTEXTRENDER_URL`."""
 
     data: Path = _row(lambda: own_folder("data"), "the data folder (also `--data`)", as_folder)
     url: str = _row(
@@ -238,7 +239,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class SettingValue:
-    """The value of a setting. `source` says in a phrase what set it, or is "default"."""
+    """The value of a setting. `source` is a phrase that names what set it, or "default"."""
 
     name: str
     value: Any
@@ -289,9 +290,10 @@ def unknown_variables() -> list[str]:
 
 
 def list_settings(faults: list[str] | None = None) -> list[SettingValue]:
-    """Return every setting with its source. Raise CommandError for the first invalid one.
+    """Return every setting with its source.
 
-    With a list `faults`, add a sentence for each invalid setting to it instead, and use defaults.
+    If `faults` is None, raise CommandError for the first invalid setting. Otherwise add a sentence
+    on each invalid setting to `faults`, and use its default.
     """
     path, defaults = config_file(), Settings()
     file_values: dict[str, str] = {}
@@ -322,19 +324,22 @@ _OPTIONS: dict[str, str] = {}
 
 
 def set_option(name: str, text: str) -> None:
-    """Set a command's option, which takes precedence here and in processes forked later."""
+    """Set a setting by a command's option, for this process and for processes forked later."""
     _OPTIONS[name] = text
     forget_settings()
 
 
 def variables(name: str) -> list[str]:
-    """Return the environment variables of a setting; the first that is set counts."""
+    """Return the environment variables of a setting. The first one that is set is used."""
     also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
     return [f"CONTEXTRENDER_{name.upper()}", *([also] if also else [])]
 
 
 def config_file() -> Path:
-    """Return the configuration file. It must exist only if `CONTEXTRENDER_CONFIG` names it."""
+    """Return the path of the configuration file, which may not exist.
+
+    A file that `CONTEXTRENDER_CONFIG` names must exist.
+    """
     path = os.environ.get(CONFIG, "")
     return as_folder(path) if path else own_folder("config") / "config.toml"
 
@@ -356,7 +361,7 @@ def write_setting(name: str, text: str) -> None:
 
 
 def set_for_library(name: str, value: str) -> None:
-    """Set an environment variable for a library, unless it is set."""
+    """Set an environment variable for a library, unless it is set already."""
     os.environ.setdefault(name, value)
 
 
@@ -384,7 +389,10 @@ def _text_of(
 
 
 def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:
-    """Return the value that `read` gives for a text. Raise CommandError, which names the source."""
+    """Return the value that `read` parses from a text.
+
+    Raise CommandError, which names the `source` of the text, if the text is invalid.
+    """
     try:
         return read(text)
     except InvalidSetting as error:
@@ -394,7 +402,8 @@ def parse_setting(read: Callable[[str], Any], text: str, source: str) -> Any:
 def _file_values(path: Path) -> dict[str, str]:
     """Return the values of the configuration file as texts, by the setting's name.
 
-    Raise CommandError if it cannot be read, or has an unknown setting or a list.
+    Raise CommandError if the file cannot be read, has an unknown setting, or has a value other than
+    a text, a number, true or false.
     """
     if not path.exists() and not os.environ.get(CONFIG):
         return {}

@@ -1,4 +1,7 @@
-"""Data of others in the distribution, written by `make data`: encodings and prices."""
+"""Third-party data in the distribution: tiktoken's encodings and LiteLLM's prices.
+
+`make data` writes these files.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ ENCODINGS = ("cl100k_base", "o200k_base")
 
 @dataclass(frozen=True)
 class PriceTable:
-    """LiteLLM's table: dollars per token and the window by model, and its source and date."""
+    """LiteLLM's price table, with its source and date.
+
+    Each model has its dollars per token and the tokens of its window.
+    """
 
     source: str
     date: str

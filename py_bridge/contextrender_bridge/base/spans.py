@@ -1,4 +1,4 @@
-"""OpenTelemetry spans, if the setting `otel` is on (with the extra of that name).
+"""OpenTelemetry spans. They need the setting `otel` and the extra of the same name.
 
 A span has names, counts and types of failures, never contents. An exception is recorded by its type
 only, because its message may quote contents.
@@ -16,20 +16,21 @@ from contextrender_bridge.base.installing import how_to_install
 
 Attributes = Mapping[str, str | int | float | bool]
 StartSpan = Callable[[str, Attributes, str], AbstractContextManager[None]]
-"""A function of a span's name, its attributes and the `traceparent` of its parent, or empty."""
+"""A function that starts a span. Its arguments are the span's name, its attributes, and the
+`traceparent` of its parent (empty for the current span)."""
 
 _NO_SPAN = nullcontext()
 _start_span: StartSpan | None = None
-"""None without OpenTelemetry."""
+"""None until `use_opentelemetry` is called."""
 
 
 def span(
     name: str, headers: Iterable[tuple[bytes, bytes]] = (), **attributes: str | int
 ) -> AbstractContextManager[None]:
-    """Return a context manager that makes a span for the block.
+    """Return a context manager that records its block as a span.
 
-    The span is inside the current one, or inside the one that a request's `headers` name
-    (`traceparent`). Dots in attributes' names are written as two underscores.
+    The span's parent is the one that a request's `headers` name (`traceparent`), otherwise the
+    current span. Two underscores in an attribute's name stand for a dot.
     """
     if _start_span is None:
         return _NO_SPAN
@@ -50,7 +51,7 @@ def _attribute_values(attributes: Attributes) -> Attributes:
 
 
 def use_opentelemetry(provider: Any = None) -> None:
-    """Make spans from now on: with `provider`, or one that exports as `OTEL_*` variables say.
+    """Start to make spans, with `provider` or with one that exports as the `OTEL_*` variables say.
 
     Raise CommandError if OpenTelemetry is not installed.
     """

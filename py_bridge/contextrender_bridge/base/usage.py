@@ -11,15 +11,15 @@ LIFETIME: Final = 300.0
 """Seconds after which a provider's cache drops a prompt that is not used again."""
 
 CACHE_BLOCK: Final = 128
-"""OpenAI's cache, whose writes are not billed, reads whole blocks of as many tokens."""
+"""OpenAI's cache reads whole blocks of this many tokens. Its writes are not billed."""
 
 
 @dataclass(frozen=True)
 class Usage:
     """Tokens of one model call as they are billed, or their sums over several `calls`.
 
-    The cache keeps the tokens of `cache_write` for minutes, those of `cache_write_1h` for an hour.
-    The service embedded `embedded` tokens for the call.
+    The provider's cache keeps the tokens of `cache_write` for minutes, those of `cache_write_1h`
+    for an hour. `embedded` counts the tokens that the service embedded for the call.
     """
 
     model: str = ""
@@ -57,10 +57,11 @@ NOTHING_USED: Final = Usage(calls=0)
 
 @dataclass(slots=True, frozen=True)
 class FullUsageState:
-    """Figures of a history's earlier calls that the estimate for the next call needs.
+    """The figures that `estimate_full_usage` passes from one call of a history to the next.
 
-    `prompt` has the tokens of the last full prompt, `omitted_total` all that were ever omitted.
-    `caches` is true if the provider's cache works for this history, `writes` if it bills writes.
+    `prompt` is the tokens of the last full prompt, `omitted_total` the sum of all omitted tokens.
+    `caches` is true once the provider has used its cache for this history, `writes` once it has
+    billed a cache write.
     """
 
     prompt: int = 0
@@ -77,9 +78,10 @@ def estimate_full_usage(
 ) -> tuple[Usage, FullUsageState]:
     """Estimate a call's usage with the full history; return it with the state for the next call.
 
-    The full prompt has the tokens that the provider counted plus the omitted ones, at most the
-    model's window. The tokens of the previous full prompt count as read from the cache, if the
-    cache works for this history and the `pause` since that call is below its lifetime, in seconds.
+    The full prompt is estimated as the prompt that the provider counted plus `omitted_tokens`, at
+    most the model's window. `pause` is the number of seconds since the previous call. The previous
+    full prompt counts as read from the cache if the provider has used its cache for this history
+    and the pause is below `LIFETIME`. Until a token is omitted, `usage` is returned unchanged.
     """
     omitted_tokens = max(omitted_tokens, 0)
     full = usage.prompt + omitted_tokens
@@ -96,8 +98,9 @@ def estimate_full_usage(
         # OpenAI: every token that the cache did not have is uncached.
         cache_read -= cache_read % CACHE_BLOCK
         return replace(usage, uncached=full - cache_read, cache_read=cache_read), state
-    # Anthropic: as many tokens as in the call itself are behind the last cache breakpoint, and so
-    # uncached. The others that the cache did not have are written to it, for as long as the call's.
+    # Anthropic: as many tokens as in the call itself are behind the last cache breakpoint and
+    # uncached. The other tokens that the cache did not have are written to it, for minutes or for
+    # an hour like those of the call.
     uncached = min(usage.uncached, full - cache_read)
     written_tokens = full - cache_read - uncached
     is_for_an_hour = usage.cache_write_1h > usage.cache_write

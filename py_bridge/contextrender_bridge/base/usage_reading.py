@@ -1,8 +1,9 @@
-"""The usage in the replies of providers and gateways, in all their formats.
+"""Reads the usage in the replies of providers and gateways, in all their formats.
 
-Long because there are many of them.
+Long because there are many formats.
 
-All formats name the same few counts. A count that cannot be read is unknown, not 0.
+All formats have the same few counts, under different names. A reply whose prompt count is missing
+or cannot be read has no usage, rather than a usage of 0.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _USAGES = frozenset(
 )
 
 _DIGITS = re.compile(r"\d+(?:[,_ ]\d{3})*(?:\.0+)?")
-# Formats spell the names of counts differently: all are read in lower case, without `_` and `-`.
-# A prompt with all of its tokens, and one without those that the cache had (Anthropic, Bedrock).
+# Formats spell the names of counts differently, so all are read in lower case, without `_` and `-`.
+# `_ALL` counts the whole prompt; some formats' `_INPUT` is without cached tokens (Anthropic).
 _ALL = ("prompttokens", "prompttokencount")
 _INPUT = ("inputtokens", "inputtokencount", "promptevalcount", "input")
 _OUTPUT = (
@@ -64,9 +65,9 @@ Fields = Mapping[str, Any]
 
 
 def read_usage(kind: str, body: bytes) -> Usage | None:
-    """Return the usage in a whole reply of that content type; None if it says none.
+    """Return the usage in a whole reply of the content type `kind`; None if it has none.
 
-    Of several in a stream, the later ones count, but a 0 never replaces a count.
+    If a stream has several usages, later counts replace earlier ones, but a 0 replaces none.
     """
     model, usage_fields = "", dict[str, Any]()
     for part in _parts(kind, body):
@@ -83,7 +84,7 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
 
 
 def usage_of(model: str, usage_fields: Fields) -> Usage | None:
-    """Return a call's usage, from the `usage` of any API; None if it has no count of the prompt.
+    """Return a call's usage from the usage record of any API; None if that counts no prompt.
 
     The model's name gets the call's rates (base.rates).
     """
@@ -106,7 +107,12 @@ def _spelled(fields: Fields) -> dict[str, Any]:
 
 
 def _counts_of(model: str, fields: Fields) -> Usage | None:
-    """Return the usage in the fields of any format, None if they have no prompt."""
+    """Return the usage in the `_spelled` fields of any format; None if they count no prompt.
+
+    With counts of the cache but no count of the whole prompt, the input is without cached tokens.
+    With neither a prompt nor an input, the prompt is the total less the output, or the sum of two
+    parts. Cohere's counts are in an inner object.
+    """
     output = (_first(fields, _OUTPUT) or 0) + (_first(fields, _THOUGHTS) or 0)
     prompt, uncached, total = (_first(fields, names) for names in (_ALL, _INPUT, _TOTAL))
     cache_counts = (_first(fields, _CACHE_READ), _first(fields, _CACHE_WRITE))
@@ -128,7 +134,7 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
 
 
 def _in_two_parts(fields: Fields) -> int | None:
-    """Return a prompt whose cached tokens are counted apart (DeepSeek, llama.cpp)."""
+    """Return the sum of the prompt's cached and other tokens (DeepSeek, llama.cpp), or None."""
     for cached, remaining in (
         ("promptcachehittokens", "promptcachemisstokens"),
         ("cachen", "promptn"),
@@ -139,7 +145,7 @@ def _in_two_parts(fields: Fields) -> int | None:
 
 
 def _apart_from_cache(model: str, fields: Fields, uncached: int, output: int) -> Usage:
-    """Return the usage of a format that counts the cache's tokens apart (Anthropic, Bedrock)."""
+    """Return the usage of a format whose input is without cached tokens (Anthropic, Bedrock)."""
     lifetimes = _inner(fields, _LIFETIMES)
     cache_read, cache_write_1h = _first(fields, _CACHE_READ) or 0, _first(lifetimes, _HOUR) or 0
     cache_write = _first(fields, _CACHE_WRITE)
@@ -167,7 +173,10 @@ def _including_cache(model: str, fields: Fields, prompt: int, output: int) -> Us
 
 
 def _first(fields: Fields, names: tuple[str, ...]) -> int | None:
-    """Return the first of these counts that can be read; one above 0 if there is any."""
+    """Return the first of these counts above 0. Without one, return 0 if a count can be read.
+
+    Return None if no count can be read.
+    """
     values = [fields.get(name) for name in names]
     values = [value.get("total") if isinstance(value, Mapping) else value for value in values]
     counts = [count for value in values if (count := count_of(value)) is not None]
@@ -175,13 +184,13 @@ def _first(fields: Fields, names: tuple[str, ...]) -> int | None:
 
 
 def _inner(fields: Fields, names: tuple[str, ...]) -> Fields:
-    """Return the first of these fields that is an object, by `_spelled`; empty if none is."""
+    """Return the first of these fields that is an object, with `_spelled` names; or empty."""
     objects = (fields[name] for name in names if isinstance(fields.get(name), Mapping))
     return _spelled(next(objects, {}))
 
 
 def _parts(kind: str, body: bytes) -> Iterator[Fields]:
-    """Yield the reply, or those of its events or lines that may say its usage."""
+    """Yield the JSON objects in a reply, or in those of its events or lines that may have usage."""
     body = _to_utf8(kind, body)
     if not _NAMES.search(body):
         return
@@ -210,12 +219,12 @@ def _to_utf8(kind: str, body: bytes) -> bytes:
 
 
 def _data_in(event: bytes) -> bytes:
-    """Return the data of an event, whose lines some servers do not separate by empty ones."""
+    """Return the data lines of one event, or of several if a server puts no empty line between."""
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
 
 
 def _values_in(text: bytes) -> list[Any]:
-    """Return the value of a JSON text, or those of its lines that may say the usage."""
+    """Return the value of a JSON text, otherwise the values of its lines that may have usage."""
     value = _value_of(text)
     if value is not None:
         return [value]
@@ -223,7 +232,10 @@ def _values_in(text: bytes) -> list[Any]:
 
 
 def _value_of(text: bytes) -> Any:
-    """Return the value of a JSON text, even with faults in its letters; None if it is none."""
+    """Return the value of a JSON text; None if it is not JSON.
+
+    Invalid UTF-8 and control characters are accepted. A string is read as JSON in turn.
+    """
     try:
         value = wire.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""JSON on the wire: pydantic's parser and writer where they are installed, else the standard ones.
+"""Reads and writes JSON with pydantic-core if it is installed, otherwise the standard library.
 
-They are several times faster on long texts and agree on every value that JSON has; what they refuse
-(lone surrogates, for one) the standard library takes.
+pydantic-core is several times faster on long texts, and both agree on every JSON value. What
+pydantic-core refuses, such as lone surrogates, the standard library reads and writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ImportError:
 
 
 def loads(body: bytes | str) -> Any:
-    """Return the value of a JSON text. Raise ValueError."""
+    """Return the value of a JSON text. Raise ValueError if it is invalid or nested too deeply."""
     if from_json is not None:
         try:
             return from_json(body)
@@ -38,7 +38,7 @@ def digest_of(*values: Any) -> str:
 
 
 def dumps(value: Any) -> bytes:
-    """Return compact JSON. Raise TypeError or ValueError for other values."""
+    """Return a value as compact JSON. Raise TypeError or ValueError if that is impossible."""
     if to_json is not None:
         try:
             return to_json(value)

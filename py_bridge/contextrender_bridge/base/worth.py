@@ -1,8 +1,8 @@
-"""From what length of history ContextRender pays, by what a model's provider charges.
+"""The length of history from which ContextRender saves money, by the provider's prices.
 
-Measured on 80 public runs (docs/evaluation.md, "From what length it pays"): of the runs that are
-longer, each cost less under the live default than with the full history, what is fetched again
-included. Shorter ones gain little, because a prompt cache makes their tokens cheap.
+It was measured on 80 public runs (docs/evaluation.md, "From what length it pays"). Each longer run
+cost less under the live default than with the full history, although results were fetched again.
+Shorter runs save little, because a prompt cache makes their tokens cheap.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ RULE_NAMES: Final = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 
 def pricing_rule_of(models: Iterable[str]) -> str:
-    """Return by whose prices of cached tokens most of the models are billed.
+    """Return "anthropic" if more than half of the models are Anthropic's, otherwise "openai".
 
-    The rule is "anthropic" or "openai", also if no model is named.
+    The rule says whose prices of cached tokens apply. Empty names are ignored.
     """
     names = [model for model in models if model]
     anthropic_count = len([name for name in names if is_anthropic_model(name)])
@@ -30,14 +30,15 @@ def pricing_rule_of(models: Iterable[str]) -> str:
 
 
 def is_anthropic_model(model: str) -> bool:
-    """Return whether a model is billed by Anthropic's prices of cached tokens."""
+    """Return whether Anthropic's prices of cached tokens apply to a model."""
     return "claude" in model
 
 
 def pays_from(rule: str, model: str = "") -> int:
-    """Return about how many tokens of history it takes for ContextRender to pay.
+    """Return the number of tokens of history from which ContextRender approximately saves money.
 
-    `rule` is that of `pricing_rule_of`, maybe with a suffix, as "anthropic_end" has.
+    `rule` is one of `pricing_rule_of`, optionally with a suffix, as in "anthropic_end". The price
+    of `model` shows whether its provider has a discount for cached tokens.
     """
     price = Prices.of().of_model(model) if model else None
     if price is not None and price.cache_read >= price.uncached:

@@ -35,7 +35,8 @@ def budget_name(budget: int) -> int | str:
 def limits_of(budget: int, window: int | None) -> tuple[int, int]:
     """Return the upper limit of a call's budget, and the tokens at which the budget starts.
 
-    A fixed budget is both. `window` is the model's context window, if that is known.
+    For a fixed budget, both are that budget. `window` is the model's context window in tokens, None
+    if it is unknown.
     """
     if budget != AUTO:
         return budget, budget
@@ -47,8 +48,7 @@ def limits_of(budget: int, window: int | None) -> tuple[int, int]:
 class Parameters:
     """The numbers of the method, with the paper's defaults.
 
-    `docs/method.md` says what each one does; `docs/policies.md` says it for those of our own
-    policies.
+    `docs/method.md` explains the paper's parameters, `docs/policies.md` those of our own policies.
     """
 
     weight_recency: float = 1.0
@@ -64,7 +64,7 @@ class Parameters:
     cache_ttl_minutes: float = 5.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with changes. Raise InvalidRequest for an unknown name or a bad number."""
+        """Return a copy with changes. Raise InvalidRequest if a name or a number is invalid."""
         names = {field.name for field in fields(self)}
         for name, value in changes.items():
             if name not in names:
@@ -111,7 +111,10 @@ class Pins:
 
     @classmethod
     def of(cls, pinned_tools: Any, pinned_calls: Any) -> Self:
-        """Return the pins of two fields. Raise InvalidRequest if one is no list of names."""
+        """Return the pins in the two fields of a request.
+
+        Raise InvalidRequest if a field is not a list of names, or a pattern has a [ without a ].
+        """
         tools = _check_names("pinned_tools", pinned_tools)
         for pattern in tools:
             set_text = pattern.partition("[")[2]
@@ -125,9 +128,9 @@ class Pins:
         return {field: list(names) for field in PIN_FIELDS if (names := getattr(self, field))}
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with the changed fields; a field that is None or missing stays.
+        """Return a copy with the changed fields. A field that is None or missing stays as it is.
 
-        Raise InvalidRequest if a field is no list of names.
+        Raise InvalidRequest as `of` does.
         """
         names_by_field = {field: getattr(self, field) for field in PIN_FIELDS}
         for field in PIN_FIELDS:
@@ -140,7 +143,7 @@ class Pins:
         return bool(self.pinned_tools or self.pinned_calls)
 
     def names(self, tool: str, call_id: str) -> bool:
-        """Return whether the result of that call is to be pinned."""
+        """Return whether to pin the result of the call with this id of the tool `tool`."""
         return call_id in self.pinned_calls or any(
             fnmatchcase(tool, pattern) for pattern in self.pinned_tools
         )
@@ -150,7 +153,7 @@ NO_PINS: Final = Pins()
 
 
 def _check_names(field: str, names: Any) -> tuple[str, ...]:
-    """Return a field's names, each once. Raise InvalidRequest if it is no list of names."""
+    """Return a field's names, each once. Raise InvalidRequest if it is not a list of names."""
     if not isinstance(names, list | tuple) or len(names) > MAX_NAMES:
         raise InvalidRequest(f"{field} must be a list of at most {MAX_NAMES} names")
     if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH for name in names):
