@@ -1,8 +1,8 @@
 """The request formats: reading a request as canonical chat messages, and applying a plan to it.
 
-`read` returns the canonical messages that the service records. `apply` drops or shortens the
-original items by a plan of those messages. An item that stays is the original one, and an item that
-cannot be read stays.
+`read` returns the canonical messages that the service records. `apply` omits or shortens the
+request's items according to a plan for those messages. Items that are shown in full are sent with
+their original contents. Items that cannot be read are always sent.
 """
 
 from contextrender_bridge.dialects.base import Dialect, Transcript

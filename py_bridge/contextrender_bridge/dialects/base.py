@@ -13,7 +13,7 @@ from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 
 Body = Mapping[str, Any]
 NO_ITEM = -1
-"""The item number of messages that come from other parts of a body."""
+"""The item number of messages that come from another field, such as `system`."""
 VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 DEFAULT_CACHE_MINUTES = 5.0
 MAX_CACHE_MINUTES = 1_000.0
@@ -24,7 +24,7 @@ class Transcript(ABC):
     """The history of one request, with its canonical `messages` in order.
 
     The first `reused_count` messages come from the transcript of an earlier request. `alternates`
-    is true if many providers of the format refuse two messages of the model in a row.
+    is true for formats in which many providers refuse two consecutive messages of the model.
     """
 
     alternates = True
@@ -32,9 +32,10 @@ class Transcript(ABC):
     def __init__(
         self, body: Body, key: str, previous: Transcript | None, head: object = None
     ) -> None:
-        """Copy the messages of `previous`. The caller then reads the items in `_new_items`.
+        """Copy the messages of `previous`, the transcript of an earlier request, or None.
 
-        `head` is what the reading of each item depends on: both requests have the same.
+        The subclass then reads the items in `_new_items`. `key` is the field of the items. `head`
+        has the other fields that are read into messages; those of `previous` must be equal.
         """
         self.head = head
         self._body = body
@@ -42,7 +43,7 @@ class Transcript(ABC):
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self._end = history_end(self._items)
         self.stable_count = self._end
-        """The number of items at the beginning whose messages no later item changes."""
+        """The number of first items whose messages do not change when later items are added."""
         self._pairs: Pairs | None = None
         self._pairs_before = previous.pairs if previous else None
         self.messages: list[Json] = list(previous.messages) if previous else []
@@ -55,19 +56,19 @@ class Transcript(ABC):
 
     @abstractmethod
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the items that the plan shows.
+        """Return the body with only the items that the plan shows.
 
-        It equals the original body if the plan omits nothing.
+        Return a body equal to the original one if the plan omits nothing.
         """
 
     @abstractmethod
     def result(self, message: int) -> Any:
-        """Return the original content of the tool result that is canonical message `message`."""
+        """Return the original content of the tool result at position `message`."""
 
     def _add_result(self, item: Any, call_id: str, content: Any) -> int:
-        """Append the message of a result, and return its position.
+        """Append the canonical message of a result, and return its position.
 
-        `item` is the request's item or block that has the result.
+        `item` is the item or block of the request that contains the result.
         """
         place = len(self.messages)
         self._results[place] = item
@@ -76,7 +77,7 @@ class Transcript(ABC):
         return place
 
     def _read_item(self, index: int, *, is_fixed: bool) -> None:
-        """Assign the messages added since the last call of this to the item `index`.
+        """Record that the messages added since the last call of this method come from item `index`.
 
         A fixed item is in every prompt, at least in part.
         """
@@ -86,7 +87,7 @@ class Transcript(ABC):
 
     @property
     def newest_answer(self) -> range:
-        """The canonical messages of the model's newest item, which is always sent unchanged."""
+        """The positions of the model's newest answer, which is always sent unchanged."""
         end = len(self.messages)
         while end and self.messages[end - 1]["role"] != "assistant":
             end -= 1
@@ -102,31 +103,34 @@ class Transcript(ABC):
     def plan(
         self, rows: Iterable[Mapping[str, Any]], breakpoints: Iterable[int] = ()
     ) -> MessagePlan:
-        """Return the plan of a render reply, with the model's newest message unchanged."""
+        """Return the plan with the `rows` of a render reply and the model's newest message.
+
+        `breakpoints` are the reply's message positions for cache marks.
+        """
         plan = MessagePlan(self.messages, rows, breakpoints, self.pairs)
         plan.show_newest(self.newest_answer, alternates=self.alternates)
         return plan
 
     def _unmergeable_items(self, places: Sequence[int | None]) -> set[int]:
-        """Return the items that are merged with no other: the unread ones and the newest answer.
+        """Return the items that must not be merged: unread items and the newest answer.
 
-        `places` has the message of each item, None for an unread item.
+        `places` has the message position of each item, None for an unread item.
         """
         unread = {index for index, place in enumerate(places) if place is None}
         return unread | {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:
-        """Return the messages, calls and results that cannot be read, and so are always sent."""
+        """Return the messages, calls and results that cannot be read; they are always sent."""
         read = set(self._item_of)
         unread = [self._items[n] for n in self._fixed_items if n not in read and n != NO_ITEM]
         return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
-        """Return the items of which the prompt has a part, in order."""
+        """Return the numbers of the items that are in the prompt, at least in part, in order."""
         items = {*self._fixed_items, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
         for message in plan.remaining_messages():
-            # A message may come from several items: they end where the next message's begin.
+            # A message may come from several items, up to the first item of the next message.
             first = self._item_of[message]
             items.update(range(first, max(ends[message], first + 1)))
         return sorted(items - {NO_ITEM})
@@ -135,7 +139,8 @@ class Transcript(ABC):
     def cache_ttl_minutes(self) -> float:
         """The minutes for which the provider keeps the prompt in its cache.
 
-        OpenAI keeps it for at least 5 minutes, and for a day if the request says so.
+        OpenAI keeps it for at least 5 minutes. If the request asks for 24 hours, this is
+        `MAX_CACHE_MINUTES`.
         """
         retention = self._body.get("prompt_cache_retention")
         return MAX_CACHE_MINUTES if retention == "24h" else DEFAULT_CACHE_MINUTES
@@ -158,7 +163,7 @@ def _is_of_history(item: Any) -> bool:
 
 
 def history_end(items: Sequence[Any]) -> int:
-    """Return the number of items before the volatile ones at the end."""
+    """Return the number of items without the volatile ones at the end."""
     end = len(items)
     while end and is_volatile(items[end - 1]):
         end -= 1
@@ -166,7 +171,7 @@ def history_end(items: Sequence[Any]) -> int:
 
 
 def is_volatile(item: Any) -> bool:
-    """Return whether a message is OpenClaw's own context, which it inserts into each request."""
+    """Return whether a message is the context that OpenClaw inserts anew into each request."""
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")
@@ -183,7 +188,10 @@ R = TypeVar("R", bound=Transcript)
 def reusable_transcript(
     previous: Transcript | None, kind: type[R], head: object = None
 ) -> R | None:
-    """Return the previous transcript if reading can continue after it, None otherwise."""
+    """Return `previous` if reading can continue after its items, None otherwise.
+
+    It must be of the class `kind` and have an equal `head` and at least one stable item.
+    """
     if isinstance(previous, kind) and previous.stable_count and previous.head == head:
         return previous
     return None
@@ -191,11 +199,12 @@ def reusable_transcript(
 
 @dataclass(frozen=True)
 class Dialect:
-    """A request format: `key` is the body's field that has the items.
+    """A request format: `key` is the body's field with the items.
 
-    `read` returns the transcript of a request. It never raises: items that it cannot read stay as
-    they are. Its optional second argument is the transcript of an earlier request of this format.
-    The new request begins with the stable items of that one, which are not read again.
+    `read` returns the transcript of a request. It never raises; items that it cannot read are
+    always sent. Its optional second argument is the transcript of an earlier request in this
+    format. The new request must begin with the stable items of the earlier one, which are not read
+    again.
     """
 
     key: str

@@ -1,9 +1,9 @@
-"""Cache breakpoints in a Messages request, as marks on the blocks that the service names.
+"""Cache marks (`cache_control`) in a Messages request, at the service's cache breakpoints.
 
-A provider accepts four marks in a request, including the agent's own, and its cache matches only up
-to a mark or shortly before one. An agent marks the end of its prompt. If the prompt's beginning
-changes, everything after the last unchanged mark is written to the cache again. A request without
-any mark gets none.
+A provider accepts four marks in a request, including the agent's own. Its cache matches only up to
+a mark, or to a position shortly before one. Agents mark the end of their prompt, so a change at the
+start of the prompt would rewrite everything after the last unchanged mark. A request without any
+mark gets none.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from contextrender_bridge.dialects.contents import is_text
 MAX_MARKS = 4
 MARK = "cache_control"
 _NEWEST = 8
-"""The number of newest messages that are searched: agents mark the end of their prompt."""
+"""The number of newest messages that are searched for marks."""
 _MINUTES = {"5m": DEFAULT_CACHE_MINUTES, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
 class Block(NamedTuple):
-    """A block that the prompt has: its item, its number there, and its canonical message."""
+    """A block in the prompt: its item, its number in the item, and its canonical message."""
 
     item: int
     number: int
@@ -35,10 +35,12 @@ class Block(NamedTuple):
 def mark_items(
     body: Body, blocks: Sequence[Block], breakpoints: Iterable[int], marked_items: Sequence[int]
 ) -> dict[int, Json]:
-    """Return the items that get marks, by number: on the last block up to each breakpoint.
+    """Return copies, by number, of the items that get a mark.
 
-    `marked_items` have marks of the agent. The first breakpoints get the marks that are free. Each
-    mark lives as long as the agent's next one, because the API demands long-lived marks first.
+    The mark is on the last block up to each breakpoint. `marked_items` are the items with marks of
+    the agent. If there are more breakpoints than unused marks, the first ones get a mark. A mark
+    has the lifetime of the agent's next mark after it, because the API demands that marks with a
+    longer lifetime come first.
     """
     items: Sequence[Any] = body["messages"]
     agent_marks = [mark for number in marked_items for mark in marks_in(items[number])]
@@ -58,7 +60,7 @@ def mark_items(
 def cache_ttl_minutes(body: Body) -> float:
     """Return the minutes for which the provider keeps a request's prompt in its cache.
 
-    They are 5 or 60, by the longest-lived mark of the request.
+    It is 5 or 60 minutes: the longest lifetime of the request's marks.
     """
     messages = body.get("messages")
     newest = messages[-_NEWEST:] if isinstance(messages, list) else []
@@ -69,7 +71,7 @@ def cache_ttl_minutes(body: Body) -> float:
 
 
 def _block_places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the item and number of each breakpoint's block, without blocks that have a mark."""
+    """Return the item and block number for each breakpoint, except for blocks with a mark."""
     places: list[tuple[int, int]] = []
     for position in breakpoints:
         before = [b for b in blocks if b.message <= position and _can_be_marked(b.block)]

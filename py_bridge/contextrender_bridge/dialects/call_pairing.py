@@ -1,8 +1,8 @@
 """Pairing of tool calls and results that have no ids, by their order.
 
-Ollama and older chat completions name the tool alone, and some gateways leave ids empty. Such a
-result answers the first open call of the latest step with calls, of the result's tool if it names
-one.
+In Ollama's and in older chat completions, a result only names its tool, and some gateways leave ids
+empty. Such a result answers the first call without a result in the latest step with calls. If the
+result names its tool, the call must be of that tool.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from contextrender_bridge.base.wire import Json
 
 PREFIX = "call-"
-"""The beginning of the ids that are made here: `call-`, the message, `-`, the call's number."""
+"""The prefix of generated ids such as `call-7-0`: for call 0 of message 7."""
 
 
 def generated_id(message: int, number: int) -> str:
@@ -22,7 +22,7 @@ def generated_id(message: int, number: int) -> str:
 
 
 def is_generated_id(name: str) -> bool:
-    """Return whether an id was made here."""
+    """Return whether an id has the form that `generated_id` makes."""
     first, _, number = name.removeprefix(PREFIX).partition("-")
     return name.startswith(PREFIX) and first.isdigit() and number.isdigit()
 
@@ -33,8 +33,9 @@ def answered_id(
     """Return the id of the call that a result answers; None if it answers no call.
 
     The result follows `messages`. `result_id` is its call id and `tool` its tool's name, if it has
-    them. `later` are the call ids of the results that follow it in the same step: it does not
-    answer their calls.
+    them. `later` has the call ids of the results after it in the same step; the result does not
+    answer the calls with these ids. If the calls have their own ids, return `result_id`. Otherwise
+    return the first open call's id.
     """
     name = result_id if isinstance(result_id, str) and result_id else ""
     calls = open_calls(messages)
@@ -70,9 +71,9 @@ def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def ids_of_step(items: Sequence[Any], names: Sequence[str]) -> list[object]:
-    """Return the ids of the results that come before the model's next message.
+    """Return the call ids of the results in `items` before the model's next message.
 
-    `names` are the fields that may have a result's id.
+    `names` are the fields that may have a result's call id.
     """
     ids: list[object] = []
     for item in items:

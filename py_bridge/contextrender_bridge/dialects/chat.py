@@ -37,11 +37,11 @@ class ChatTranscript(Transcript):
     """The transcript of a chat request; each item is one message, unless it cannot be read."""
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `messages`; volatile user messages at the end stay, but are not history."""
+        """Read `messages`. Volatile messages at the end are always sent, and are not read."""
         earlier = reusable_transcript(previous, ChatTranscript)
         super().__init__(body, "messages", earlier)
         self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
-        """The canonical message that each item is, if it is one."""
+        """The position of each item's canonical message, None for an unread item."""
         for index, item in enumerate(self._new_items, self._read_count):
             canonical = self._canonical(index, item)
             if canonical is None:
@@ -53,7 +53,10 @@ class ChatTranscript(Transcript):
         self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the messages and calls that the plan shows."""
+        """Return the body with only the messages and calls that the plan shows.
+
+        Messages of the model that become neighbours are merged.
+        """
         if not self._items:
             return dict(self._body)
         shown_items: list[NumberedItem] = []
@@ -70,7 +73,7 @@ class ChatTranscript(Transcript):
     def _canonical(self, index: int, item: Any) -> Json | None:
         """Return the message to record, with ids for calls and results that have none.
 
-        Return None if the item is no chat message.
+        Return None if the item is no chat message, or a result that answers no call.
         """
         if isinstance(item, dict) and item.get("role") in _RESULT_ROLES:
             if self._is_paired_by_order(item):
@@ -104,7 +107,11 @@ CHAT = Dialect("messages", ChatTranscript)
 
 
 def canonical_message(item: Any, position: int = 0) -> Json | None:
-    """Return the message to record at this position; None if the item is no chat message."""
+    """Return the message to record at this position; None if the item is no chat message.
+
+    It is `item` itself if that is canonical. Otherwise it has only the recorded fields: role,
+    content, name, calls and call id, with cleaned texts. `position` is part of generated call ids.
+    """
     if not isinstance(item, dict):
         return None
     if _is_plain(item):
@@ -137,7 +144,7 @@ def _calls_of(item: Mapping[str, Any]) -> Any:
 
 
 def _shown_item(item: Json, part: ShownParts) -> Json | None:
-    """Return the item with the part of its message that the prompt has; None if it has none."""
+    """Return the item with only the parts that the prompt has; None if it has none of them."""
     is_shown, text, call_count, calls = part
     if not is_shown and not calls:
         return None
@@ -155,7 +162,11 @@ def _shown_item(item: Json, part: ShownParts) -> Json | None:
 
 
 def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
-    """Return the message with these calls alone, by number, and their substitute arguments."""
+    """Return the message with only these calls.
+
+    `arguments_of` has the substitute arguments of each remaining call by number, None for its own.
+    Move the signature and the reasoning of omitted calls to the first remaining one.
+    """
     if not item.get("tool_calls"):
         if not arguments_of:
             return {key: item[key] for key in item if key != "function_call"}
@@ -170,7 +181,7 @@ def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
 
 
 def _shown_call(call: Json, arguments: str | None) -> Json:
-    """Return the call, with these arguments if there are any."""
+    """Return the call with these arguments; None leaves it unchanged."""
     if arguments is None:
         return call
     body = "custom" if call.get("type") == "custom" else "function"
@@ -178,7 +189,10 @@ def _shown_call(call: Json, arguments: str | None) -> Json:
 
 
 def _with_arguments(body: Json, arguments: str | None) -> Json:
-    """Return a call's function with these arguments, as a text or an object as they were."""
+    """Return a call's function with these arguments; None leaves it unchanged.
+
+    The arguments are set as an object if the original ones were one, otherwise as a text.
+    """
     if arguments is None:
         return body
     key = "input" if "input" in body else "arguments"
@@ -187,9 +201,9 @@ def _with_arguments(body: Json, arguments: str | None) -> Json:
 
 
 def _is_plain(item: Json) -> bool:
-    """Return whether a message is canonical as it is.
+    """Return whether a message is canonical without any change.
 
-    Nearly all messages of a long history are, so that this takes few steps for each.
+    This is fast, because nearly all messages of a long history are canonical.
     """
     role, content = item.get("role"), item.get("content")
     if content is not None and not (isinstance(content, str) and content.isascii()):
@@ -206,9 +220,9 @@ def _is_plain(item: Json) -> bool:
 
 
 def _are_plain(calls: Any) -> bool:
-    """Return whether an assistant message's calls are canonical already.
+    """Return whether an assistant message's calls are canonical without any change.
 
-    ASCII texts need no cleaning. A call of another type, with more fields or without an id does.
+    A call is if it is a function call with ASCII texts, an id and no further fields.
     """
     if not isinstance(calls, list):
         return False
@@ -237,7 +251,10 @@ def _canonical_calls(calls: Any, position: int) -> list[Json] | None:
 
 
 def _canonical_call(call: Any, default_id: str) -> Json | None:
-    """Return a call with its id, name and arguments alone; None if it has no name."""
+    """Return a call with only its id, name and arguments; None if it has no valid id or name.
+
+    A call without an id gets `default_id`.
+    """
     if not isinstance(call, Mapping) or not isinstance(call.get("id", ""), (str, type(None))):
         return None
     kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION

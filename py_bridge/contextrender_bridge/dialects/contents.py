@@ -1,7 +1,7 @@
-"""The contents of messages: their canonical form, and replacing their text.
+"""The contents of messages: their canonical form, and the replacement of their text.
 
-The canonical form is the same in every call: it has no `cache_control` marks, which move from call
-to call. It has digests of media, so that media are not recorded.
+The canonical form of a message is equal in every call. So it lacks the `cache_control` marks, which
+move from call to call. Media are replaced by digests, so that they are not recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEDIA = {
     "video_url": "image",
 }
 OMITTED: Any = object()
-"""Replaces an omitted part; None would be a valid part."""
+"""A mark for an omitted part, because None would be a valid part."""
 
 _ONLY_HERE = frozenset({"cache_control", "annotations", "logprobs"})
 
@@ -43,7 +43,10 @@ def clean_text(text: str) -> str:
 
 
 def canonical_content(content: Any) -> str | list[Json] | None:
-    """Return the content as a text if it has text alone, otherwise as chat content parts."""
+    """Return the content as a text if it has only text, otherwise as chat content parts.
+
+    Return None for None.
+    """
     if content is None:
         return None
     if isinstance(content, str):
@@ -57,7 +60,7 @@ def canonical_content(content: Any) -> str | list[Json] | None:
 
 
 def plain_text(content: Any) -> str:
-    """Return the text of content in any format, without media."""
+    """Return the text of content in any format; parts that are not text are left out."""
     canonical = canonical_content(content)
     if isinstance(canonical, list):
         return "\n".join(part["text"] for part in canonical if part["type"] == "text")
@@ -65,7 +68,7 @@ def plain_text(content: Any) -> str:
 
 
 def full_text(content: Any) -> str:
-    """Return the text of content, with parts that are neither text nor media as JSON."""
+    """Return the text of content. Media are left out; other parts without text are JSON."""
     canonical = canonical_content(content)
     if isinstance(canonical, list):
         return "\n".join(part["text"] for part in canonical if "text" in part)
@@ -76,20 +79,20 @@ CUT = "\n[... cut to fit the model's window ...]\n"
 
 
 class CutText(str):
-    """A text cut to about `size` characters. If a message has parts, each part is cut."""
+    """A text cut to about `size` characters. In content with parts, it cuts the longest parts."""
 
     size: int
 
     def __new__(cls, text: str, size: int) -> CutText:
-        """Cut a text."""
+        """Cut `text` to about `size` characters."""
         cut_text = super().__new__(cls, _cut(text, size))
         cut_text.size = size
         return cut_text
 
     def cut_parts(self, parts: Sequence[Any], kind: str = "text") -> list[Any]:
-        """Cut the longest of these text parts until they have about `size` characters.
+        """Cut the longest of these text parts until together they have about `size` characters.
 
-        The other parts stay as they are, with their cache marks.
+        Return all parts; those that are not cut are unchanged.
         """
         cut_parts = list(parts)
         texts = [plain_text([part]) for part in parts]
@@ -109,7 +112,11 @@ def _cut(text: str, size: int) -> str:
 
 
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
-    """Return the content with `text` instead of its own text; parts without text stay."""
+    """Return the content with `text` instead of its own text; keep parts without text.
+
+    The first part with text gets `text`, and the others with text are dropped. A `CutText` cuts the
+    parts instead. `kind` is the type of a new text part.
+    """
     if not isinstance(content, list):
         return text
     if isinstance(text, CutText):
@@ -127,7 +134,7 @@ def with_text(content: Any, text: str, kind: str = "text") -> Any:
 
 
 def is_text(part: Any) -> bool:
-    """Return whether a content part is text and nothing else."""
+    """Return whether a content part is a string or has a text type."""
     if isinstance(part, str):
         return True
     return (
@@ -147,7 +154,10 @@ def holds_text(part: Any) -> bool:
 
 
 def part_with(part: Any, text: str, kind: str = "text") -> Any:
-    """Return a part that holds text with another text."""
+    """Return a part that holds text, with `text` instead of its own.
+
+    `kind` is the type of the new part that replaces a document or a search result.
+    """
     if isinstance(part, str):
         return text
     return {**part, "text": text} if is_text(part) else {"type": kind, "text": text}

@@ -1,4 +1,4 @@
-"""The merging of messages of the model that become neighbours when a result is omitted."""
+"""Merging of the model's messages that become neighbours when the result between is omitted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextrender_bridge.base.wire import Json
 THINKING = ("thinking", "redacted_thinking")
 """Types of content blocks with the model's thinking."""
 NumberedItem = tuple[int, Any]
-"""An item after its number among the request's items."""
+"""The number of an item in the request, and the item."""
 
 
 def merge_neighbours(
@@ -19,11 +19,12 @@ def merge_neighbours(
     join: Callable[[Json, Json], Json | None],
     unmergeable: Collection[int],
 ) -> list[Any]:
-    """Return the items, with messages of the model merged that became neighbours.
+    """Return the items, and merge messages of the model that have become neighbours.
 
-    They become neighbours when a result between them is omitted, and some providers and chat
-    templates refuse two in a row. Messages that the agent sent side by side stay as they are, and
-    so do the `unmergeable` items. `join` returns the merged message, None if it cannot merge two.
+    Two messages become neighbours when a result between them is omitted. Some providers and chat
+    templates refuse two messages of the model in a row. Messages that the agent sent side by side
+    are not merged, nor are the items with `unmergeable` numbers. `join` returns the merged message,
+    or None if it cannot merge the two.
     """
     merged_items: list[Any] = []
     last_number = -1
@@ -42,9 +43,10 @@ def merge_neighbours(
 
 
 def join_chat(before: Json, after: Json) -> Json | None:
-    """Return two chat messages as one: the second with both texts; None if the first has calls.
+    """Merge two chat messages: return the second one with both texts.
 
-    The other fields of the first, its reasoning and signatures, belong to an omitted step.
+    The other fields of the first message, such as its reasoning, belong to an omitted step and are
+    dropped. Return None if the first message has calls.
     """
     if before.get("tool_calls") or before.get("function_call"):
         return None
@@ -57,9 +59,10 @@ def join_chat(before: Json, after: Json) -> Json | None:
 
 
 def join_blocks(before: Json, after: Json) -> Json | None:
-    """Return two messages of content blocks as one.
+    """Merge two messages of content blocks into the first one.
 
-    A message with thinking must begin with it.
+    A message with thinking must begin with it. So the second message's thinking moves to the start,
+    unless the first message has thinking itself.
     """
     first, second = _parts(before["content"]), _parts(after["content"])
     thinking = [] if any(map(_is_thinking, first)) else list(takewhile(_is_thinking, second))

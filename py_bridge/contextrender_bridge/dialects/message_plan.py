@@ -1,8 +1,8 @@
 """The plan of a prompt: the messages, calls and results that it has, and the substitutes in it.
 
-Calls without a result and results without a call always stay: the agent sent them so, and the
-provider may have the other half. The model's newest message is sent unchanged, because some
-providers refuse it otherwise. Long because the plan, its pairs and their rules need each other.
+Calls without a result and results without a call are always shown, because the provider may have
+the other half. The model's newest message is sent unchanged, because some providers refuse it
+otherwise. Long because the plan, its pairs and their rules need each other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 OMITTED_TEXT = "[left out: it does not fit]"
-"""The text of an omitted result whose call is in the prompt."""
+"""The line in place of an omitted result whose call is in the prompt."""
 MAX_STUB_CHARS = 400
-"""The maximum number of characters in the arguments of a call whose result is a line."""
+"""Longer arguments are replaced if a call is shown only to separate two of the model's messages."""
 Message = Mapping[str, Any]
 Call = tuple[int, int]
 
@@ -22,9 +22,10 @@ Call = tuple[int, int]
 class ShownParts(NamedTuple):
     """The parts of a message that the prompt has.
 
-    `text` is the message's substitute text, None for its own. `call_count` is the number of its
-    calls. `calls` has the numbers of the calls in the prompt with their substitute arguments, None
-    for their own.
+    - `is_shown`: the prompt has the message itself, not only calls of it.
+    - `text`: the substitute for the message's text; None for its own.
+    - `call_count`: the number of all its calls.
+    - `calls`: the substitute arguments of each call in the prompt, by number; None for its own.
     """
 
     is_shown: bool
@@ -47,7 +48,7 @@ class MessagePlan:
 
         A row has the position of its `message`, the `calls` in the prompt, and perhaps a substitute
         `text` and substitute `arguments` of these calls. `breakpoints` are the messages up to which
-        the prompt can be cached. `pairs` are the messages' pairs, if they were computed before.
+        the prompt can be cached. `pairs` are the messages' pairs; None to compute them.
         """
         pairs = pairs or Pairs(messages)
         self.breakpoints = tuple(breakpoints)
@@ -83,17 +84,17 @@ class MessagePlan:
         )
 
     def shows(self, message: int) -> bool:
-        """Return whether the prompt has a message or a result."""
+        """Return whether the prompt has the message or result at a position."""
         if message in self._texts or message in self._textless_callers:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
     def remaining_messages(self) -> set[int]:
-        """Return the messages of which the prompt has any part."""
+        """Return the positions of the messages that are in the prompt, at least in part."""
         return {*self._texts, *self._unpaired_results, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, ShownParts]:
-        """Return the parts of each of these messages that the prompt has."""
+        """Return, for each of these positions, the parts of the message that the prompt has."""
         # Local names make this loop over long histories faster.
         planned, unanswered = self._calls, self._unanswered
         arguments, texts, parts = self._arguments, self._texts, dict[int, ShownParts]()
@@ -109,7 +110,7 @@ class MessagePlan:
         return parts
 
     def shows_complete(self, message: int) -> bool:
-        """Return whether the prompt has a message or a result unchanged."""
+        """Return whether the prompt has the message or result with its own text."""
         return self.shows(message) and self.text(message) is None
 
     def shows_call(self, message: int, call: int) -> bool:
@@ -117,15 +118,18 @@ class MessagePlan:
         return (message, call) in self._calls or (message, call) in self._unanswered
 
     def arguments(self, message: int, call: int) -> str | None:
-        """Return the substitute for a call's arguments, None if it keeps its own."""
+        """Return the substitute for a call's arguments, or None if its own are shown."""
         return self._arguments.get((message, call))
 
     def text(self, message: int) -> str | None:
-        """Return a message's substitute text, None if it keeps its own, empty to omit it."""
+        """Return a message's substitute text. It is empty if the text is omitted, None without."""
         return self._texts.get(message)
 
     def show_result(self, message: int) -> bool:
-        """Also show a result complete, with its call; return False if it answers no call."""
+        """Add a complete result and its call to the prompt.
+
+        Return False, and change nothing, if the result answers no call.
+        """
         call = self._calls_of.get(message)
         if call is None:
             return False
@@ -133,18 +137,18 @@ class MessagePlan:
         self._calls.add(call)
         self._arguments.pop(call, None)
         if caller not in self._texts:
-            # Restore the call alone: an empty text omits the text of its message.
+            # Show only the call: an empty text omits the text of its message.
             self._texts[caller] = ""
         self._texts[message] = None  # its own text
         self._stubs.discard(message)
         return True
 
     def show_newest(self, newest: range, *, alternates: bool) -> None:
-        """Show the model's newest message, the canonical messages `newest`, unchanged.
+        """Show the model's newest answer, the messages at the positions `newest`, unchanged.
 
-        Its omitted results are shown as a line. If messages of the model must alternate with
-        others, another message must separate the newest one from the model's message before it,
-        because the two cannot be merged.
+        A line replaces each omitted result of its calls. If messages of the model must alternate
+        with others, also show a result between the newest answer and the model's message before
+        it, because the two cannot be merged.
         """
         if not newest:
             return
@@ -159,9 +163,11 @@ class MessagePlan:
             self._separate(before, newest.start)
 
     def _separate(self, message: int, newest: int) -> None:
-        """Separate the model's `message` from its `newest` one, if all results between are omitted.
+        """Separate two messages of the model, if all results between them are omitted.
 
-        To do so, show the first call of `message`, and a line as the call's result.
+        Show the first call of `message`, and a line in place of the call's result. Replace the
+        call's arguments if they are longer than `MAX_STUB_CHARS`. `newest` is the position of the
+        newest answer.
         """
         calls = [c for c in self._answers(message, newest).values() if c[0] == message]
         if not calls or any(call in self._calls for call in calls):
@@ -173,12 +179,15 @@ class MessagePlan:
         self._show_stubs(range(message, message + 1), message + 1)
 
     def _answers(self, start: int, end: int | None = None) -> dict[int, Call]:
-        """Return the calls that the results from `start` to `end` answer, by result."""
+        """Return, by result, the calls that the results from `start` up to `end` answer.
+
+        `end` is None for all results from `start` on.
+        """
         places = range(start, len(self._messages) if end is None else end)
         return {result: self._calls_of[result] for result in places if result in self._calls_of}
 
     def _show_stubs(self, callers: range, start: int) -> None:
-        """Show a line for each omitted result, from `start` on, of the calls of these messages."""
+        """Show a line in place of each omitted result, from `start` on, of the callers' calls."""
         for result, call in self._answers(start).items():
             if call[0] in callers and call in self._calls and result not in self._texts:
                 self._texts[result] = OMITTED_TEXT
@@ -191,11 +200,11 @@ class MessagePlan:
         return str(body.get("arguments", body.get("input")) or "")
 
     def replace(self, message: int, text: str) -> None:
-        """Show a text instead of a message's own."""
+        """Show `text` instead of the message's own text."""
         self._texts[message] = text
 
     def results_of(self, tools: Iterable[str]) -> list[int]:
-        """Return the results of calls of these tools (names, globs), by position."""
+        """Return the positions of the results of these tools, given as names or globs."""
         patterns = list(tools)
         return sorted(
             result
@@ -209,11 +218,11 @@ class MessagePlan:
         return str(call[call["type"]]["name"])
 
     def shown_unpaired_results(self) -> list[int]:
-        """Return the results without a call that are sent although the plan omits them."""
+        """Return the positions of results that are sent only because they answer no call."""
         return sorted(result for result in self._unpaired_results if result not in self._texts)
 
     def omitted_results(self) -> list[int]:
-        """Return the results that the prompt has no part of, by position."""
+        """Return the positions of the results that are omitted, or replaced by a line."""
         return sorted(r for r in self._calls_of if r not in self._texts or r in self._stubs)
 
 
@@ -224,10 +233,10 @@ class Pairs:
     """
 
     def __init__(self, messages: Sequence[Message], before: Pairs | None = None) -> None:
-        """Pair the messages, continuing from the pairs `before` of their first ones.
+        """Pair the calls and results in `messages`, after the first ones that `before` has paired.
 
-        `call_of_result` has the call (message, number) by the result's position,
-        `unpaired_results` the results that answer no call.
+        `call_of_result` has, by the result's position, its call: the message and the number.
+        `unpaired_results` has the positions of the results that answer no call.
         """
         self.call_of_result: dict[int, Call] = dict(before.call_of_result) if before else {}
         self.unpaired_results: set[int] = set(before.unpaired_results) if before else set()

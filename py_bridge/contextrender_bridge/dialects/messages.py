@@ -44,13 +44,17 @@ from contextrender_bridge.dialects.signatures import sign_first
 # These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _POINTERS = ("web_search_result_location", "search_result_location")
-# The beginning of Claude Code's first system block, which has another hash in every request.
+# The start of Claude Code's first system block, whose hash differs in every request.
 _BILLING = "x-anthropic-billing-header:"
 _UNKNOWN = -1
 
 
 class _Part(NamedTuple):
-    """The canonical message that a block belongs to, and its number if it is a call."""
+    """The kind of a block, its canonical message, and its number if it is a call.
+
+    A `kind` is text, media, thinking, call, result, provider_result (of a tool that the provider
+    ran) or other.
+    """
 
     kind: str
     message: int = _UNKNOWN
@@ -60,12 +64,16 @@ class _Part(NamedTuple):
 class MessagesTranscript(Transcript):
     """The transcript of a Messages request.
 
-    An assistant's blocks are one canonical message, a user's text blocks are one, and each result
-    is one. System messages among `messages` always stay and are not recorded, because Claude Code
-    sends the newest one only once.
+    Each result is one canonical message. So are the blocks of an assistant message, and consecutive
+    text blocks of a user message. System messages among `messages` are always sent and not
+    recorded, because Claude Code sends the newest one only once.
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
+        """Read `system` and the new items of `messages`, and note which items have cache marks.
+
+        The parts of the earlier items come from `previous`, if it can be reused.
+        """
         system = _system_text(body.get("system"))
         earlier = reusable_transcript(previous, MessagesTranscript, system)
         super().__init__(body, "messages", earlier, system)
@@ -89,11 +97,15 @@ class MessagesTranscript(Transcript):
 
     @property
     def cache_ttl_minutes(self) -> float:
-        """The minutes in the agent's own cache marks."""
+        """The longest lifetime, in minutes, of the agent's own cache marks."""
         return cache_ttl_minutes(self._body)
 
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the blocks that the plan shows, without empty messages."""
+        """Return the body with only the blocks that the plan shows.
+
+        Mark the plan's cache breakpoints, omit empty messages, move system messages to accepted
+        places, and merge messages of the model that become neighbours.
+        """
         if not self._items:
             return dict(self._body)
         shown_items: list[NumberedItem] = []
@@ -118,13 +130,13 @@ class MessagesTranscript(Transcript):
     def result(self, message: int) -> Any:
         """Return the content of the `tool_result` block.
 
-        For a tool that the provider ran, it is a text.
+        If the provider ran the tool, return the content as a text.
         """
         content = self._results[message].get("content")
         return full_text(content) if message in self._provider_results else content
 
     def _shown_blocks(self, plan: MessagePlan, remaining: Sequence[int]) -> list[Block]:
-        """Return the blocks that the prompt has, unchanged or with a substitute text."""
+        """Return the blocks of the remaining items that can carry a cache mark in the prompt."""
         return [
             Block(index, number, part.message, block)
             for index in remaining
@@ -140,7 +152,11 @@ class MessagesTranscript(Transcript):
         return self._read_user(item["role"], blocks)
 
     def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
-        """Read one message; the result of a tool that the provider ran divides it in two."""
+        """Read an assistant message, and return the part of each block.
+
+        The result of a tool that the provider ran is a message of its own, and divides the
+        assistant message in two.
+        """
         parts: list[_Part] = []
         content_blocks: list[Any] = []
         calls: list[Json] = []
@@ -175,7 +191,11 @@ class MessagesTranscript(Transcript):
         calls.clear()
 
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
-        """Read each result as a message, and the blocks before, between and after as messages."""
+        """Read a user message, and return the part of each block.
+
+        Each result is a message of its own. The blocks before, between and after results are
+        messages, too.
+        """
         parts: list[_Part] = []
         content_blocks: list[Any] = []
         for number, block in enumerate(blocks):
@@ -189,7 +209,7 @@ class MessagesTranscript(Transcript):
                     result = self._add_result(block, call_id, block.get("content"))
                     parts.append(_Part("result", result))
                     continue
-            # A call in a user's message and a result without a call belong to no pair: they stay.
+            # A call in a user's message or a result without a call has no pair: always send it.
             is_unpaired = kind in ("call", "result")
             parts.append(_Part("other" if is_unpaired else kind, len(self.messages)))
             content_blocks.append(block)
@@ -206,7 +226,7 @@ MESSAGES = Dialect("messages", MessagesTranscript)
 
 
 def _system_text(system: Any) -> str | None:
-    """Return the system prompt to record, None if there is none."""
+    """Return the system prompt to record, or None if there is none."""
     if isinstance(system, list):
         system = [block for block in system if not _text_of(block).startswith(_BILLING)]
     return plain_text(system) if system else None
@@ -215,8 +235,8 @@ def _system_text(system: Any) -> str | None:
 def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
     """Return the items with each system message at a place that the API accepts.
 
-    It accepts them between a user's and the model's message, and at the end. If the message of the
-    model after a system message is omitted, the system message moves to the next place.
+    The API accepts a system message between a user's and the model's message, and at the end. If
+    the model's message after a system message is omitted, move it to the next such place.
     """
     ordered: list[NumberedItem] = []
     system_messages: list[NumberedItem] = []
@@ -235,7 +255,11 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
 
 
 def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
-    """Return the message with the blocks that the plan shows, None if it shows none."""
+    """Return the message with only the blocks that the plan shows; None if none are left.
+
+    Return `item` itself if all its blocks are shown unchanged. If its first signed call is omitted,
+    sign the first remaining one.
+    """
     content = item["content"]
     if isinstance(content, str):
         is_shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
@@ -260,7 +284,7 @@ def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json |
 def _cut_blocks(
     content: Sequence[Any], parts: Sequence[_Part], plan: MessagePlan
 ) -> dict[int, Any]:
-    """Return the cut blocks, by number, of messages whose substitute is a cut text."""
+    """Return, by number, the text blocks of messages that the plan replaces by a `CutText`."""
     blocks: dict[int, Any] = {}
     for message in {part.message for part in parts}:
         text = plan.text(message) if plan.shows(message) else None
@@ -273,8 +297,8 @@ def _cut_blocks(
 def _shown_block(block: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
     """Return the block as the plan shows it, or OMITTED.
 
-    The first text block of a message gets its substitute text, and adds the message to `replaced`.
-    The message's other text blocks are omitted.
+    If a message has a substitute text, its first text block gets it, and its other text blocks are
+    omitted. `replaced` is the set of messages whose first text block was handled.
     """
     if part.kind in ("thinking", "other"):
         return block
@@ -307,7 +331,10 @@ def _stays(part: _Part, plan: MessagePlan) -> bool:
 
 
 def _without_citations(item: Any) -> Any:
-    """Return a message of the model without citations of search results that may be omitted."""
+    """Return a message of the model without blocks' citations of search results.
+
+    The cited results may be omitted.
+    """
     if _role(item) != "assistant" or not isinstance(item.get("content"), list):
         return item
     blocks = [
@@ -325,7 +352,7 @@ def _cites(block: Any) -> bool:
 
 
 def _blocks(item: Any) -> Sequence[Any] | None:
-    """Return a message's content as blocks, None if it is no user's and no model's message."""
+    """Return the content of a user's or the model's message as blocks; None for other items."""
     if not isinstance(item, dict) or item.get("role") not in ("user", "assistant"):
         return None
     content = item.get("content")
@@ -357,7 +384,10 @@ def _kind(block: Any) -> str:
 
 
 def _sign_calls(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Sign the first call in the remaining blocks of a message as its first call was signed."""
+    """Return a message's remaining blocks, with its signature on their first call.
+
+    `content` has all blocks of the message.
+    """
     calls = [block for block in content if _kind(block) == "call"]
     places = [place for place, block in enumerate(blocks) if _kind(block) == "call"]
     numbers = [n for n, call in enumerate(calls) if any(_is_same(call, blocks[p]) for p in places)]
@@ -368,7 +398,7 @@ def _sign_calls(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
 
 
 def _is_same(call: Json, other: Json) -> bool:
-    """Return whether both blocks are the same call, perhaps with other arguments."""
+    """Return whether both blocks are the same call, even if their arguments differ."""
     return call is other or (_is_id(call.get("id")) and call.get("id") == other.get("id"))
 
 

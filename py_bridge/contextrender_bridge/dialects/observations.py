@@ -1,6 +1,6 @@
-"""Chat messages without tool calls, in which user messages have the results.
+"""Chat messages without tool calls, in which user messages contain the results.
 
-ReAct and code agents send them: an assistant message says what to do, and the next user message has
+ReAct and code agents send them: an assistant message has an action, and the next user message has
 its output (`Output:`, `Observation:`, `[OUTPUT OF STEP 3]`, `<returncode>`). Each such pair is read
 as a tool call and its result, with ids made from their position.
 """
@@ -34,7 +34,10 @@ _RESULT_ROLE = "tool-response"
 _CALLING_ROLES = ("assistant", "tool-call")
 CALL_NAME = "act"
 NOT_SHOWN = f"Output: {OMITTED_TEXT}"
-"""The text of the last result if it is omitted: a request must not end with the assistant."""
+"""The text in place of an omitted result, if one must be there.
+
+The last result needs one, because a request must not end with a message of the model.
+"""
 
 
 class ObservationTranscript(Transcript):
@@ -44,15 +47,18 @@ class ObservationTranscript(Transcript):
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `messages`, each observation after a message of the model as its result."""
+        """Read `messages`. An observation after a message of the model is read as its result.
+
+        Each other message is added in its canonical form. An item that cannot be read is fixed.
+        """
         earlier = reusable_transcript(previous, ObservationTranscript)
         if earlier and any(
             map(is_observation, body["messages"][earlier.stable_count : earlier.stable_count + 1])
         ):
-            earlier = None  # The last message that was read before is now a call.
+            earlier = None  # The last message of `previous` is now a call.
         super().__init__(body, "messages", earlier)
         self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
-        """The canonical message that each item is, if it is one."""
+        """The position of each item's canonical message, None for an unread item."""
         speaker = -1
         for index, item in enumerate(self._new_items, self._read_count):
             place = len(self.messages)
@@ -107,9 +113,9 @@ class ObservationTranscript(Transcript):
         return self._results[message].get("content")
 
     def _add_result_with_call(self, speaker: int, item: Mapping[str, Any]) -> None:
-        """Add an observation as a tool result, and a call for it to the message at `speaker`.
+        """Add an observation as a tool result, and its call to the message at position `speaker`.
 
-        Agents with observations name no calls, but each result of a history needs one.
+        The agent sends no calls, but each result needs one.
         """
         call_id = f"step-{len(self.messages)}"
         # The canonical message may be the caller's own object, so it is copied.
@@ -123,7 +129,10 @@ OBSERVATIONS = Dialect("messages", ObservationTranscript)
 
 
 def is_observation(item: Any) -> bool:
-    """Return whether a message after an assistant's is its result."""
+    """Return whether a message has the form of an observation.
+
+    It has the role `tool-response`, or is a user message that begins with a known mark.
+    """
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), (str, list)):
         return False
     if item.get("role") == _RESULT_ROLE:
@@ -132,7 +141,7 @@ def is_observation(item: Any) -> bool:
 
 
 def has_observations(body: Body) -> bool:
-    """Return whether a chat request has this format: an observation follows an answer."""
+    """Return whether a chat request has an observation right after a message of the model."""
     return any(
         before.get("role") in _CALLING_ROLES and is_observation(item)
         for before, item in pairwise(body["messages"])
@@ -140,7 +149,7 @@ def has_observations(body: Body) -> bool:
 
 
 def _as_chat(item: Any) -> Any:
-    """Return a message with a role of chat completions, without tool calls."""
+    """Return a message with a role of chat completions. Remove tool calls from other messages."""
     if isinstance(item, Mapping) and item.get("role") == "tool-call":
         return {**item, "role": "assistant"}
     if isinstance(item, Mapping) and item.get("role") == _RESULT_ROLE:

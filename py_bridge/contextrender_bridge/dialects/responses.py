@@ -1,4 +1,4 @@
-"""OpenAI Responses: `instructions`, and `input` items, of which each call and output is one.
+"""OpenAI Responses: `instructions`, and `input`, whose items are messages, calls and outputs.
 
 Long because the API has many item types, and reading and applying must treat each alike.
 """
@@ -32,7 +32,7 @@ from contextrender_bridge.dialects.signatures import signature_of, with_signatur
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
 _OUTPUTS = tuple(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
-# Tools that the provider runs: call and result are one item, its result in this field.
+# Tools that the provider runs. One item is the call and its result, which is in this field.
 _RESULT_FIELDS = {
     "mcp_call": "output",
     "code_interpreter_call": "outputs",
@@ -43,10 +43,10 @@ _UNKNOWN = -1
 
 
 class _Part(NamedTuple):
-    """The canonical message that an item belongs to, and its number if it is a call.
+    """The kind of an item (see `_kind`), its canonical message, and its number if it is a call.
 
-    `group` is the number of the reasoning before a model's items. The reasoning stays in the prompt
-    as long as any item of its group does.
+    `group` is shared by reasoning and the model's items after it; -1 for items without a group.
+    The reasoning is in the prompt as long as any item of its group is.
     """
 
     kind: str
@@ -58,13 +58,18 @@ class _Part(NamedTuple):
 class ResponsesTranscript(Transcript):
     """The transcript of a Responses request.
 
-    A run of the model's items is one assistant message. Each output and each input message is one.
+    Consecutive items of the model are a run, which is one assistant message. Each output and each
+    input message is one canonical message.
     """
 
     alternates = False
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `instructions` and `input`, which is a text or a list of items."""
+        """Read `instructions` and `input`, which is a text or a list of items.
+
+        Continue from `previous` if it can be reused. Note the reasoning of each group and the
+        first signed call of each message.
+        """
         fixed_messages = [
             {"role": role, "content": clean_text(text)}
             for role, text in (
@@ -80,7 +85,7 @@ class ResponsesTranscript(Transcript):
         self._run: list[Any] | None = None
         self.messages += [] if earlier else fixed_messages
         self._read_item(NO_ITEM, is_fixed=False)
-        # The reasoning items of each group, and the groups that have other items.
+        # The reasoning items of each group, and the groups that also have other items.
         self._reasoning_items: dict[int, list[int]] = (
             dict(earlier._reasoning_items) if earlier else {}
         )
@@ -104,7 +109,10 @@ class ResponsesTranscript(Transcript):
             self.stable_count = 0
 
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the items that the plan shows, and the reasoning of their groups."""
+        """Return the body with only the items that the plan shows, and their groups' reasoning.
+
+        Also show reasoning without other items in its group.
+        """
         if not self._items:
             return dict(self._body)
         replaced: set[int] = set()
@@ -137,14 +145,14 @@ class ResponsesTranscript(Transcript):
                 shown_items[index] = with_signature(shown_items[index], *signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message comes from the same run of the model's items as the next one."""
+        """Return whether a message is part of the same run of the model as the message after it."""
         role = self.messages[message]["role"]
         if role == "tool":
             return self._results[message]["type"] in _RESULT_FIELDS
         return bool(role == "assistant")
 
     def result(self, message: int) -> Any:
-        """Return the `output` of the item; for a tool that the provider ran, it is a text."""
+        """Return the `output` of the item. For a shell or a tool of the provider, it is a text."""
         item = self._results[message]
         if item["type"] in _RESULT_FIELDS:
             return full_text(item.get(_RESULT_FIELDS[item["type"]]))
@@ -152,8 +160,12 @@ class ResponsesTranscript(Transcript):
         return full_text(output) if item["type"] == "shell_call_output" else output
 
     def _read(self, item: Any, index: int) -> _Part:
-        """Add an item to the canonical messages, and return the part that it is of them."""
-        # A volatile message may stay before the calls and outputs that follow.
+        """Read an item into the canonical messages, and return its part.
+
+        Items of the model are added to its current message. Any other item that can be read is a
+        message of its own.
+        """
+        # A volatile message may come before calls and outputs. It is always sent.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
             return _Part("other", group=self._group)
@@ -174,7 +186,7 @@ class ResponsesTranscript(Transcript):
         return _Part(kind, len(self.messages) - 1)
 
     def _read_text(self, item: Any) -> _Part:
-        """Read a text of the model, which is added to the message of its run."""
+        """Add a text of the model to the message of its run."""
         place = self._answer_position()
         assert self._run is not None
         content = canonical_content(item.get("content"))
@@ -183,7 +195,7 @@ class ResponsesTranscript(Transcript):
         return _Part("text", place, group=self._group)
 
     def _read_call(self, item: Any) -> _Part:
-        """Read a call, which is added to the message of its run."""
+        """Add a call to the message of its run."""
         place = self._answer_position()
         calls = self.messages[place].setdefault("tool_calls", [])
         number = len(calls)
@@ -193,7 +205,7 @@ class ResponsesTranscript(Transcript):
         return _Part("call", place, number, self._group)
 
     def _read_result(self, item: Any, index: int) -> _Part:
-        """Read an output; it stays unread if it answers no call."""
+        """Read an output as a result. If it answers no call, leave it unread."""
         later = ids_of_step(self._items[index + 1 : self._end], ("call_id",))
         call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
         if not call_id:
@@ -202,7 +214,7 @@ class ResponsesTranscript(Transcript):
         return _Part("result", self._add_result(item, call_id, item.get("output")))
 
     def _read_provider_call(self, item: Any) -> _Part:
-        """Read a call and its result from one item; the model's next text is another message."""
+        """Read a call and its result from one item, and begin another message after it."""
         calls = self.messages[self._answer_position()].setdefault("tool_calls", [])
         arguments = {
             key: item[key] for key in item if key not in (*_RESULT_FIELDS.values(), "type", "id")
@@ -216,7 +228,7 @@ class ResponsesTranscript(Transcript):
         return _Part("provider_result", result, group=self._group)
 
     def _end_run(self) -> None:
-        """Begin another message and another group with the model's next item."""
+        """End the run: the model's next item begins another message and another group."""
         self._run = None
         self._group += 1
 
@@ -234,8 +246,8 @@ RESPONSES = Dialect("input", ResponsesTranscript)
 def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
     """Return the item as the plan shows it, or OMITTED.
 
-    The first text item of a message gets its substitute text, and adds the message to `replaced`.
-    The message's other text items are omitted.
+    If a message has a substitute text, its first text item gets it, and its other text items are
+    omitted. `replaced` is the set of messages whose first text item was handled.
     """
     if part.kind == "other":
         return item
@@ -266,11 +278,12 @@ def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -
 def _kind(item: Any) -> str:
     """Return the kind of an item.
 
-    - `input`, `text`: a message of the user or system; of the model
+    - `input`: a message of the user or the system
+    - `text`: a message of the model
     - `reasoning`
     - `call`, `result`: a call that the agent runs, and its output
     - `provider_result`: a call that the provider ran, with its result in the same item
-    - `other`: an item that stays unread
+    - `other`: an item that cannot be read
     """
     if not isinstance(item, Mapping):
         return "other"
@@ -294,7 +307,7 @@ def _kind(item: Any) -> str:
 
 
 def _is_call(item: Mapping[str, Any], type_name: str) -> bool:
-    """Return whether an item is a call that the agent runs, with all that a call needs."""
+    """Return whether an item is a call that the agent runs, with a valid name and arguments."""
     if type_name in _SHELLS:
         return isinstance(item.get(_SHELLS[type_name]), Mapping)
     if type_name not in _CALLS:
@@ -304,7 +317,7 @@ def _is_call(item: Mapping[str, Any], type_name: str) -> bool:
 
 
 def _call_id(item: Mapping[str, Any]) -> Any:
-    """Return an item's call id, which an output of a local shell has in `id`."""
+    """Return an item's call id. An output of a local shell may have it in `id`."""
     is_shells = item.get("type") == "local_shell_call_output"
     return item.get("call_id") or (item.get("id") if is_shells else None)
 

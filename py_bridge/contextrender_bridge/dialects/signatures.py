@@ -1,8 +1,7 @@
 """Signatures that a provider attaches to the first tool call of a step, and checks there.
 
-Gemini signs only the first of the calls that a model makes side by side, and refuses a step whose
-first call has no signature. So if that call is omitted, the first remaining call gets its
-signature.
+Gemini signs only the first of a model's parallel calls, and refuses a step whose first call has no
+signature. So if that call is omitted, the first remaining call gets its signature.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ PATHS: tuple[Path, ...] = (
     ("function", "thought_signature"),
 )
 IN_ID = "__thought__"
-"""LiteLLM also appends this mark and the signature to a call's id."""
+"""The mark in a call's id after which LiteLLM repeats the signature."""
 
 
 def signature_of(call: Any) -> tuple[Path, Any] | None:
-    """Return where a call has a signature, and the signature; None if it has none."""
+    """Return the path of a call's signature in its fields, and the signature; None if none."""
     for path in PATHS:
         value = call
         for name in path:
@@ -48,7 +47,7 @@ def signature_of(call: Any) -> tuple[Path, Any] | None:
 
 
 def with_signature(call: Json, path: Path, signature: Any) -> Json:
-    """Return a copy of a call that has this signature at this place."""
+    """Return a copy of `call` with `signature` at `path`."""
     name, *inner = path
     if not inner:
         return {**call, name: signature}
@@ -58,9 +57,11 @@ def with_signature(call: Json, path: Path, signature: Any) -> Json:
 
 
 def sign_first(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the remaining calls, by number, the first with the signature of an omitted one.
+    """Return the remaining calls by number, the first one signed if an omitted call was.
 
-    `calls` are all calls of one step, `remaining` those that are sent, as they are sent.
+    `calls` are all calls of one step. `remaining` has the calls to send, perhaps shortened, by
+    their number in `calls`. If the first of them has no signature, it gets the first signature of
+    the calls before it.
     """
     signed_calls = dict(remaining)
     if not signed_calls or len(signed_calls) == len(calls):
@@ -78,8 +79,10 @@ def sign_first(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, 
 def point_reasoning(item: Json, omitted: Sequence[Any], first: Any) -> Json:
     """Return a chat message whose signed reasoning names no omitted call.
 
-    OpenRouter's `reasoning_details` name their call by its id. The first detail of an omitted call
-    moves to the `first` remaining call, if that has none of its own. The others are removed.
+    Each of OpenRouter's `reasoning_details` may have the id of its call. `omitted` are the ids of
+    omitted calls, `first` is the id of the first remaining call (None: there is none). If that call
+    has no detail, it gets the first detail of an omitted call. The other details of omitted calls
+    are removed.
     """
     details = item.get("reasoning_details")
     if not isinstance(details, list):

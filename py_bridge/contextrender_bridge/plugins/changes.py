@@ -1,4 +1,4 @@
-"""What an installation changes, as things that can be printed before they are process."""
+"""The changes that an installation makes, as objects that can be printed before they are made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Change(Protocol):
     """One change of a user's files."""
 
     def describe(self) -> str:
-        """Return what it changes, as a line."""
+        """Return one line that describes the change."""
 
     def apply(self) -> None:
         """Make the change. Raise CommandError if it cannot be made."""
@@ -27,17 +27,17 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class WriteFiles:
-    """Files of ours alone: they are written below a folder, by their relative paths."""
+    """A change that writes ContextRender's own files: texts by their path below `folder`."""
 
     folder: Path
     texts: Mapping[str, str] = field(repr=False)
 
     def describe(self) -> str:
-        """Return what it changes, as a line."""
+        """Return one line that describes the change."""
         return f"write {', '.join(sorted(self.texts))} in {self.folder}"
 
     def apply(self) -> None:
-        """Write the files."""
+        """Write the files. Raise CommandError if one cannot be written."""
         for name, text in self.texts.items():
             path = self.folder / name
             try:
@@ -49,16 +49,16 @@ class WriteFiles:
 
 @dataclass(frozen=True)
 class Remove:
-    """A file or folder of ours alone: it is removed."""
+    """A change that removes a file or folder of ContextRender's own."""
 
     path: Path
 
     def describe(self) -> str:
-        """Return what it changes, as a line."""
+        """Return one line that describes the change."""
         return f"remove {self.path}"
 
     def apply(self) -> None:
-        """Remove it if it is there."""
+        """Remove the file or folder if it exists. Raise CommandError if that fails."""
         try:
             if self.path.is_dir() and not self.path.is_symlink():
                 shutil.rmtree(self.path)
@@ -70,18 +70,21 @@ class Remove:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A file of the user's: its text is replaced, and its mode stays."""
+    """A change that replaces the text of a user's file, and keeps the file's mode."""
 
     path: Path
     text: str = field(repr=False)
     description: str
 
     def describe(self) -> str:
-        """Return what it changes, as a line."""
+        """Return one line that describes the change."""
         return f"{self.description} in {self.path}"
 
     def apply(self) -> None:
-        """Write the new text beside the file, then put it in its place."""
+        """Write the new text to a file beside `path`, then rename that file to `path`.
+
+        Raise CommandError if that fails.
+        """
         path = self.path.resolve()
         part = path.with_name(f"{path.name}.contextrender")
         try:
@@ -97,17 +100,17 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class RunProgram:
-    """A command of the agent's own that makes the change."""
+    """A change that the agent's own command makes. With `may_fail`, its errors are ignored."""
 
     words: Sequence[str]
     may_fail: bool = False
 
     def describe(self) -> str:
-        """Return what it changes, as a line."""
+        """Return one line that describes the change."""
         return f"run {shlex.join(self.words)}"
 
     def apply(self) -> None:
-        """Run the command."""
+        """Run the command. Raise CommandError if it fails, unless it `may_fail`."""
         try:
             process = subprocess.run(
                 list(self.words),

@@ -1,7 +1,7 @@
 """Codex's SessionStart hook: it starts the service, and after a compaction it adds results.
 
-Codex gives it the session's file, and adds what it prints behind the summary: the results that the
-next steps are likely to need.
+After a compaction, Codex passes the session's file to the hook. The hook prints the results that
+the next steps probably need, and Codex adds them after its summary.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from contextrender_bridge.plugins.start import start_in_background
 CLIENT: Final = "codex"
 ANSWER_SECONDS: Final = 5.0
 CHARACTERS_PER_TOKEN: Final = 8
-"""The most characters that a token of a whole text has."""
+"""The maximum average of characters per token in a text that the service sends."""
 
 
 def main(words: Sequence[str]) -> None:
-    """Handle the event on standard input; `words` are the data folder and the tokens."""
+    """Handle the JSON event on standard input.
+
+    `words` are the data folder and the maximum tokens of the added text.
+    """
     data, tokens = Path(words[0]), int(words[1])
     event = json.load(sys.stdin)
     if event.get("source") == "compact":
@@ -37,7 +40,10 @@ def main(words: Sequence[str]) -> None:
 
 
 def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """Return the text for the model and a line for the user, or only why there is no text."""
+    """Return the hook's reply to a compaction: a text for the model and a line for the user.
+
+    If it fails, return only a line with the reason; Codex continues with its own summary.
+    """
     started = time.monotonic()
     try:
         reply = ask_for_text(data, event, tokens)
@@ -58,7 +64,11 @@ def answer_compaction(data: Path, event: Mapping[str, Any], tokens: int) -> dict
 
 
 def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """Return the service's reply for the session of an event."""
+    """Send the session's history to the service, and return its reply with the text to add.
+
+    If the service is not running, start it for the next time. Raise Unreachable if it does not
+    answer or refuses the request, ValueError if its text is empty or too large.
+    """
     with Path(event["transcript_path"]).open(encoding="utf-8") as lines:
         items = list(read_items(lines))
     request = {
@@ -94,7 +104,7 @@ def ask_for_text(data: Path, event: Mapping[str, Any], tokens: int) -> dict[str,
 
 
 def read_items(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the items of a session's file that the model was sent or said."""
+    """Yield the messages, calls and results in the lines of a session's file."""
     for line in lines:
         try:
             entry = json.loads(line)

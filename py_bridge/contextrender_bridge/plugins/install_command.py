@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the changes, then make them."""
+    """Install the plugin for `args.host`: print each change, and make it unless it is a dry run.
+
+    Raise CommandError if the agent, an option or a change is not possible.
+    """
     host = find_host(args.host)
     if not MIN_TOKENS <= args.tokens <= MAX_TOKENS:
         raise CommandError(f"--tokens must be from {MIN_TOKENS:,} to {MAX_TOKENS:,}.", 2)
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_host(name: str) -> Host:
-    """Return the agent of that name. Raise CommandError if there is none."""
+    """Return the agent of this name. Raise CommandError if there is no plugin for it."""
     if name not in HOSTS:
         raise CommandError(f"there are plugins for {', '.join(HOSTS)}, and none for {name}.", 2)
     return HOSTS[name]

@@ -1,4 +1,4 @@
-"""What a user chooses of a plugin, and the settings file that the plugin reads."""
+"""The options of a plugin, the commands it runs, and the settings file that it reads."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ RENDER: Final = "render"
 AFTER_SUMMARY: Final = "after-summary"
 
 _FROM_HERE: Final = "import sys; sys.path = [place for place in sys.path if place]; "
-"""Code that takes the folder that the agent works in from Python's path: its files are not ours."""
+"""Code that removes the current folder from Python's path: an agent's project may have modules
+with the same names."""
 
 
 @dataclass(frozen=True)
 class PluginOptions:
-    """The mode, the size of the text that replaces a history, and the data folder."""
+    """The options of a plugin: its mode, the tokens of a compaction's text, the data folder."""
 
     mode: str = COMPACT
     tokens: int = DEFAULT_TOKENS
     data: Path = Path()
 
     def command(self, module: str = "start") -> list[str]:
-        """Return the command that runs a module of this package over the data folder."""
+        """Return the command that runs a module of this package with the data folder."""
         code = f"from contextrender_bridge.plugins.{module} import main; main(sys.argv[1:])"
         return [sys.executable, "-c", _FROM_HERE + code, str(self.data)]
 
@@ -38,7 +39,7 @@ class PluginOptions:
         return [sys.executable, "-c", _FROM_HERE + code, *words]
 
     def settings_file(self, agent: str) -> str:
-        """Return the text of the module `settings.js`."""
+        """Return the text of the module `settings.js` for an agent."""
         settings = {
             "agent": agent,
             "mode": RENDER if self.mode == RENDER else COMPACT,

@@ -1,7 +1,7 @@
-"""Starts the service for an agent, and lets it run as long as the agent does.
+"""Start the service for an agent, with a lease that keeps it running as long as the agent runs.
 
-A plugin runs it when a session starts and when the service does not answer. The lease is named by
-the agent's process, so nothing has to run beside the agent.
+A plugin runs this module when a session starts and when the service does not answer. The lease is
+named after the agent's process, so no other process needs to run beside the agent.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from contextrender_bridge.local_service import find_service
 from contextrender_bridge.plugins.options import PluginOptions
 
 ELSEWHERE = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
-"""Settings of a service that the data folder does not have."""
+"""Variables that would select another service than the data folder's."""
 
 
 def main(words: Sequence[str]) -> None:
-    """Start the service over the folder `words[0]` for the process `words[1]`, or the parent."""
+    """Start the service of the data folder `words[0]`, if it is not running, for an agent.
+
+    Create a lease for the agent's process `words[1]` (default: this process's parent). Exit with
+    code 1 and a message if the service cannot be started.
+    """
     data = Path(words[0])
     agent = int(words[1]) if len(words) > 1 else os.getppid()
     for name in ELSEWHERE:
@@ -40,7 +44,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def start_in_background(data: Path) -> None:
-    """Start the service over the folder for the parent of this process, and do not wait for it."""
+    """Start the data folder's service for the parent of this process; do not wait for it."""
     subprocess.Popen(
         [*PluginOptions(data=data).command(), str(os.getppid())],
         stdin=subprocess.DEVNULL,

@@ -45,11 +45,11 @@ from contextrender_bridge.proxy.routing import (
 from contextrender_bridge.proxy.upstream import pass_on
 
 Trust = Callable[[Scope, Target], Awaitable[bool]]
-"""Returns whether the proxy's own token also serves a request's sender, or raises an error."""
+"""A rule that returns whether a request without a token may use the proxy's own token."""
 
 
 class Proxy:
-    """Forwards every request to a provider; histories of model calls are made to fit first."""
+    """The proxy: it renders the histories of model calls, and forwards every request."""
 
     def __init__(
         self,
@@ -62,8 +62,9 @@ class Proxy:
     ) -> None:
         """Reach the service through `client`.
 
-        `bodies` limits the bodies in memory; a body that is only forwarded has no limit. `recalls`
-        is true if the agent has the recall tool, even if its requests do not declare it.
+        `trust` decides which requests may use the proxy's own token. `bodies` limits the bodies in
+        memory (None: no limit); a body that is only forwarded has no limit. `recalls` is true if
+        the agent has the recall tool although its requests do not declare it.
         """
         self.settings = settings
         self.http = Connections(settings.provider_timeout)
@@ -74,9 +75,10 @@ class Proxy:
         self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or take part in the server's start and end.
+        """Answer an ASGI request, or the server's start and shutdown events.
 
-        Raise ContextRenderError or ClientDisconnected if there is no reply.
+        Raise ContextRenderError if the request cannot be answered, ClientDisconnected if the agent
+        has disconnected.
         """
         if scope["type"] == "lifespan":
             await answer_lifespan(receive, send, self.close)
@@ -89,7 +91,7 @@ class Proxy:
             await self._answer(scope, receive, send)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Wait some seconds for pending calls to be recorded, then close all connections."""
         await self.histories.settle()
         await self.http.close()
         await self.histories.client.close()
@@ -115,7 +117,11 @@ class Proxy:
     async def _compress(
         self, request: Request, raw: bytes, send: Send, *, is_trusted: bool
     ) -> None:
-        """Answer a request to `compress`, `compact` or `retrieve`; raise ContextRenderError."""
+        """Answer a request to `compress`, `compact` or `retrieve`.
+
+        Read the settings in its headers and its JSON body, and send the reply. A bearer token is
+        accepted as the service's token. Raise ContextRenderError if it cannot be answered.
+        """
         target, headers = request.target, request.headers
         try:
             controls = Controls.of(headers, self.settings, is_trusted=is_trusted)
@@ -140,7 +146,7 @@ class Proxy:
         await send_json(send, wire.dumps(reply))
 
     async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
-        """Forward a request that is no model call, its body in pieces."""
+        """Forward a request that is no model call, with its body in pieces as it arrives."""
         body_sent = asyncio.Event()
 
         async def body() -> AsyncIterator[bytes]:
@@ -171,7 +177,10 @@ class Proxy:
 
 
 def trust_own_programs(secret: str = "") -> Trust:
-    """Return a rule that lends the token to this user's programs, and to links with the secret."""
+    """Return a rule that lends the proxy's token to this user's programs.
+
+    It also lends it to requests whose link has `secret`. An empty `secret` allows no such links.
+    """
 
     async def trust(scope: Scope, target: Target) -> bool:
         if secret and target.secret:
@@ -187,5 +196,5 @@ async def trust_nobody(_: Scope, __: Target) -> bool:
 
 
 async def trust_everybody(_: Scope, __: Target) -> bool:
-    """Lend the proxy's own token to everybody, because a secret was checked before."""
+    """Lend the proxy's own token to everybody, for callers that checked a secret before."""
     return True

@@ -1,7 +1,7 @@
-"""Request bodies, of which only the new part is parsed.
+"""Incremental parsing of request bodies: only the new part of a body is parsed.
 
 An agent sends its whole history with each request. If a body begins with the same text as an
-earlier one, up to the end of an item, the items up to there are those of the earlier body.
+earlier one, up to the end of an item, the parsed items of the earlier body are reused.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from contextrender_bridge.dialects import Dialect, Transcript
 REMEMBERED = 64
 MAX_CHARACTERS = 64 * 2**20
 CHANGEABLE_ITEMS = 6
-"""The items at the end of a history that may change in the next request: cache marks move."""
+"""The number of last items that the next request may change, because cache marks move."""
 TRANSCRIPTS = 3
 LARGE_CHARACTERS = 16 * 2**20
-"""A body with more characters is not remembered during a pause: it is parsed again."""
+"""A body with more characters is dropped during a pause; its next request is parsed in full."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _value = json.JSONDecoder().raw_decode
@@ -32,12 +32,14 @@ _value = json.JSONDecoder().raw_decode
 class Body:
     """A request body.
 
-    - `head`: the text up to the end of its last item, by which a later body is recognised.
+    - `head`: the text up to the end of the last item. A later body that continues this one begins
+      with it. Empty if the body has no items.
     - `fields_before`: the fields that come before the items in the text.
     - `reused_count`: the number of first items that were taken from an earlier body.
-    - `starts`, `ends`: the places of the items in the text.
-    - `transcripts`: of this body, and of earlier ones whose stable items it has.
-    - `open`, `close`: where the list of items begins and ends in the text, without its brackets.
+    - `starts`, `ends`: the positions in the text where each item begins and ends.
+    - `transcripts`: this body's transcript, after those of earlier bodies that it continues.
+    - `open`, `close`: the positions in the text after the opening and before the closing bracket
+      of the list of items; 0 if they are unknown.
     """
 
     fields: Json
@@ -59,7 +61,7 @@ class Body:
 
 
 class RecentBodies:
-    """The last request bodies of the histories that were sent most recently."""
+    """The last request body of each of the most recent histories."""
 
     def __init__(self) -> None:
         """Remember no body yet."""
@@ -75,7 +77,7 @@ class RecentBodies:
             return Body(wire.loads(raw))
         if before:
             self._bodies.remove(before[0])
-            # Others cover items that this body does not have, or has otherwise.
+            # Other transcripts cover items that are missing or different in this body.
             body.transcripts = [
                 transcript
                 for transcript in before[0].transcripts
@@ -91,7 +93,11 @@ class RecentBodies:
         self._bodies = [body for body in self._bodies if len(body.head) <= LARGE_CHARACTERS]
 
     def _same_beginning(self, text: str) -> tuple[Body, int] | None:
-        """Return the body with the longest beginning in common, and its number of equal items."""
+        """Return an earlier body that `text` continues, and the number of items they share.
+
+        Return None if there is none. Try first with all items, then without up to
+        `CHANGEABLE_ITEMS` - 1 of the last ones.
+        """
         for changed_items in range(CHANGEABLE_ITEMS):
             for body in reversed(self._bodies):
                 count = len(body.ends) - changed_items
@@ -108,13 +114,15 @@ class RecentBodies:
                 return
 
 
-# The functions below take and return `at`, a position in the text.
+# In the functions below, `at` is a position in the text.
 
 
 def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> Body:
-    """Parse a body that begins with the first `count` items of an earlier one.
+    """Parse a body whose items are in the field `key`.
 
-    Raise ValueError if it is no JSON object, IndexError if it ends too early.
+    If it begins with the first `count` items of the earlier body `before`, take those items from
+    there and parse the rest. Raise ValueError if it is no JSON object, IndexError if it ends too
+    early.
     """
     body = Body({})
     if before is None:
@@ -141,9 +149,10 @@ def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> B
 
 
 def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -> int:
-    """Read the items into `body`, and return the position after them.
+    """Read the items into `body`, and return the position after their list.
 
-    `at` is the position of their list, or the end of the last item that `before` has as well.
+    Without `before`, `at` is the position of the list. Otherwise it is the end of the last item
+    that is taken from `before`.
     """
     if before is None:
         items, starts, ends = [], [], []
@@ -169,7 +178,7 @@ def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -
 
 
 def _next(text: str, at: int) -> tuple[int, bool]:
-    """Return the position of what follows a value, and whether that is another value."""
+    """Return the next position after a value, and whether another value follows a comma there."""
     at = _skip_space(text, at)
     return (_skip_space(text, at + 1), True) if text[at] == "," else (at, False)
 

@@ -1,7 +1,4 @@
-"""The command `contextrender proxy`.
-
-Agents use the proxy as their provider's address, and the proxy renders their histories.
-"""
+"""Run the proxy, which agents use as their provider's address and which renders their histories."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`POST /v1/compress` and `GET /v1/retrieve/{id}`, which compression guardrails of gateways call.
 
 A gateway sends messages and gets the same number back; a line with an id replaces each omitted
-result. The id is made from the session and the position, so it is valid as long as the session is
-recorded.
+result. The id is made from the session, branch and position, so it is valid as long as the session
+is stored.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts
 _ID = re.compile(r"[0-9a-f]{24}")
 REMEMBERED = 4096
 MARK_TOKENS = 32
-"""About the number of tokens of the line that replaces a result."""
+"""The estimated tokens of the line that replaces a result."""
 
 PAGE = 100
 
 
 @dataclass(slots=True, frozen=True)
 class LastReply:
-    """The messages of a session's last reply, as hashes, and its call."""
+    """A session's last reply: hashes of its messages, and its call."""
 
     messages: list[int]
     call: ProxiedCall
@@ -57,10 +57,12 @@ class Compression:
     async def compress(
         self, path: str, headers: Headers, body: Mapping[str, Any], controls: Controls
     ) -> Json:
-        """Answer a request of `messages` and `model`, or of a call's `session` and `usage`.
+        """Answer a request with `messages` to compress, or with the `usage` of a `session`'s call.
 
-        `unchanged` in the reply is the number of first messages that the session's last reply had
-        as well. If the gateway sent that reply, the provider's cache has the prompt up to there.
+        In the reply, `unchanged` is the number of first messages that equal those of the session's
+        last reply. If the gateway sent that reply to the provider, the provider's cache has the
+        prompt up to there. If the messages are malformed, return them as they are. Raise
+        InvalidRequest if `messages` is no list.
         """
         if "usage" in body and "messages" not in body:
             return self._note(body, controls)
@@ -76,12 +78,12 @@ class Compression:
             reply, call = await self._compress(path, headers, body, messages, controls)
             return {**reply, "unchanged": self._unchanged(controls.token, reply, call)}
         except (LookupError, TypeError, AttributeError, ValueError) as failure:
-            # The messages are malformed, and the provider's error will explain it best.
+            # The provider will refuse the malformed messages with the best explanation.
             self._histories.failures.add(reason_of(failure))
             return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed", "unchanged": 0}
 
     def _unchanged(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
-        """Count the first messages that the last reply had as well, and remember this reply."""
+        """Return the number of first messages that equal the last reply's; remember this reply."""
         key = token, str(reply["session"])
         hashes = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
@@ -93,7 +95,10 @@ class Compression:
         return sum(1 for _ in same)
 
     def _note(self, body: Mapping[str, Any], controls: Controls) -> Json:
-        """Report the provider's usage of the session's last call to the service."""
+        """Report the provider's usage of the session's last call to the service.
+
+        Raise InvalidRequest if `usage` is invalid, NotFound if no such call came through here.
+        """
         session, counts = str(body.get("session") or ""), body.get("usage")
         usage = (
             usage_of(str(body.get("model") or ""), counts) if isinstance(counts, Mapping) else None
@@ -114,7 +119,12 @@ class Compression:
         messages: list[Any],
         controls: Controls,
     ) -> tuple[Json, ProxiedCall]:
-        """Return the reply with compressed messages, or the original ones, and its call."""
+        """Return the reply, with compressed or with the original messages, and its call.
+
+        Complete results without calls, render the history, put a line in place of each omitted
+        result, and remove the added calls again. The messages are the original ones if the call
+        fails open or gets its full history.
+        """
         dialect = "messages" if has_blocks(messages) else "chat"
         added, completed = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": completed}
@@ -143,7 +153,10 @@ class Compression:
         return _report(compressed, before, after, ids, call.session), call
 
     async def retrieve(self, id: str, controls: Controls) -> Json:
-        """Return the complete result of that id."""
+        """Return the complete result with this id.
+
+        Raise Unauthorized without a token, NotFound if there is no such result.
+        """
         if not controls.has_user:
             raise Unauthorized("Send a token: `x-contextrender-token: TOKEN`.")
         token = controls.token
@@ -168,7 +181,10 @@ class Compression:
         }
 
     async def _session(self, digest: str, token: str | None) -> str:
-        """Return the key of the caller's session with that digest; raise NotFound."""
+        """Return the key of the caller's session with this digest.
+
+        Search the sessions of the service if it is not remembered. Raise NotFound if none has it.
+        """
         key = self._sessions.get((token, digest))
         if key is not None:
             return key

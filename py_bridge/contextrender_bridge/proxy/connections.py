@@ -1,6 +1,6 @@
 """Connections to providers by aiohttp, which takes a fifth of httpx's processor time per call.
 
-Callers get replies and errors of httpx.
+Callers get httpx's types of replies and errors.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20.0
 LONGEST_HEADER = 2**17
 LARGE_BODY = 2**20
-"""A larger body, in bytes, is written in pieces, so that other replies are sent meanwhile."""
+"""A body of more bytes is written in pieces, so that it does not delay other replies."""
 STALE_SECONDS = 2.0
-"""A request over an idle connection that the provider has just closed fails within this time.
+"""A request may be repeated if it fails within this time, over an idle connection.
 
-A request that fails later may have been processed.
+The provider had closed the connection then. A request that fails later may have been processed.
 """
 
 Content = bytes | AsyncIterator[bytes]
@@ -41,7 +41,7 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class Unavailable(ServerError):
-    """The error of a provider without an answer: 504 if it was silent for too long, else 502."""
+    """Raised when a provider gives no answer: 504 after too long a silence, 502 otherwise."""
 
     def __init__(self, reason: str, *, is_late: bool) -> None:
         status, code = (504, "upstream_timeout") if is_late else (502, "upstream_unavailable")
@@ -49,14 +49,17 @@ class Unavailable(ServerError):
 
 
 class EnvironmentFault(ValueError):
-    """The error of an environment variable that prevents connections."""
+    """Raised when an environment variable prevents connections."""
 
 
 class Connections:
-    """Connections that are kept alive, one for each open call, in the first caller's event loop."""
+    """A pool of HTTP/1.1 connections to providers, one per open call, kept alive between calls.
+
+    All calls must come from one event loop.
+    """
 
     def __init__(self, silence: float) -> None:
-        """Let a provider be silent for `silence` seconds. Network proxies are the environment's."""
+        """Let providers be silent for `silence` seconds, and use the environment's proxies."""
         self._silence = silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
@@ -66,7 +69,7 @@ class Connections:
     async def answer(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> AsyncIterator[httpx.Response]:
-        """Yield the provider's reply, its body unread; raise Unavailable."""
+        """Yield the provider's reply with its body unread. Raise Unavailable if none comes."""
         try:
             with span("provider request", server__address=httpx.URL(url).host):
                 response = await self.ask(method, url, headers, content)
@@ -81,9 +84,10 @@ class Connections:
     async def ask(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> httpx.Response:
-        """Send a request unchanged, and return the reply, its body unread.
+        """Send a request unchanged, and return the reply with its body unread.
 
-        Send it again if the provider had closed an idle connection. Raise httpx.HTTPError.
+        Send it again if the provider had closed an idle connection. Raise httpx.HTTPError if no
+        reply comes.
         """
         deadline = time.monotonic() + STALE_SECONDS
         while True:
@@ -108,7 +112,7 @@ class Connections:
     async def _send(
         self, method: str, url: str, headers: Headers, content: Content, attempt: _Attempt
     ) -> aiohttp.ClientResponse:
-        """Send a request once; raise an error of aiohttp, OSError or ValueError."""
+        """Send a request once. Raise an error of aiohttp, OSError or ValueError if that fails."""
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
         self._session = self._session or self._open_session()
@@ -148,7 +152,7 @@ class Connections:
         )
 
     def _proxy(self, url: URL) -> str | None:
-        """Return the environment's network proxy for a URL; None for one on this machine."""
+        """Return the environment's network proxy for a URL, or None to connect directly."""
         host = url.host or ""
         if not self._proxies or host in LOOPBACK or proxy_bypass(host):
             return None
@@ -178,7 +182,7 @@ class _Body(httpx.AsyncByteStream):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt of a request; its connection `was_idle` if an earlier request used it."""
+    """One attempt to send a request. `was_idle` is set if it reuses an idle connection."""
 
     was_idle: bool = False
 
@@ -205,7 +209,7 @@ def _is_cut_off(error: Exception) -> bool:
 
 
 def _text(value: bytes) -> str:
-    """Return a header's value as text: aiohttp writes UTF-8."""
+    """Return a header's value as text from which aiohttp, which writes UTF-8, sends its bytes."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -219,7 +223,7 @@ def _failure_text(error: httpx.HTTPError, url: str) -> str:
 
 
 def _httpx_error(error: Exception) -> httpx.HTTPError:
-    """Return an error of aiohttp or the system as one of httpx."""
+    """Return the httpx error that corresponds to an error of aiohttp or the system."""
     message = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return httpx.ConnectTimeout(message)

@@ -33,21 +33,23 @@ MAX_NAME_CHARS = 200
 
 
 class InvalidControl(ValueError):
-    """The error of a control header with an invalid value; `args` has the header's name."""
+    """Raised when a control header is invalid; `args` has its name without the prefix."""
 
 
 @dataclass(frozen=True)
 class Controls:
     """The settings of one request.
 
-    - `token`: the caller's own token for the service, if it sent one. Without a token, a trusted
-      caller uses the proxy's.
+    - `mode`: `render`, `observe` or `bypass`.
+    - `budget`, `policy`: None for the session's own.
+    - `token`: the caller's own token for the service, or None. Without a token, a trusted caller
+      uses the proxy's.
     - `is_compaction_call`: the request is an agent's own compaction, which needs the full history.
     - `bypass_tools`: names and globs of tools whose results are never shortened.
     - `pinned_tools`, `pinned_calls`: tools, and ids of calls, whose results are pinned.
     - `holdout`: the share of sessions that are sent in full, for comparison.
     - `delivery`: the delivery to record with the call.
-    - `full_reason`: why the full history is sent although the proxy renders.
+    - `full_reason`: why the full history is sent although the mode was `render`; empty otherwise.
     """
 
     mode: str
@@ -65,12 +67,15 @@ class Controls:
 
     @property
     def has_user(self) -> bool:
-        """True if the request has a token or may use the proxy's."""
+        """True if the request has its own token or may use the proxy's."""
         return self.is_trusted or self.token is not None
 
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, is_trusted: bool = False) -> Controls:
-        """Return the settings in the headers, else the proxy's own; raise InvalidControl."""
+        """Return the settings in the headers; the proxy's own for those that are not there.
+
+        Raise InvalidControl if a header has an invalid value.
+        """
         values = _first_by_name(headers)
         mode = values.get("x-contextrender-mode") or settings.mode
         if mode not in MODES:
@@ -94,9 +99,10 @@ class Controls:
         )
 
     def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
-        """Return the settings for a session and a body.
+        """Return these settings, adapted to the request's session and body.
 
-        A request of a holdout session, and a compaction, is recorded and sent in full.
+        In mode `render`, a holdout session or a compaction call changes the mode to `observe`: the
+        full history is recorded and sent.
         """
         if self.mode != "render":
             return replace(self, is_compaction_call=False)
@@ -124,7 +130,7 @@ def _budget(text: str) -> int | str:
 
 
 def _first_by_name(headers: Headers) -> dict[str, str]:
-    """Return the first header of each name."""
+    """Return the first value of each header, by name."""
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
@@ -141,17 +147,17 @@ def _names(values: Mapping[str, str], name: str, default: frozenset[str]) -> fro
 
 
 def is_held_out(session: str, share: float) -> bool:
-    """Return whether a session is in the holdout share; the answer is always the same."""
+    """Return whether a session is in the holdout share; it depends on nothing but the name."""
     digest = hashlib.sha256(f"holdout {session}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the session's name by path or header, else a name made from the first messages.
+    """Return the session's name in path or headers, otherwise a name made from the first messages.
 
-    A name that is made also depends on the caller's key for the provider, so that two callers whose
-    histories begin alike have two sessions. `prompt_cache_key` is no name: it routes requests, and
-    many people share one.
+    A generated name also depends on the caller's key for the provider, so that two callers whose
+    histories begin alike have two sessions. The request field `prompt_cache_key` is not used as a
+    name, because many people can share one value.
     """
     if name := given_name(path, headers):
         return name
@@ -161,7 +167,7 @@ def session_of(path: str, headers: Headers, messages: Sequence[Mapping[str, Any]
 
 
 def given_name(path: str, headers: Headers) -> str:
-    """Return the name that a caller gives the session; empty if it gives none."""
+    """Return the session's name in the path or a header; empty if there is none."""
     values = _first_by_name(headers)
     for name in (path, *(values.get(name, "") for name in _SESSION_HEADERS)):
         if name.strip():
@@ -179,13 +185,13 @@ def history_key_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def has_session_header(headers: Headers) -> bool:
-    """Return whether an agent names its session in one of its own headers."""
+    """Return whether a header other than ContextRender's own names the session."""
     values = _first_by_name(headers)
     return any(values.get(name) for name in _SESSION_HEADERS[1:])
 
 
 def _bounded(name: str) -> str:
-    """Return a printable name of at most `MAX_NAME_CHARS`; a longer one ends with its hash."""
+    """Return `name` made printable and cut to `MAX_NAME_CHARS`; a cut name ends with its hash."""
     name = "".join(letter if letter.isprintable() else "_" for letter in name)
     if len(name) <= MAX_NAME_CHARS:
         return name

@@ -20,7 +20,10 @@ REMEMBERED = 1024
 
 @dataclass(frozen=True)
 class Size:
-    """The tokens that the service counted in a history's first `messages`, and its budget."""
+    """The size of a history at its last rendering, all 0 before the first one.
+
+    The service counted `tokens` in the first `messages`. `budget` is the budget that it used.
+    """
 
     messages: int = 0
     tokens: int = 0
@@ -31,7 +34,8 @@ class Size:
     ) -> bool:
         """Return whether the history is certain to fit, counting every new byte as one token.
 
-        `recorded` returns the number of its first messages that are recorded.
+        Return False if its counted messages are not all recorded: `recorded` returns the number of
+        first messages that are.
         """
         limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.tokens > limit:
@@ -45,15 +49,15 @@ class Size:
 class Conversation:
     """The state of one history.
 
-    - `system`: the system prompt as first recorded. If it changes with each call, the first one is
-      recorded, because otherwise each call would start a branch.
+    - `system`: the system prompt of the first call. It is recorded with every call, because a
+      prompt that changes with each call would start a branch each time.
     - `accepts_only_full`: the provider refused the rendered history and accepted the full one.
-    - `max_tokens`, `max_bytes`: the largest prompt and request that the provider accepts, after it
-      refused one as too long.
+    - `max_tokens`, `max_bytes`: limits of prompt and request after the provider refused one as too
+      long; None without such a refusal.
     - `was_refused_in_every_form`: the provider refused the last call and its retries.
     - `calls`, `failed_open`: the number of model calls, and of those that failed open.
-    - `usage_report`: the newest call's usage, until it is sent to the service.
-    - `recording`: the last call that did not wait for the service.
+    - `usage_report`: the newest call's usage, until it is sent to the service; None after that.
+    - `recording`: the last call that was sent without waiting for the service, or None.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -70,21 +74,27 @@ class Conversation:
     recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
     def limited_budget(self, budget: int | str | None) -> int | str | None:
-        """Return the budget, or `max_tokens` if that is smaller or the budget is automatic."""
+        """Return the smaller of `budget` and `max_tokens`.
+
+        Return `max_tokens`, if it is set, for an automatic or missing budget.
+        """
         if self.max_tokens is None:
             return budget
         return min(budget, self.max_tokens) if isinstance(budget, int) else self.max_tokens
 
 
 class Conversations:
-    """The states of the histories that were used last."""
+    """The states of the `REMEMBERED` histories that were used last."""
 
     def __init__(self) -> None:
         """Remember no history yet."""
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     def find(self, key: Hashable, transcript: Transcript) -> Conversation:
-        """Return a history's state; replace the system prompt in the request by the first one."""
+        """Return a history's state, and write its first system prompt into the transcript.
+
+        If the number of system messages changed, the transcript's are the first ones from now on.
+        """
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)
         while len(self._by_key) > REMEMBERED:
@@ -110,7 +120,8 @@ class ProxiedCall:
     """One model call: its session, its rendered request `fit`, and its number of `messages`.
 
     A call that is certain to fit, or that is only observed, does not wait for the service. Its
-    rendered request is then the result of `later`.
+    rendered request is then the result of `later`, and `fit` the original one. `messages` is 0 if
+    the call is not recorded.
     """
 
     session: str
@@ -121,7 +132,10 @@ class ProxiedCall:
     messages: int = 0
 
     async def rendered(self, seconds: float = 0.0) -> RenderedRequest:
-        """Return the rendered request. Wait at most `seconds` for one that is rendered `later`."""
+        """Return the rendered request, after at most `seconds` if it is rendered `later`.
+
+        Return the original request if it is not ready by then.
+        """
         if self.later is None:
             return self.fit
         if seconds:
@@ -130,7 +144,10 @@ class ProxiedCall:
 
 
 def _media_tokens(message: Json) -> int:
-    """Return at least the tokens of a message's media, whose canonical form is short."""
+    """Return an estimate of the tokens of a message's media.
+
+    Its canonical form has only short digests of media, so its size does not show them.
+    """
     content = message.get("content")
     if not isinstance(content, list):
         return 0

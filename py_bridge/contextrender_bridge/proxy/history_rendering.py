@@ -1,4 +1,4 @@
-"""The rendering of histories: the service selects what each model call's request has."""
+"""The rendering of histories by the service, which selects the contents of each prompt."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ SETTLE_SECONDS = 5.0
 
 
 class Histories:
-    """The histories of all sessions, rendered by the service; calls may run at the same time."""
+    """Renderer of the histories of all sessions; several calls may run at the same time."""
 
     def __init__(
         self, client: AsyncContextRender, settings: Settings, *, recalls: bool = False
     ) -> None:
         """Call the service through `client`.
 
-        `recalls` is true if models have the recall tool, even if requests do not declare it.
+        `recalls` is true if the models have the recall tool although requests do not declare it.
         """
         self._recalls = recalls
         self.client = client
@@ -65,7 +65,11 @@ class Histories:
     async def fit(
         self, path: str, headers: Headers, read: Body, dialect: str, controls: Controls
     ) -> ProxiedCall:
-        """Return the call to send to the provider; it fails open if the service fails."""
+        """Return the call to send to the provider.
+
+        Read the history, find its session and its state, and render it. If that fails, the call
+        fails open: its request is unchanged. `path` is the session in the URL; empty without one.
+        """
         call = ProxiedCall("", RenderedRequest(read.fields), Conversation(), controls)
         try:
             transcript = read.read(dialect_of(dialect, read.fields))
@@ -88,13 +92,13 @@ class Histories:
             return self._failed(call, reason_of(failure))
 
     async def settle(self) -> None:
-        """Wait some seconds for the calls that are being recorded, and for reports of usage."""
+        """Wait some seconds until pending calls are recorded and usage is reported."""
         await self.notes.settle(SETTLE_SECONDS)
         if self._recording:
             await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
     async def _find_name(self, call: ProxiedCall, transcript: Transcript, history_key: str) -> str:
-        """Return the name of the session that a history continues whose caller names none."""
+        """Return the name of the session that an unnamed history continues."""
         model = call.fit.body.get("model")
         search = self.client.find_session(
             call.session,
@@ -108,9 +112,10 @@ class Histories:
     async def _render(
         self, call: ProxiedCall, transcript: Transcript, history_key: str, headers: Headers
     ) -> ProxiedCall:
-        """Return the rendered call.
+        """Render the call, after the history's earlier call is recorded, and return it.
 
-        Do not wait for the service if the call is certain to fit, or is only observed.
+        If the call is certain to fit, or is only observed, return at once. The service then answers
+        `later`.
         """
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
@@ -135,7 +140,7 @@ class Histories:
     async def _outcome(
         self, work: Coroutine[Any, Any, RenderedRequest], body: Mapping[str, Any], seconds: float
     ) -> RenderedRequest:
-        """Return the request that the service renders within that time, else the original."""
+        """Return the request that `work` renders within `seconds`, otherwise the original one."""
         try:
             fit = await asyncio.wait_for(work, seconds)
         except Exception as failure:
@@ -158,7 +163,11 @@ class Histories:
         budget: int | str | None,
         headers: Headers,
     ) -> RenderedRequest:
-        """Call the service's `render`, note its counts, and apply its plan to the request."""
+        """Call the service's `render` and apply its plan to the request.
+
+        The call also reports the previous call's usage. Store the branch, size and budget of the
+        reply with the conversation. In any mode but `render`, report no failure of the plan.
+        """
         controls, conversation, body = call.controls, call.conversation, call.fit.body
         model = body.get("model")
         usage_report = conversation.usage_report
@@ -210,7 +219,7 @@ def _describe(
 
 
 def _is_recorded(call: ProxiedCall, headers: Headers, transcript: Transcript) -> bool:
-    """Return whether a call has a history of its own, and is no title or the like."""
+    """Return whether to record a call: it sends its own history, and is no call for a title."""
     body = call.fit.body
     if not transcript.messages or is_kept_by_provider(body):
         return False
@@ -221,9 +230,9 @@ async def _after(
     before: asyncio.Task[RenderedRequest] | None,
     work: Callable[[], Coroutine[Any, Any, RenderedRequest]],
 ) -> RenderedRequest:
-    """Start the work once the earlier call is recorded.
+    """Start `work` once the earlier call `before` is recorded; None if there is none.
 
-    If a later call overtook it, the service would have to build the earlier history once more.
+    If a later call were recorded first, the service would have to load the earlier history again.
     """
     if before is not None and not before.done():
         await asyncio.wait({before})
@@ -231,8 +240,8 @@ async def _after(
 
 
 def _is_outage(failure: Exception) -> bool:
-    """Return whether the next calls of the service will probably fail as well.
+    """Return whether the service is unreachable, so that its next calls will probably fail too.
 
-    A late answer is no outage: under load, the next ones come all the same.
+    A late answer is no outage: a service under load still answers.
     """
     return isinstance(failure, Unreachable)

@@ -9,7 +9,7 @@ PAUSE_SECONDS = 5.0
 
 
 class Pause:
-    """A pause after several failures in a row, during which the service is not called."""
+    """A pause of `PAUSE_SECONDS` without calls to the service, after `MAX_FAILURES` in a row."""
 
     def __init__(self) -> None:
         """Start without a failure."""
@@ -18,11 +18,11 @@ class Pause:
 
     @property
     def is_on(self) -> bool:
-        """True while the service is not to be called."""
+        """True while the service must not be called."""
         return time.monotonic() < self._deadline
 
     def note(self, *, failed: bool) -> None:
-        """Note an answer or a failure of the service."""
+        """Count a failure of the service, or reset the count after an answer."""
         self._failed = self._failed + 1 if failed else 0
         if self._failed >= MAX_FAILURES:
             self._deadline = time.monotonic() + PAUSE_SECONDS

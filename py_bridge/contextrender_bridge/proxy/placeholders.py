@@ -16,7 +16,7 @@ _BLOCKS = ("tool_use", "tool_result")
 
 
 def identify(session: str, branch: int, position: int) -> str:
-    """Return a result's id: 24 hexadecimal digits, which gateways search for."""
+    """Return a result's id of 24 hexadecimal digits, the format that gateways search for."""
     return f"{digest_of(session)}{branch % 256:02x}{position % 16**6:06x}"
 
 
@@ -28,7 +28,11 @@ def digest_of(session: str) -> str:
 def texts_for(
     session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[str, str]]:
-    """Return the id of each omitted result and the text that replaces it, by position."""
+    """Return, by position, the id of each shortened result and the text that replaces it.
+
+    The text is the result's excerpt, or a line if it is omitted. Leave out results that are not
+    longer than their text.
+    """
     texts: dict[int, tuple[str, str]] = {}
     excerpts = {
         item["position"]: item["text"]
@@ -49,9 +53,10 @@ def texts_for(
 
 
 def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
-    """Return the positions of added calls, and the messages with a call before each result.
+    """Return the messages with a call added before each result that has none.
 
-    Some guardrails send results without the assistant messages that called the tools.
+    Some guardrails send results without the assistant messages that called the tools. Also return
+    the positions of the added messages, first.
     """
     call_ids = {
         str(call.get("id"))
@@ -74,7 +79,7 @@ def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
 
 
 def has_blocks(messages: list[Any]) -> bool:
-    """Return whether messages have blocks of Anthropic's API."""
+    """Return whether messages have `tool_use` or `tool_result` blocks of Anthropic's API."""
     return any(
         isinstance(block, Mapping) and block.get("type") in _BLOCKS
         for message in messages

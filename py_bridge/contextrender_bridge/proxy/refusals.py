@@ -3,7 +3,7 @@
 The wordings are those of OpenAI, Azure, Anthropic, Bedrock, Vertex and Gemini, Mistral, xAI,
 Moonshot, z.ai, DashScope, DeepSeek, GitHub Copilot, Groq, OpenRouter, Together, vLLM, SGLang,
 TensorRT-LLM, TGI, llama.cpp, Ollama, LM Studio, Cohere, MiniMax, Volcengine, Cloudflare, watsonx,
-GitHub Models and LiteLLM. Other wordings are recognised by what they name as too long.
+GitHub Models and LiteLLM. Other wordings are recognised by general patterns.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
 
 TOO_LARGE = 413
 RETRY_SHARE = 0.6
-"""The share of a refused request to send next, if the provider gives no numbers."""
+"""The size of the next request, as a share of the refused one, if the refusal has no numbers."""
 COUNTED_SHARE = 0.9
-"""The share of a provider's limit to fill: providers count more tokens than the service."""
+"""The share of a provider's limit to use, because providers count more tokens than the service."""
 
 _CERTAIN = re.compile(
     rb"context_length_exceeded|context_window_exceeded|model_max_prompt_tokens_exceeded"
@@ -53,17 +53,17 @@ _ANOTHER = re.compile(
     rb"|call_id|\.id'|stop:",
     re.I,
 )
-"""Words of a refusal that mean another limit than the prompt's length."""
+"""Words of errors about other limits than the prompt's length."""
 _OF_REQUEST = frozenset(
     {"input", "instructions", "messages", "tools", "prompt", "system", "body", "text"}
 )
 """Fields of an error that repeat the request."""
 _CODE = re.compile(rb'"(?:code|status)" ?: ?"?\d+')
 _NOT_TOKENS = re.compile(rb"\bbytes\b|string too long|characters|payload", re.I)
-"""Words of a refusal whose numbers count something else than tokens."""
+"""Words of a refusal whose numbers do not count tokens."""
 _NUMBER = rb"([\d,_]*\d)"
 _ANY_NUMBER = re.compile(rb"(?<![\w.\-])\d[\d,_]*\d{3}(?![\w\-]|\.\d*[1-9])")
-"""A number of a refusal that may be its limit or the prompt's tokens, but no part of a name."""
+"""A number of at least four digits that is not part of a name, such as a model's."""
 
 
 def _patterns(*texts: bytes) -> re.Pattern[bytes]:
@@ -104,14 +104,18 @@ _PROMPT_TOKENS = _patterns(
 
 @dataclass(frozen=True)
 class Refusal:
-    """A provider's refusal of a prompt as too long: its limit, and its count of the prompt."""
+    """A provider's refusal of a prompt as too long.
+
+    `limit` is the provider's limit in tokens, `prompt_tokens` its count of the prompt. Each is None
+    if the refusal does not have it.
+    """
 
     limit: int | None = None
     prompt_tokens: int | None = None
 
     @classmethod
     def read(cls, status: int, body: bytes) -> Refusal | None:
-        """Return the refusal; None if the provider refuses for another reason, or not at all."""
+        """Return the refusal in an error's status and body, or None if it is another error."""
         body = _without_request(body)
         if not (status == TOO_LARGE or is_too_long(body)):
             return None
@@ -127,13 +131,13 @@ class Refusal:
 
     @property
     def share(self) -> float:
-        """The share of the refused request to send next."""
+        """The size of the next request, as a share of the refused one."""
         if self.limit and self.prompt_tokens:
             return COUNTED_SHARE * self.limit / self.prompt_tokens
         return RETRY_SHARE
 
     def next_budget(self, history_tokens: int) -> int:
-        """Return the budget after a prompt with `history_tokens` of history was refused."""
+        """Return the budget of the next call, after a history of `history_tokens` was refused."""
         if not (self.limit and self.prompt_tokens):
             return max(int(RETRY_SHARE * history_tokens), SMALLEST_BUDGET)
         remaining = self.limit - self.prompt_tokens + history_tokens
@@ -141,7 +145,10 @@ class Refusal:
 
 
 def _without_request(body: bytes) -> bytes:
-    """Return an error without the parts of the request that it repeats, if it is JSON."""
+    """Return a JSON error without the parts of the request that it repeats.
+
+    Return any other error unchanged.
+    """
     try:
         return wire.dumps(_prune(wire.loads(body)))
     except ValueError:

@@ -1,7 +1,7 @@
-"""The beginning of a provider's reply, which is read until it is a refusal or an answer.
+"""The start of a provider's reply, read until it is known to be a refusal or an answer.
 
 Some providers answer 200 and refuse a long prompt within the reply: as the first event of a stream,
-or as a failed response. So a reply is sent to the agent only from its first content on.
+or as a failed response. So the proxy sends a reply to the agent only once it has content.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from contextrender_bridge.proxy.connections import Unavailable
 from contextrender_bridge.proxy.refusals import Refusal
 
 LONGEST_ERROR = 64 * 1024
-"""The largest error in bytes: a longer reply is an answer."""
+"""The largest size of an error in bytes. A longer reply is an answer."""
 OK, ERROR = 200, 400
 LAST_EVENTS = 4
-"""The number of a stream's last events of which one may be a refusal."""
+"""The number of events at the end of a stream that are searched for a refusal."""
 
 _BEGINNINGS = frozenset(
     {"response.created", "response.in_progress", "response.queued", "message_start", "ping"}
@@ -29,7 +29,7 @@ _BEGINNINGS = frozenset(
 """Types of events before the model's first text."""
 _FAILURES = frozenset({"error", "response.failed", "response.incomplete"})
 _FAILED_ENDS = ("error", "model_context_window_exceeded")
-"""Reasons for which an answer ends without text."""
+"""Finish reasons of an answer that failed."""
 _ERROR_EVENT = re.compile(rb"^event: ?error", re.M)
 _FAILED = re.compile(
     rb'"type" ?: ?"error"|"error" ?: ?[{"]|"status" ?: ?"failed"|"object" ?: ?"error"'
@@ -42,7 +42,7 @@ class ReplyStart:
     """A reply whose first bytes have been read; `refusal` is set if the prompt is too long."""
 
     def __init__(self, response: httpx.Response) -> None:
-        """Read nothing yet: await `read` before any other method."""
+        """Wrap a response without reading it. Await `read` before any other method."""
         self.response = response
         self.chunks: list[bytes] = []
         self.refusal: Refusal | None = None
@@ -56,7 +56,10 @@ class ReplyStart:
         return self.refusal is not None or self.response.status_code >= ERROR
 
     async def read(self) -> ReplyStart:
-        """Read until the reply is known to be an answer or a refusal; raise Unavailable."""
+        """Read until the reply is known to be an answer or a refusal.
+
+        Raise Unavailable if the connection fails before the first byte, or within an error.
+        """
         kind = self.response.headers.get("content-type", "")
         is_error = self.response.status_code >= ERROR
         try:
@@ -77,7 +80,7 @@ class ReplyStart:
         return self
 
     def _read_refusal(self, *, is_error: bool, streams: bool) -> Refusal | None:
-        """Return the refusal in a reply without text of the model; None if it has another fault."""
+        """Return the refusal as too long in a reply without content; None if it has none."""
         text, status = bytes(self._text), self.response.status_code
         if is_error or (not streams and _FAILED.search(text)):
             return Refusal.read(status, text)
@@ -91,7 +94,7 @@ class ReplyStart:
             yield chunk
 
     def _has_content(self, streams: bool) -> bool:
-        """Return whether the bytes that were read have text of the model, and no error."""
+        """Return whether the bytes read so far have content of the model, and no error."""
         text = bytes(self._text)
         if not streams:
             # An error is short, and its fields come first.
@@ -101,13 +104,13 @@ class ReplyStart:
 
 
 def late_refusal(reply: bytes) -> Refusal | None:
-    """Return the refusal as too long that ends a stream after its first text, None if none does."""
+    """Return the refusal as too long at the end of a stream, or None if there is none."""
     events = _END.split(reply[-LONGEST_ERROR:])[-LAST_EVENTS:]
     return _refusal_in([event for event in events if not _is_content(event)])
 
 
 def _refusal_in(events: Sequence[bytes]) -> Refusal | None:
-    """Return the first refusal in a stream's events."""
+    """Return the first refusal as too long in a stream's events, or None."""
     texts = (_data(event) for event in events)
     refusals = (Refusal.read(OK, text) for text in texts if not _is_beginning(text))
     return next(filter(None, refusals), None)
@@ -133,7 +136,7 @@ def _is_beginning(data: bytes) -> bool:
 
 
 def _is_content(event: bytes) -> bool:
-    """Return whether an event has text of the model, or an answer's usual end."""
+    """Return whether an event has text or a call of the model, or ends an answer normally."""
     data = _data(event)
     if not data or _ERROR_EVENT.search(event):
         return False
@@ -142,7 +145,7 @@ def _is_content(event: bytes) -> bool:
 
 
 def _has_text(fields: Json) -> bool:
-    """Return whether an event's fields have text, a call or a usual end; a failure has none."""
+    """Return whether an event's fields have text, a call or a normal finish reason."""
     kind, choices = fields.get("type"), fields.get("choices")
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
         return False

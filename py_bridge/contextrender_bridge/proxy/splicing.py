@@ -1,4 +1,4 @@
-"""A shortened request with the bytes of the original one: only changed messages are encoded."""
+"""The encoding of a shortened request, which reuses the original bytes of unchanged messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextrender_bridge.proxy.bodies import Body
 def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> bytes:
     """Encode a shortened copy of the request `raw`, with the original bytes of unchanged parts.
 
-    `read` is the parsed request, and `key` the field of its items. If the places of the items in
-    the text are unknown, all of it is encoded.
+    `read` is the parsed request, and `key` the field of its items. If the positions of the items in
+    the text are unknown, encode the whole copy.
     """
     if read.close <= 0 or not isinstance(shortened.get(key), list):
         return wire.dumps(shortened)

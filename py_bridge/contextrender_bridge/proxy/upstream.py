@@ -1,4 +1,4 @@
-"""Forwarding of requests to a provider and of its replies, byte for byte."""
+"""Forwarding of requests to a provider, and of its replies to the agent, byte for byte."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ log = logging.getLogger("contextrender")
 
 
 class UsageCapture:
-    """A reply that is sent on, and kept until its usage is read."""
+    """A reply that is forwarded, and of which a copy is kept to read its usage."""
 
     def __init__(self, send: Send) -> None:
-        """Send the reply on through `send`."""
+        """Forward the reply through `send`."""
         self._send = send
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._body = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        """Send on and keep one ASGI message of the reply."""
+        """Forward one ASGI message of the reply, and keep a copy."""
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], dict(message["headers"])
         elif len(self._body) < LARGEST:
@@ -47,7 +47,7 @@ class UsageCapture:
         return 200 <= self._status < 300
 
     def usage(self) -> Usage | None:
-        """Return the usage in the reply; None if it has none, is unreadable, or is a refusal."""
+        """Return the usage in the reply, or None if the reply is a refusal or has no usage."""
         return read_usage(self.content_type, self.plain_body) if self.is_taken else None
 
     @property
@@ -57,7 +57,7 @@ class UsageCapture:
 
     @cached_property
     def plain_body(self) -> bytes:
-        """The whole body; empty if its coding cannot be read."""
+        """The decompressed body; empty if it cannot be decompressed."""
         codings = self._headers.get(b"content-encoding", b"").decode("latin-1")
         return decode_body(codings, bytes(self._body), LARGEST)
 
@@ -71,9 +71,9 @@ async def pass_on(
     send: Send,
     added: Headers,
 ) -> None:
-    """Forward a request to the provider, and its reply to the agent; raise Unavailable.
+    """Forward a request to the provider, and the provider's reply to the agent.
 
-    `added` are our own headers of the reply.
+    `added` are our own headers of the reply. Raise Unavailable if the provider gives no answer.
     """
     async with http.answer(method, url, headers, content) as response:
         await relay(response, send, added)
@@ -85,9 +85,10 @@ async def relay(
     added: Headers,
     body: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Send a reply on; `body` yields its bytes if some were read before.
+    """Forward a reply, with our own headers `added`.
 
-    If the reply breaks off, the connection to the agent is broken off as well.
+    If a part of the reply was read before, `body` yields all its bytes. If the reply breaks off,
+    leave the reply to the agent incomplete as well.
     """
     await start(response.status_code, response_headers(response.headers.raw), send, added)
     try:
@@ -100,5 +101,5 @@ async def relay(
 
 
 async def start(status: int, headers: Headers, send: Send, added: Headers) -> None:
-    """Send a reply's status and headers on, with our own headers."""
+    """Forward a reply's status and headers, with our own headers `added`."""
     await send({"type": "http.response.start", "status": status, "headers": [*headers, *added]})

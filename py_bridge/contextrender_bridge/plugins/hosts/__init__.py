@@ -1,4 +1,4 @@
-"""The agents that a plugin can be installed in, by the name of the program."""
+"""The agents for which there is a plugin, by the name of their program."""
 
 from contextrender_bridge.plugins.hosts.base import Host
 from contextrender_bridge.plugins.hosts.claude import ClaudeHost

@@ -1,4 +1,4 @@
-"""An agent that a plugin can be installed in."""
+"""The base class of the agents for which there is a plugin."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ LIBRARY: Final = "contextrender.js"
 
 
 class Host(ABC):
-    """An agent. `program` is its command, `title` its name, and `least_version` the oldest version.
+    """An agent for which there is a plugin.
 
-    `render_version` is the oldest version that can render each call; it is empty if none can.
+    `program` is its command and `title` its name. `least_version` is the oldest version that the
+    plugin supports, and `render_version` the oldest one for the mode `render`; it is empty if the
+    agent does not have that mode. `modes` are the possible modes, the default first.
     """
 
     program: str
@@ -35,22 +37,22 @@ class Host(ABC):
 
     @abstractmethod
     def install(self, options: PluginOptions) -> list[Change]:
-        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        """Return the changes that install the plugin. Raise CommandError if it is not possible."""
 
     @abstractmethod
     def uninstall(self, data: Path) -> list[Change]:
-        """Return the changes that undo the installation; there are none if nothing is left."""
+        """Return the changes that remove the plugin; empty if nothing of it is installed."""
 
     @abstractmethod
     def is_installed(self, data: Path) -> bool:
         """Return whether the plugin is installed for this user."""
 
     def problem(self) -> str:
-        """Return a sentence on what keeps an installed plugin from working, or nothing."""
+        """Return why an installed plugin does not work, as a sentence; empty if it works."""
         return ""
 
     def after_install(self) -> list[str]:
-        """Return what the user still has to do, as sentences."""
+        """Return sentences about what the user must still do after the installation."""
         return []
 
     def version(self) -> Version:
@@ -70,7 +72,10 @@ class Host(ABC):
         return tuple(int(part) for part in match[0].split(".")) if match else ()
 
     def check(self, options: PluginOptions) -> None:
-        """Raise CommandError if the mode or the agent's version does not fit."""
+        """Raise CommandError if the agent lacks the mode, is not installed, or is too old.
+
+        An unknown version is accepted.
+        """
         if options.mode not in self.modes:
             raise CommandError(
                 f"the plugin for {self.title} has the modes {', '.join(self.modes)}, and no "
@@ -88,17 +93,20 @@ class Host(ABC):
 
 
 def dotted(version: Version) -> str:
-    """Return a version as it is written."""
+    """Return a version as text, such as `1.17.0`."""
     return ".".join(map(str, version))
 
 
 def library_files(options: PluginOptions, agent: str, *names: str) -> dict[str, str]:
-    """Return the files that each JavaScript plugin needs beside its own, and these more."""
+    """Return the texts, by name, of the shared library, of the settings and of the files `names`.
+
+    Each JavaScript plugin needs the library and the settings.
+    """
     shared = {name: shipped_file(name) for name in (LIBRARY, *names)}
     return {**shared, "settings.js": options.settings_file(agent)}
 
 
 def folder_of(variable: str, default: Sequence[str]) -> Path:
-    """Return the folder that a variable names, or the default below the user's home."""
+    """Return the folder that an environment variable names, or `default` in the user's home."""
     folder = os.environ.get(variable)
     return Path(folder).expanduser() if folder else Path.home().joinpath(*default)

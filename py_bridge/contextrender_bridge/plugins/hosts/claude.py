@@ -41,7 +41,11 @@ class ClaudeHost(Host):
     modes = (COMPACT, AFTER_SUMMARY, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:
-        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        """Return the changes that install the plugin. Raise CommandError if it is not possible.
+
+        Write a marketplace with the plugin into the data folder, and let Claude Code install it
+        from there. Uninstall an earlier version first.
+        """
         self.check(options)
         folder = marketplace(options.data)
         owner = {"name": "ContextRender"}
@@ -67,7 +71,7 @@ class ClaudeHost(Host):
         ]
 
     def uninstall(self, data: Path) -> list[Change]:
-        """Return the changes that undo the installation; there are none if nothing is left."""
+        """Return the changes that remove the plugin; empty if nothing of it is installed."""
         changes: list[Change] = []
         if self.is_installed(data) or NAME in _settings().get("extraKnownMarketplaces", {}):
             plugin = [self.program, "plugin"]
@@ -84,7 +88,7 @@ class ClaudeHost(Host):
         return PLUGIN in _settings().get("enabledPlugins", {})
 
     def problem(self) -> str:
-        """Return a sentence on what keeps an installed plugin from working, or nothing."""
+        """Return why an installed plugin does not work, as a sentence; empty if it works."""
         for path in (MANAGED, _home() / "settings.json"):
             settings = _read(path)
             if settings.get("disableAllHooks") or settings.get("allowManagedHooksOnly"):
@@ -95,7 +99,7 @@ class ClaudeHost(Host):
 
 
 def marketplace(data: Path) -> Path:
-    """Return the folder that Claude Code installs the plugin from."""
+    """Return the folder of the marketplace from which Claude Code installs the plugin."""
     return data / "plugins" / "claude"
 
 

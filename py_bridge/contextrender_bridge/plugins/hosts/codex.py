@@ -1,4 +1,7 @@
-"""Codex: a hook and an MCP server in the user's configuration, between two marks."""
+"""Codex: a hook and an MCP server in the user's configuration.
+
+They are a block between two marked lines. Codex may write tables of its own into the block.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ HOOK_SECONDS: Final = 20
 START_SECONDS: Final = 60
 """Seconds that Codex waits for the MCP server, which loads slowly on a busy machine."""
 SPARE_TOKENS: Final = 1_000
-"""By how many tokens Codex may count the text higher than we do."""
+"""Added to the limit of tokens, because Codex may count more tokens than the service."""
 
 
 class CodexHost(Host):
@@ -40,7 +43,7 @@ class CodexHost(Host):
     modes = (AFTER_SUMMARY,)
 
     def install(self, options: PluginOptions) -> list[Change]:
-        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        """Return the changes that install the plugin. Raise CommandError if it is not possible."""
         self.check(options)
         path = _config()
         old = _text(path)
@@ -48,7 +51,7 @@ class CodexHost(Host):
         return [Rewrite(path, new, "add a hook and an MCP server")] if new != old else []
 
     def uninstall(self, data: Path) -> list[Change]:
-        """Return the changes that undo the installation; there are none if nothing is left."""
+        """Return the changes that remove the plugin; empty if nothing of it is installed."""
         path = _config()
         old = _text(path)
         new = without_block(old)
@@ -61,7 +64,7 @@ class CodexHost(Host):
         return FIRST_MARK in _text(_config())
 
     def problem(self) -> str:
-        """Return a sentence on what keeps an installed plugin from working, or nothing."""
+        """Return why an installed plugin does not work, as a sentence; empty if it works."""
         features = _parse(_text(_config())).get("features", {})
         if isinstance(features, dict) and features.get("hooks") is False:
             return f"{_config()} switches hooks off ([features] hooks = false)."
@@ -69,10 +72,13 @@ class CodexHost(Host):
 
 
 def with_block(text: str, settings: str) -> str:
-    """Return a configuration with our part at its end. Raise CommandError if TOML forbids it."""
+    """Return the configuration `text` with our block at its end, in place of an earlier one.
+
+    Return it unchanged if it has the same block. Raise CommandError if the result is no valid TOML.
+    """
     match = _BLOCK.search(text)
     if match and _own_tables(match[1]) == settings.strip():
-        return text  # Codex has written its own tables into our part, such as the user's trust
+        return text  # The block may also have tables by Codex, such as the user's trust in the hook
     user_text = without_block(text)
     text_before = f"{user_text.rstrip()}\n\n" if user_text.strip() else ""
     joined_text = f"{text_before}{FIRST_MARK}\n{settings}{LAST_MARK}\n"
@@ -84,7 +90,7 @@ def with_block(text: str, settings: str) -> str:
 
 
 def without_block(text: str) -> str:
-    """Return a configuration without our part, but with what Codex has written into it."""
+    """Return the configuration `text` without our block, but with Codex's tables in the block."""
     match = _BLOCK.search(text)
     if match is None:
         return text
@@ -106,7 +112,7 @@ def _is_own(table: str) -> bool:
 def _tables_by_codex(block: str, groups_before: int) -> list[str]:
     """Return the tables that Codex wrote into our block, without the user's trust in our hook.
 
-    Codex names a hook by the number of the hook groups before it.
+    Codex names a hook by the number of the hook groups before it: `groups_before` for ours.
     """
     own_trust = f':session_start:{groups_before}:0"]'
     tables = [table.strip("\n") for table in _TABLE.split(block) if not _is_own(table)]
@@ -116,7 +122,8 @@ def _tables_by_codex(block: str, groups_before: int) -> list[str]:
 
 
 def _settings(options: PluginOptions) -> str:
-    # Without `exec` a shell could stay between: the service lives as long as the hook's parent.
+    """Return the tables of our block: the SessionStart hook and the MCP server."""
+    # The service runs as long as the hook's parent. `exec` makes that Codex, not a shell.
     hook = f"exec {shlex.join([*options.command('codex_hook'), str(options.tokens)])}"
     python, *words = options.command_line("mcp")
     return (
@@ -149,7 +156,7 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """Return a configuration's tables; on Python 3.10, which reads no TOML, none."""
+    """Return a configuration's tables; empty on Python 3.10, which cannot read TOML."""
     try:
         parsed: dict[str, Any] = importlib.import_module("tomllib").loads(text)
     except ImportError:

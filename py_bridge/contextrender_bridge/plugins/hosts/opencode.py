@@ -28,7 +28,7 @@ class OpenCodeHost(Host):
     modes = (COMPACT, AFTER_SUMMARY, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:
-        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        """Return the changes that install the plugin. Raise CommandError if it is not possible."""
         self.check(options)
         library = library_files(options, "opencode", "node_host.js")
         texts = {f"{LIBRARY_FOLDER}/{name}": text for name, text in library.items()}
@@ -36,7 +36,7 @@ class OpenCodeHost(Host):
         return [WriteFiles(_folder(), texts)]
 
     def uninstall(self, data: Path) -> list[Change]:
-        """Return the changes that undo the installation; there are none if nothing is left."""
+        """Return the changes that remove the plugin; empty if nothing of it is installed."""
         paths = (_folder() / PLUGIN, _folder() / LIBRARY_FOLDER)
         return [Remove(path) for path in paths if path.exists()]
 

@@ -19,7 +19,7 @@ class PiHost(Host):
     modes = (COMPACT, RENDER)
 
     def install(self, options: PluginOptions) -> list[Change]:
-        """Return the changes that install the plugin. Raise CommandError if that cannot be."""
+        """Return the changes that install the plugin. Raise CommandError if it is not possible."""
         self.check(options)
         texts = {
             **library_files(options, "pi", "node_host.js"),
@@ -29,7 +29,7 @@ class PiHost(Host):
         return [WriteFiles(_folder(), texts)]
 
     def uninstall(self, data: Path) -> list[Change]:
-        """Return the changes that undo the installation; there are none if nothing is left."""
+        """Return the changes that remove the plugin; empty if nothing of it is installed."""
         return [Remove(_folder())] if _folder().exists() else []
 
     def is_installed(self, data: Path) -> bool:
