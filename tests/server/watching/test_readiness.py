@@ -177,7 +177,7 @@ def test_details_and_metrics_need_loopback_or_local_token(
             assert figures(unknown, address="10.0.0.9").status_code == 401
         for at, valid_token in (("127.0.0.1", ""), ("10.0.0.9", token)):
             error_fields = error(look(valid_token, address=at), 503, "not_ready")
-            assert "MIN_FREE_MB" in error_fields["message"]
+            assert "CONTEXTRENDER_MIN_FREE_DISK_MB" in error_fields["message"]
             assert "contextrender_stored_bytes" in figures(valid_token, address=at).text
     finally:
         app.state.service.close()

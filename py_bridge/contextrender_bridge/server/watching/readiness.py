@@ -102,8 +102,8 @@ class Readiness:
             raise NotReady(f"The data folder cannot be read: {failure.strerror}.") from failure
         if free < self._settings.min_free_disk_mb * 2**20:
             raise NotReady(
-                f"The data folder's disk has {free / 2**20:.1f} MB left, and "
-                f"{self._settings.min_free_disk_mb} is the least that is set (MIN_FREE_MB)."
+                f"The data folder's disk has {free / 2**20:.1f} MB free. "
+                f"CONTEXTRENDER_MIN_FREE_DISK_MB requires {self._settings.min_free_disk_mb}."
             )
         return free
 
