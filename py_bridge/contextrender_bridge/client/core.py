@@ -93,10 +93,10 @@ class Core(Connection):
         "plan" the reply has the plan instead of the messages. With `answer_before_commit` the
         service answers before the new messages are on disk; if the write fails, the next call sends
         them again. `agent_defaults`: use `contextrender_cache_aware` and the automatic budget
-        unless call or session set others, as for `fit`. Results of the tools `pinned_tools` (names with
-        `*`, `?`) and of the calls with the ids `pinned_calls` are shown while they fit; `pinned` in
-        the reply lists them. `delivery` ("rendered", "full", "holdout") is what the model gets,
-        `client` the caller's name, `usage` the provider's usage of an earlier call (as in
+        unless call or session set others, as for `fit`. Results of the tools `pinned_tools` (names
+        with `*`, `?`) and of the calls with the ids `pinned_calls` are shown while they fit. The
+        reply's `pinned` lists them. `delivery` ("rendered", "full", "holdout") is what the model
+        gets, `client` the caller's name, `usage` the provider's usage of an earlier call (as in
         `record_usage`). They are recorded with the call.
         """
         settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}

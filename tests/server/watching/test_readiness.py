@@ -81,7 +81,7 @@ def test_full_disk_is_503_until_freed(disk: Path) -> None:
         fill(ballast)
         error(sync(server, "during", "x" * 100_000), 503, "storage_unavailable")
         error_fields = error(wait_for_status(server.url, 503), 503, "not_ready")
-        assert "MB left" in error_fields["message"]
+        assert "MB free" in error_fields["message"]
         with server.client() as client:
             assert client.post("/walker/export_session", json={"session": "before"}).is_success
         ballast.unlink()
