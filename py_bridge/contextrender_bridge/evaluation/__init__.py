@@ -1,1 +1,1 @@
-"""Measures what policies show of recorded runs, what that costs, and how certain that is."""
+"""Measures what policies show of recorded runs, its cost, and the certainty of these figures."""

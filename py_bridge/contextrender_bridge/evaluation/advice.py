@@ -36,8 +36,8 @@ def recommend(
     """Return the verdict on runs under these cases, by the billing rule of the runs' provider.
 
     Every case is replayed with `agent_defaults`, because the verdict is for agents at work.
-    `replay` may run the replays in other processes. Without it they run here, with `embedder` if
-    one is given and without embeddings otherwise.
+    `replay` may use other processes. If `replay` is None, the runs are replayed in this process,
+    with `embedder` or, if that is None too, without embeddings.
     """
 
     def replay_here(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
@@ -69,18 +69,19 @@ def recommend_for_session(
 ) -> Verdict:
     """Return the verdict on one session, as `recommend FILE` would for a file with that session.
 
-    `times` has the second of each message, if known. The verdict has no intervals, because those
-    need several tasks. Each recorded call takes about 30 ms. `embedder` is used by `cases` whose
-    policies embed; the default cases do not.
+    `times` has the Unix second of each message; it is empty if unknown. The verdict has no
+    intervals, because those need several tasks. Each recorded call takes about 30 ms. `embedder` is
+    used by `cases` whose policies embed; those of the default cases do not.
     """
     run = _session_run("session", model, messages, times)
     return recommend([run], cases or session_cases(), embedder=embedder)
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
-    """Return the cases of these policies and budgets; the default ones if none are given.
+    """Return the cases of these policies and budgets. If empty, either stands for the default.
 
-    Raise InvalidRequest for too many cases, and for a policy that is unknown or needs a model.
+    Raise InvalidRequest for too many cases, for an invalid budget, and for a policy that is unknown
+    or needs a model.
     """
     defaults = cases_of(POLICIES, BUDGETS)
     if not policies and not budgets:
@@ -120,7 +121,8 @@ MessageReader = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]
 class SessionReplays:
     """Replays of the first `calls` calls of sessions under cases, until `is_enough` returns True.
 
-    `sessions` counts the sessions added; `scores` are those of sessions replayed under all cases.
+    `sessions` counts the sessions added. `scores` has a score for each session that was replayed
+    under all cases.
     """
 
     def __init__(
@@ -140,10 +142,10 @@ class SessionReplays:
         model: str,
         read_messages: MessageReader,
     ) -> None:
-        """Replay one more session, as far as its scores are not cached.
+        """Replay one more session under the cases for which no score is cached.
 
         `session_key` identifies its messages, and `read_messages` reads them. If `is_enough`
-        returns True before the session is replayed under all cases, it has no score.
+        returns True before the session is replayed under all cases, the session gets no score.
         """
         self.sessions += 1
         run: Run | None = None
@@ -192,7 +194,7 @@ def _session_run(
 
 
 def _without_call_sizes(score: RunScore) -> RunScore:
-    """Return the score without each call's tokens; only the largest prompt's stay."""
+    """Return the score without the tokens of each call. Keep those of the largest full prompt."""
     for case in score.cases:
         case.calls = []
     return dataclasses.replace(score, full_calls=[max(score.full_calls, default=0)])

@@ -69,7 +69,7 @@ class Prompts:
         return sum(unit.tokens for message in messages for unit in self._units(message))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
-        """Return a message's text, unless it is an empty assistant's, and its calls as units."""
+        """Return a message's units: its text and its calls. An answer's empty text is no unit."""
         role, content = message.get("role"), message.get("content")
         calls = message.get("tool_calls")
         units: list[Unit] = []
@@ -106,14 +106,14 @@ ANTHROPIC_LOOKBACK: Final = 20
 
 
 class ProviderCache(Protocol):
-    """A provider's cache along one run."""
+    """A provider's prompt cache during one run."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
         """Return the usage of the next prompt, sent at `time` seconds, which never decreases."""
 
 
 class OpenAICache:
-    """OpenAI's cache: every prompt is cached, and the longest known beginning is read from it."""
+    """OpenAI's cache: it keeps every prompt and reads the longest beginning that it has."""
 
     def __init__(self) -> None:
         self._last_uses: dict[int, float] = {}
@@ -182,7 +182,7 @@ class AnthropicCache:
     def _last_cached_unit(
         self, end_unit: int, prefixes: Sequence[int], prefix_blocks: Sequence[int], time: float
     ) -> int:
-        """Return the last unit up to the breakpoint `end_unit` that ends a cached beginning, or -1.
+        """Return the last unit up to the breakpoint `end_unit` that ends a cached beginning; or -1.
 
         The provider searches at most `ANTHROPIC_LOOKBACK` blocks before the breakpoint.
         """
@@ -213,7 +213,7 @@ def empty_bills() -> dict[str, Usage]:
 
 
 def add_bills(bills: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Return the sums of both for every rule."""
+    """Return the sum of both usages for every rule."""
     return {rule: bills[rule].plus(other[rule]) for rule in RULES}
 
 

@@ -63,9 +63,10 @@ def span(share: Estimate) -> str:
 
 
 def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
-    """Return how often each sample has each group, drawn with replacement: (resamples, groups).
+    """Return how often each sample has each group, as an array of shape (resamples, groups).
 
-    There are no samples of fewer than two groups.
+    A sample draws as many groups as there are, with replacement. For fewer than two groups, there
+    are no samples.
     """
     probabilities = np.full(groups, 1 / max(groups, 1))
     size = resamples if groups > 1 else 0
@@ -73,9 +74,9 @@ def draw_samples(groups: int, resamples: int = RESAMPLES) -> Any:
 
 
 def sum_groups(rows: Any, group_of: Any, samples: Any) -> tuple[Any, Any, Any]:
-    """Return the sums of rows: of all, of every sample, and of each group.
+    """Return the sum of all rows, the sum of each sample's rows, and the sum of each group's rows.
 
-    `group_of` has the group of each row, and `samples` are those of `draw_samples`.
+    `group_of` has the number of each row's group, and `samples` is the result of `draw_samples`.
     """
     by_group = np.zeros((samples.shape[1], rows.shape[1]))
     np.add.at(by_group, group_of, rows)
@@ -83,7 +84,7 @@ def sum_groups(rows: Any, group_of: Any, samples: Any) -> tuple[Any, Any, Any]:
 
 
 class Bootstrap:
-    """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
+    """Samples of the tasks of some runs, the same for all cases, so that differences are paired."""
 
     def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES) -> None:
         """Draw `resamples` samples of the tasks, with replacement."""
@@ -154,9 +155,10 @@ Pair = tuple[Case, Case]
 
 
 def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
-    """Return the cases to compare: each pair under every budget, unless a name has its own.
+    """Return the pairs of cases to compare: each pair of names under every budget.
 
-    Raise CommandError for an unknown policy.
+    A name such as `prune@12000` has only its own budget. Raise CommandError for an unknown policy,
+    and if both cases of a pair are the same.
     """
     pairs: list[Pair] = []
     for first_name, second_name in compared:

@@ -1,4 +1,4 @@
-"""The cases of a replay: a policy, its parameters and a budget."""
+"""The cases of a replay. A case is a policy with its parameters and a budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from contextrender_bridge.engine.policies import policy_named
 class Case:
     """A policy with a budget.
 
-    With `agent_defaults` a prompt is rendered as `fit`, the proxy and the adapters do: it has the
-    newest results under any policy.
+    With `agent_defaults`, prompts are rendered as `fit`, the proxy and the adapters render them:
+    they have the newest results under any policy.
     """
 
     policy: str
@@ -49,7 +49,7 @@ class Case:
 
 
 def size_of(budget: int) -> str:
-    """Return a budget as text."""
+    """Return a budget as text, such as `6,000` or `auto`."""
     return f"{budget:,}" if budget else str(budget_name(budget))
 
 
@@ -58,7 +58,7 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
 
     A policy is a name, optionally with parameters, as in `prune:weight_recency=2`, or with its own
     budget, as in `prune@12000`. The parameter `agent_defaults=1` sets `Case.agent_defaults`. Raise
-    CommandError for an unknown policy.
+    CommandError if a policy, a parameter or a budget is invalid, or if there is none.
     """
     sizes = _budgets(budgets)
     specs = _parts(policies)
@@ -69,9 +69,10 @@ def cases_of(policies: str, budgets: str) -> list[Case]:
 
 
 def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
-    """Return the cases of one policy: with its own budgets if it names some, otherwise with all.
+    """Return the cases of one policy, with the budgets that `spec` names or else with `budgets`.
 
-    Raise CommandError for an unknown policy or parameter, and for a model that is not set.
+    Raise CommandError if the policy or a parameter is unknown, and if the policy needs a model but
+    none is set.
     """
     label, _, own_budget = spec.partition("@")
     policy, *settings = label.split(":")
@@ -91,13 +92,16 @@ def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
 
 
 def summary_model() -> SummaryModel:
-    """Return the model of the settings that writes summaries, with its guideline."""
+    """Return the model that the settings name for summaries, with its guideline."""
     settings = current_settings()
     return SummaryModel(settings.model, settings.acon_guideline)
 
 
 def _values(settings: Sequence[str]) -> Mapping[str, float]:
-    """Return the parameters of settings such as `reuse_rate=2`, by name."""
+    """Return the values of settings such as `reuse_rate=2`, by name.
+
+    Raise CommandError if one is not a name and a number.
+    """
     values: dict[str, float] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

@@ -1,4 +1,4 @@
-"""Replays with an agent that reacts: it first fetches again each result that it misses.
+"""Replays with an agent that reacts: before each step, it fetches the results that it misses again.
 
 docs/evaluation.md, Closed loop, has the rule.
 """
@@ -15,7 +15,9 @@ from contextrender_bridge.evaluation.runs import Run
 from contextrender_bridge.evaluation.scores import LoopScore, Prompt, Turn, turns_of
 
 Render = Callable[[Sequence[Json], Sequence[float]], Prompt]
-"""A function that renders a history, given each message's second. Both only grow between calls."""
+"""A function that renders a history, given its messages and the Unix second of each message.
+
+Between calls, messages are only appended."""
 
 REPEATED_CALL_ID: Final = "again_{}"
 """The ids of repeated calls."""
@@ -123,7 +125,10 @@ class _Loop:
 
 
 def calls_of(messages: Sequence[Mapping[str, Any]]) -> dict[int, Json]:
-    """Return the call of each result, by the result's position: the first open call with its id."""
+    """Return the call of each result, by the result's position.
+
+    If several calls have the same id, a result belongs to the first one without a result.
+    """
     open_calls: dict[str, list[Json]] = {}
     calls_by_result: dict[int, Json] = {}
     for position, message in enumerate(messages):

@@ -2,9 +2,9 @@
 
 docs/evaluation.md says what is compared.
 
-Each method turns the history before a compaction into a context of a given size. A later step
-counts if the context has every value that the step used and that only results from before hold.
-Nothing that the agent read again counts.
+Each method turns the history before a compaction into a context of a given size. A later step is
+complete if the context has every value that the step used and that only results from before the
+compaction have. Results that the agent read again do not count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ AGENT: Final = "the agent's own context"
 
 
 class CompactedHistory:
-    """The history before a compaction, of which methods make contexts."""
+    """The history before a compaction, from which methods make contexts."""
 
     def __init__(self, messages: Sequence[Json], model: str) -> None:
         """Record the messages as the service does. `model` decides how tokens are counted."""
@@ -88,7 +88,7 @@ class CompactedHistory:
         return self._write(texts, newest_first[::-1], size)
 
     def rendered_results(self, size: int, summary: str) -> str:
-        """Return what `POST /v1/compact` returns; with a summary, that comes first."""
+        """Return the text that `POST /v1/compact` returns. It begins with the summary, if any."""
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
         budget = choose_budget(
@@ -130,15 +130,16 @@ METHODS: Final[Mapping[str, Callable[[CompactedHistory, int, str], str]]] = {
     "texts and ContextRender's results": CompactedHistory.rendered_results,
     "the agent's summary and ContextRender's results": CompactedHistory.rendered_results,
 }
-"""Each method, given the history, the size in tokens and the agent's summary."""
+"""The methods by name. Their arguments are the history, a size in tokens, the agent's summary."""
 WITH_SUMMARY: Final = "the agent's summary and ContextRender's results"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodScore:
-    """A method's context after one compaction: its tokens, and `complete` of `steps` steps.
+    """The score of a method's context after one compaction.
 
-    `size` is the size that was asked for, `OWN_SIZE` that of the agent's own context.
+    The context has `tokens` tokens, and every value of `complete` of the `steps` measured steps.
+    `size` is the requested size; `OWN_SIZE` stands for the size of the agent's own context.
     """
 
     session: str
@@ -197,7 +198,7 @@ def share_of(scores: Sequence[MethodScore]) -> Estimate:
 
 
 def method_table(scores: Sequence[MethodScore]) -> Rows:
-    """Return the table of methods and sizes."""
+    """Return a table of the shares of complete steps: a row per method and a column per size."""
     columns = ["own size" if size == OWN_SIZE else f"{size:,}" for size in SIZES]
     rows: list[list[str]] = []
     for method in (AGENT, *METHODS):

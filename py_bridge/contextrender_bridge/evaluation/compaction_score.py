@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ALL_STEPS, SUMMARY, WITH_REREADS = "all", "summary", "again"
-"""Names of counts: all measured steps; those whose values the agent's summary had; those whose
-values the summary or the results read since had.
+"""Names of counts. They count all measured steps; the steps whose values the agent's summary had;
+and the steps whose values were in the summary or in the messages after it.
 """
 
 
 @dataclass(slots=True)
 class CompactionScore:
-    """Sums over the `measured` ones of `count` compactions.
+    """Sums over `measured` compactions, which may be a sample of `count` compactions.
 
-    `steps` counts the steps that used values from before and had all of them; `values` counts
-    those values. Both are by `ALL_STEPS`, `SUMMARY`, `WITH_REREADS` and the names of `budgets`. A
-    budget counts only what its prompts show of the history from before. `read_calls` counts results
-    that the agent read again for such values, `read_tokens` their tokens by model.
+    `steps` counts the steps that had every value they used from before the compaction. `values`
+    counts the values that steps had. The keys of both are `ALL_STEPS`, `SUMMARY`, `WITH_REREADS`
+    and the names of `budgets`. For a budget, only what its prompts show from before the compaction
+    counts. `read_calls` counts the results that the agent read again for such values, `read_tokens`
+    their tokens by model.
     """
 
     count: int = 0
@@ -30,7 +31,7 @@ class CompactionScore:
     read_tokens: Counter[str] = field(default_factory=Counter)
 
     def add_step(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
-        """Count one step: the values it needed, and those it did not see."""
+        """Count one step under `name`, with its needed values and those that were not visible."""
         self.steps[name] += not unseen
         self.values[name] += len(needed) - len(unseen)
 
@@ -42,16 +43,16 @@ class CompactionScore:
         self.read_tokens.update(other.read_tokens)
 
     def share(self, name: str) -> float | None:
-        """Return the share of the measured steps that had all values; None if there are none."""
+        """Return the share of the measured steps that had all values; None without any step."""
         return self.steps[name] / self.steps[ALL_STEPS] if self.steps[ALL_STEPS] else None
 
     def share_of_values(self, name: str) -> float | None:
-        """Return the share of those steps' values; None if there are none."""
+        """Return the share of the needed values that were visible; None without any value."""
         return self.values[name] / self.values[ALL_STEPS] if self.values[ALL_STEPS] else None
 
     @property
     def rows(self) -> dict[str, str]:
-        """The names of counts, by their labels."""
+        """The names of counts, by the labels that tables show."""
         budgets = {
             f"shown {budget_phrase(name)}, nothing read again": name for name in self.budgets
         }

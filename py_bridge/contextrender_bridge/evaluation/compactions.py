@@ -1,7 +1,7 @@
 """Measures what agents' own compactions lost, and what prompts would have shown of it.
 
-An agent that compacts continues with a summary of its history. The steps after that are measured
-which used values that only results from before the compaction have (docs/evaluation.md).
+An agent that compacts continues with a summary of its history. A later step is measured if it used
+values that only results from before the compaction have (docs/evaluation.md).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -70,6 +70,11 @@ def _name(case: Case) -> str:
 
 
 def _measure(compaction: RunCompaction, cases: Sequence[Case], score: CompactionScore) -> None:
+    """Measure one compaction and add its counts to `score`.
+
+    Each step is counted with the summary, with the summary and the messages after it, and with the
+    prompts of every case. The results that the agent read again are counted last.
+    """
     counter = counter_for(compaction.model or None)
     steps = list(used_values(compaction))
     reread = _reread_results(compaction, steps)
@@ -120,7 +125,10 @@ def _shown_values(
 
 
 def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:
-    """Return a message of a prompt; of a later message, only restored text that was appended."""
+    """Return what a message of a prompt shows from before the compaction.
+
+    Of a message from after it, that is only the restored text that was appended.
+    """
     if is_before:
         return message
     shown_text, own_text = message.get("content"), original.get("content")
@@ -131,7 +139,10 @@ def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) ->
 
 
 def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the position in `after` of each step that used earlier results, and the values."""
+    """Yield the position in `after` of each step that used results from before, and the values.
+
+    Only the first `STEPS` turns after the compaction are measured.
+    """
     before_count, trace, turns = len(compaction.before), RecallTrace(), 0
     for message in compaction.before:
         trace.add(message)
@@ -149,7 +160,10 @@ def used_values(compaction: RunCompaction) -> Iterator[tuple[int, frozenset[str]
 def _reread_results(
     compaction: RunCompaction, steps: Sequence[tuple[int, frozenset[str]]]
 ) -> dict[int, None]:
-    """Return the results in `after` that first had values again which the summary did not have."""
+    """Return the positions in `after` of the results that first had a missing value again.
+
+    A value is missing if a step used it and the summary does not have it.
+    """
     reread: dict[int, None] = {}
     for stop, needed in steps:
         missing_values = unseen_tokens(needed, compaction.summary)
@@ -162,7 +176,10 @@ def _reread_results(
 
 
 def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | None]:
-    """Return the messages with None for these results, and for messages with only their calls."""
+    """Return the messages without these results and their calls.
+
+    None takes the place of a removed result, and of a message that had only removed calls.
+    """
     ids = {str(messages[at]["tool_call_id"]) for at in results}
     remaining: list[Json | None] = []
     for position, message in enumerate(messages):

@@ -36,7 +36,7 @@ COMPACTION = DATA / "demo_compaction.json"
 POLICIES: Final = f"{LIVE_POLICY}@{LIVE_BUDGET},full,contextrender,prune"
 LIVE_AND_FULL: Final = (0, 1)
 OTHER_POLICIES: Final = (2, 3)
-"""The indexes of the policies that are printed together."""
+"""The indexes in `POLICIES` of the policies that each table shows."""
 COLUMNS: Final = (
     *("policy", "budget", "tokens\nsaved", "OpenAI's\nbill", "Anthropic's\nbill"),
     *("result\nrecall", "value\nrecall", "steps\nwith all"),
@@ -76,7 +76,10 @@ def run(_: argparse.Namespace) -> int:
 
 
 def print_one_call(out: Console, run: Run) -> None:
-    """Send a run's calls to a temporary service, and explain the one that used most results."""
+    """Send a run's calls to a temporary service, and explain the call that used most results.
+
+    The rows have the results that the call used, marked by `*`, and then others, the newest first.
+    """
     call = max(turns_of(run), key=lambda turn: len({event.position for event in turn.events}))
     with temporary_service() as service, ContextRender(service.url, service.token) as client:
         for turn in turns_of(run)[: call.number]:

@@ -140,7 +140,10 @@ class _CompactedHistory:
         self._calling_messages = _calling_messages(history)
 
     def losses(self) -> Iterator[Loss]:
-        """Yield the turns after the compaction that lacked a value from before it."""
+        """Yield a loss for each result from before the compaction that a later turn lacked.
+
+        A turn lacks a result if its answer uses a value of it that the summary does not have.
+        """
         trace = RecallTrace()
         for message in self._compaction.before:
             trace.add(message)
@@ -155,7 +158,11 @@ class _CompactedHistory:
                     yield self._loss(event, missing_values, position)
 
     def _loss(self, event: RecallEvent, missing_values: frozenset[str], position: int) -> Loss:
-        """Return the loss at the answer that is at `position` in `after`."""
+        """Return the loss at the answer that is at `position` in `after`.
+
+        If an earlier result in `after` has a missing value again, the agent read it again: then the
+        loss is at the turn that called for that result, and has its tokens and cost.
+        """
         compaction = self._compaction
         loss = Loss(
             turn=self._turn_of(self._before_count + position),
@@ -187,7 +194,10 @@ class _CompactedHistory:
         return self._turn_counts[position + 1]
 
     def _calling_turn(self, result: int) -> int:
-        """Return the turn that called for the result at this position, or the result's own."""
+        """Return the turn whose answer called for the result at this position.
+
+        If the call is unknown, return the result's own turn.
+        """
         call_id = str(self._calls.get(result, {}).get("id"))
         return self._turn_of(self._calling_messages.get(call_id, result))
 

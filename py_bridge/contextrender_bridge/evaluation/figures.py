@@ -30,7 +30,6 @@ PREFIX_SHARES: Final = (0.25, 0.1)
 
 AGES: Final = tuple(label for label, _ in AGE_BINS)
 
-
 Sums = Mapping[str, Floats]
 """Sums over runs, by the name of the summed column. Arrays have the sums of several selections."""
 
@@ -38,10 +37,11 @@ Sums = Mapping[str, Floats]
 def with_derived(sums: Sums) -> Sums:
     """Return the sums and the values derived from them.
 
-    `events` and `visible` are sums over all ages. `paper` is dollars by the paper's formula, and
-    `prefix` dollars with the tokens that repeat the previous prompt at the cached price; both are
-    of the runs whose history exceeds the budget. `prompt at S` and `full at S` are prompt tokens
-    with repeated ones at the share S of the price, and the policy's own calls at the full price.
+    `events` and `visible` are sums over all ages. `paper` is the cost in dollars by the paper's
+    formula, `prefix` the cost if tokens that repeat the previous prompt have the cached price. Both
+    are of the runs whose history exceeds the budget. `prompt at S` and `full at S` count prompt
+    tokens, and each token that repeats the previous prompt as the share S of a token. `prompt at S`
+    includes the policy's own calls, which count in full.
     """
     cached_share = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     prompt_price = INPUT * (1 - cached_share) + CACHED * cached_share
@@ -76,7 +76,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """Return the columns of one run under one case, to be summed over runs.
 
     Columns that begin with `over` are zero for runs whose history stays within the budget. `own`
-    has the policy's own calls, their output as the prompt tokens of equal price.
+    counts the tokens of the policy's own calls, their output as prompt tokens of equal price.
     """
     recall, full = score.recall, run.full
     usage, policy_usage = score.agent_usage, score.policy_usage

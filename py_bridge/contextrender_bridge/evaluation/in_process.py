@@ -38,9 +38,10 @@ def replay_run(
 ) -> RunScore:
     """Render and score the history before every assistant message under every case.
 
-    With `closed_loop` every case is replayed once more, with an agent that reacts. All cases share
-    one history, so messages are recorded once. Each case has its own vectors and summaries, so that
-    its cost for them does not depend on the other cases.
+    `on_prompt` is called with every prompt. With `closed_loop` every case is replayed once more,
+    with an agent that fetches missing results again. All cases share one history, so messages are
+    recorded once. Each case has its own vectors and summaries, so that its cost for them does not
+    depend on the other cases.
     """
     timed_embedder = _TimedEmbedder(embedder)
     counter = counter_for(run.model or None)
@@ -74,9 +75,9 @@ class Renderer:
     def __init__(
         self, case: Case, model: str, embedder: Embedder, history: History | None = None
     ) -> None:
-        """Create a renderer with its own vectors and summaries. Without `history` it has its own.
+        """Create a renderer with its own vectors and summaries.
 
-        `model` decides how tokens are counted.
+        Without `history` it also has its own history. `model` decides how tokens are counted.
         """
         self._case = case
         self._model = model
@@ -89,7 +90,12 @@ class Renderer:
         self._previous: Selection | None = None
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
-        """Return the prompt of the next call, whose history is all of `messages`."""
+        """Return the prompt of the next call, whose history is all of `messages`.
+
+        Messages that the history does not have yet are recorded with their Unix seconds in `times`.
+        The previous call's selection is the state that this call continues. The time in the prompt
+        is without embedding.
+        """
         history, embedder, case = self._history, self._embedder, self._case
         new_messages = slice(len(history), None)
         history.extend(messages[new_messages], self._counter, times[new_messages])

@@ -38,7 +38,8 @@ def _colour(policy: str, number: int) -> Any:
 def curve(runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str) -> str:
     """Return an HTML figure of the cost by a provider's `rule` against the visible values.
 
-    Each policy has a line through its budgets.
+    Each policy has a line through its budgets. The cost is that of the closed loop if it was
+    replayed, otherwise that of the recorded calls.
     """
     figures_by_case = {score.case: bootstrap.estimates(n) for n, score in enumerate(runs[0].cases)}
     cases = sorted(figures_by_case, key=lambda case: case.budget)

@@ -12,7 +12,11 @@ DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 
 
 def price_under(rule: str, model: str) -> Price:
-    """Return a model's price under one of `billing.RULES`: its own, or the rule's default."""
+    """Return a model's price under one of `billing.RULES`.
+
+    It is the model's own price if the rule is of its provider, otherwise that of the rule's default
+    model.
+    """
     provider = rule.partition("_")[0]
     prices = Prices.of()
     price = prices.of_model(model)

@@ -19,7 +19,7 @@ FULL_SHARE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class RepeatedCompaction:
-    """One of a session's compactions by `POST /v1/compact`: its turn, and the context's tokens."""
+    """A compaction by `POST /v1/compact`: its turn, and the context's tokens before and after."""
 
     turn: int
     tokens_before: int
@@ -36,8 +36,8 @@ def repeat_compactions(
 ) -> Iterator[RepeatedCompaction]:
     """Yield the compactions of a session whose context may have `window` tokens.
 
-    The context is the text of the last compaction and what came since. It is compacted before a
-    model call at which it has more than `FULL_SHARE` of the window.
+    The context is the text of the last compaction and the messages since. It is compacted before a
+    model call if it has more than `FULL_SHARE` of the window.
     """
     history = CompactedHistory([], model)
     tokens = turn = recorded = 0

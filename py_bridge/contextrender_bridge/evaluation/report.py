@@ -58,7 +58,11 @@ class Report:
 
     @property
     def tables(self) -> list[Rows]:
-        """The tables of tokens, recall, costs, and requested comparisons."""
+        """The tables: what was sent, recall, costs, requested comparisons, and lost values.
+
+        The closed loop's table has only the cases that it was replayed for. Lost values are those
+        that agents' own compactions lost.
+        """
         sums = totals(self.runs)
         estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
         tables = [_sent_table(sums)]
@@ -131,7 +135,7 @@ def compaction_table(score: CompactionScore) -> Rows:
 
 
 def _sent_table(sums: Sequence[CaseScore]) -> Rows:
-    """Return a table of what each case sent, and of what the policy itself took."""
+    """Return a table of what each case sent, and of its policy's own tokens and time."""
     columns = (
         *("policy", "budget", "calls", "over\nbudget", "tokens\nfull", "tokens\nrendered"),
         *("saved", "policy's\nmodel", "embedded", "ms/call"),

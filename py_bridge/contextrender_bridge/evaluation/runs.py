@@ -41,9 +41,10 @@ class Run:
 
     @property
     def task(self) -> str:
-        """The task that the file names, or else one derived from the id.
+        """The task that the file names, otherwise a task derived from the id.
 
-        That is the id without the model's name, or the part before the number in `file:task:trial`.
+        That is the id without the model's name, or the last part but one of an id such as
+        `file:task:trial`. In other cases, it is the id.
         """
         if self.named_task:
             return self.named_task
@@ -71,7 +72,7 @@ class Run:
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     """Return the runs in files and folders, in order, at most `limit` of them.
 
-    Raise CommandError if there are none, or with the file and line of the first invalid run.
+    Raise CommandError if there are none or one is invalid; the message names its file and line.
     """
     runs: list[Run] = []
     for path in _files(paths):
@@ -128,7 +129,7 @@ class _Line(BaseModel, strict=True):
 
 
 def _run_of_line(line: bytes) -> Run:
-    """Return the run of a line. Raise `_InvalidRun` with the reason if it has none."""
+    """Return the run in a line of a file. Raise `_InvalidRun` if it is not a valid run."""
     try:
         fields = _Line.model_validate(json.loads(line))
         check_messages(fields.messages, 0)
@@ -174,7 +175,8 @@ class RunCompaction:
 def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
     """Return the compactions between runs that continue each other (`Run.continues`).
 
-    A fork of a session has copies of earlier compactions; each counts once.
+    A fork of a session has copies of earlier compactions; each counts once. A compaction without
+    later messages is left out.
     """
     runs_by_id = {run.id: run for run in runs}
     full_histories: dict[str, list[Json]] = {}
@@ -212,7 +214,10 @@ def _in_order(runs: Sequence[Run], runs_by_id: Mapping[str, Run]) -> Iterator[Ru
 
 
 def _summary_end(messages: Sequence[Json], before: Sequence[Json]) -> int:
-    """Return the position of the first answer that is not a copy of a message before."""
+    """Return the position of the first answer that is not a copy of a message in `before`.
+
+    Return the number of messages if there is no such answer.
+    """
     contents_before = {_content_key(message) for message in before}
     for position, message in enumerate(messages):
         if message["role"] == "assistant" and _content_key(message) not in contents_before:

@@ -253,7 +253,7 @@ def totals(runs: Sequence[RunScore]) -> list[CaseScore]:
 
 
 class Scorer:
-    """Scores one case's prompts along a run. Each is compared with the previous one."""
+    """Scores one case's prompts along a run. Each prompt is compared with the previous one."""
 
     def __init__(self, run: Run, case: Case, prompts: Prompts) -> None:
         """Create a scorer that counts tokens with `prompts`, which the run's cases may share."""
@@ -273,9 +273,10 @@ class Scorer:
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
-    """Return the score of a run. `prompts` counts the tokens.
+    """Return the score of a run from those of its cases, with the usage of the full history.
 
-    A call with the full history is billed at most the model's window, since no agent sends more.
+    The full history of each call is the previous one and the messages since. It is billed at most
+    up to the model's window, since no agent sends more. `prompts` counts the tokens.
     """
     full_usage, full_calls = NOTHING_USED, list[int]()
     billed_units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)

@@ -34,6 +34,7 @@ class Rows:
     text_columns: int = 1
 
     def __rich__(self) -> Table:
+        """Return the table as `rich` prints it."""
         table = Table(
             title=self.title or None,
             box=box.SIMPLE_HEAD,

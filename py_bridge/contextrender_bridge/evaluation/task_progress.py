@@ -17,7 +17,7 @@ from contextrender_bridge.engine.replay import pausing
 
 UPDATE_SECONDS: Final = 0.5
 PAUSES_PER_STEP: Final = 4.7
-"""An estimate for a closed loop. The first finished task corrects it."""
+"""The estimated pauses per step, for a closed loop. The pauses of finished tasks replace it."""
 MAX_UNFINISHED_SHARE: Final = 0.95
 """The largest share of an unfinished task that is shown as done."""
 
@@ -26,7 +26,11 @@ _COUNTS: MutableSequence[int] = []
 
 
 class TaskProgress:
-    """The finished steps of tasks. `sizes` are the tasks' steps; `advance` receives new steps."""
+    """The finished steps of tasks.
+
+    `sizes` has the number of steps of each task. `advance` is called with the number of steps that
+    have finished since its last call.
+    """
 
     def __init__(self, sizes: Sequence[int], advance: Callable[[int], None]) -> None:
         self._sizes = sizes
@@ -41,7 +45,10 @@ class TaskProgress:
         self.show()
 
     def show(self) -> None:
-        """Call `advance` with the number of steps finished since it was last called."""
+        """Call `advance` with the number of steps finished since it was last called.
+
+        The steps of running tasks are estimated from their pauses.
+        """
         finished_steps = sum(self._sizes[task] for task in self._finished)
         pauses = sum(self.counts[task] for task in self._finished)
         rate = pauses / finished_steps if pauses and finished_steps else PAUSES_PER_STEP

@@ -21,7 +21,7 @@ FiguresByCase = Sequence[tuple[Case, Mapping[str, Estimate]]]
 MAX_MISS_RATE: Final = 0.05
 """The largest share of steps with a miss, of those that use results, for a recommended case."""
 PAYING_SHARE: Final = 0.75
-"""The share of runs from some length on that must save, for a case to pay from that length."""
+"""A case pays from some length of history if this share of the runs that reach the length save."""
 MIN_SAVING: Final = 0.02
 """The share of the cost that a recommended case must save."""
 
@@ -122,7 +122,11 @@ class Verdict:
 
     @property
     def pays_from(self) -> int | None:
-        """The shortest history, in tokens, from which on most runs saved; None if there is none."""
+        """The tokens of history from which the recommended case pays; None if it never does.
+
+        They are those of the shortest saving run for which `PAYING_SHARE` of the runs of at least
+        its length save.
+        """
         if self.best is None:
             return None
         saving_count, shortest = 0, None
@@ -137,7 +141,7 @@ class Verdict:
 
     @property
     def usually_pays_from(self) -> int:
-        """The history, in tokens, from which it pays for such models, as measured on other runs."""
+        """The tokens of history from which ContextRender pays for such models, by other runs."""
         return pays_from(self.rule, self.model)
 
     @property
@@ -148,7 +152,11 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """The verdict in words.
+
+        It recommends the best case. Without one, it says that the runs are too short, that the
+        default costs about as much as full history, or that no replayed case is good enough.
+        """
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
         if self.best is not None:
             return self._saving_sentence(self.best, cache)
@@ -156,7 +164,7 @@ class Verdict:
         longest = max((run.tokens for run in self.runs), default=0)
         budgets = [option.case.budget or START_BUDGET for option in self.options]
         within_all_budgets = longest <= min(budgets, default=0)
-        # Without the default, the settings may be the reason, unless they had nothing to omit.
+        # Without the default, other settings may save, unless every history is within all budgets.
         is_length_the_reason = default is not None or within_all_budgets
         if self.runs and is_length_the_reason and longest < self.usually_pays_from:
             return (
@@ -222,7 +230,7 @@ def verdict_on(
     """Return the verdict on cases with their figures.
 
     The agents' default is recommended if it is among the cases, otherwise the cheapest case with
-    few misses; neither if it does not save enough.
+    few misses. If that case saves less than `MIN_SAVING`, full history is recommended.
     """
     options = [
         CaseOutcome.of(case, figures, rule)
@@ -246,7 +254,7 @@ def _default(options: Sequence[CaseOutcome]) -> CaseOutcome | None:
 
 
 def _refetch_note(option: CaseOutcome) -> str:
-    """Return a note that the outcome's cost has the repeated calls, if it has."""
+    """Return a note if the outcome's cost includes repeated calls; otherwise an empty text."""
     return ", repeated calls included" if option.loop else ""
 
 

@@ -65,7 +65,7 @@ def replay_runs(
 ) -> list[RunScore]:
     """Return the scores of all runs, in their order. `workers` limits the number of processes.
 
-    With `closed_loop` the scores include a replay with an agent that reacts.
+    With `closed_loop` the scores include a replay with an agent that fetches missing results again.
     """
     sizes = [run.invocations * len(cases) for run in runs]
     if workers is None and sum(sizes) < MIN_CALLS_FOR_WORKERS:
@@ -83,8 +83,8 @@ def run_tasks[R](
 ) -> list[R]:
     """Return the results of `work` with every task's arguments, in order. Show a progress bar.
 
-    At most `workers` processes are used (None: one per processor); for one, it is this process.
-    The largest task starts first.
+    At most `workers` processes are used; None stands for one per processor. A single worker is this
+    process, which does the tasks in order. Several workers start with the largest task.
     """
     workers = min(workers or os.cpu_count() or 1, len(tasks))
     with show_progress(description, sum(sizes)) as advance:
@@ -130,7 +130,7 @@ def _submit[R](
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> dict[Future[R], int]:
-    """Submit the tasks, the largest first, to workers that leave Ctrl-C to this process."""
+    """Submit the tasks, the largest first. The workers ignore Ctrl-C; this process handles it."""
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
