@@ -21,9 +21,9 @@ class SizedCache(Protocol):
 
 
 FOR_AGENTS: Final = 0.75
-"""The share of the sessions that agents render; replays and texts have the rest."""
+"""The share of the memory for sessions that agents render. Replays and texts get the rest."""
 FOR_TEXTS: Final = 0.05
-"""The share of each cache in `TEXTS`."""
+"""The share of the memory for each cache in `TEXTS`."""
 TEXTS: Final = (linkable_tokens,)
 
 WORKING_SET: Final[SessionCache] = SessionCache(0)

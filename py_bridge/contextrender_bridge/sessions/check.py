@@ -1,6 +1,6 @@
 """The check of a store: missing, unreadable and corrupted rows, dangling edges, orphans.
 
-It reads rows and builds no nodes, so that it works on a graph that no walker can read.
+It reads rows and builds no nodes, so it works even on a graph that walkers cannot read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from contextrender_bridge.store.writes import StoreDamaged
 def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFinding]:
     """Yield the damage of the database's file, then the findings in each user's graph.
 
-    `read_problem` returns why the program cannot read a row.
+    `read_problem` returns why the program cannot read a row; empty if it can.
     """
     for message in store.file_damage():
         yield StoreFinding("damaged file", message, NO_OWNER)
@@ -36,7 +36,11 @@ def check_store(store: Store, read_problem: ReadProblem) -> Iterator[StoreFindin
 
 
 def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterator[StoreFinding]:
-    """Yield the findings in one user's graph: by session, then dangling edges and orphans."""
+    """Yield the findings in one user's graph: by session, then dangling edges and orphans.
+
+    A dangling edge lacks the node at one of its ends. An orphan is a node that belongs to no
+    session and to no unfinished deletion.
+    """
     type_names = {
         store.uuid(id): store.kinds.name(kind)[1]
         for id, kind in store.read("SELECT id, kind FROM nodes WHERE owner = ?", (owner,))
@@ -72,7 +76,7 @@ def check_owner(store: Store, owner: UUID, read_problem: ReadProblem) -> Iterato
 
 
 def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:
-    """Yield the ids that rows have as text."""
+    """Yield the ids in rows of one text each; skip texts that are no ids."""
     for (text,) in rows:
         with suppress(ValueError, TypeError, AttributeError):
             yield UUID(text)
@@ -81,7 +85,10 @@ def _text_ids(rows: Iterable[tuple[str]]) -> Iterator[UUID]:
 def _confirmed_findings(
     store: Store, owner: UUID, session: UUID, read_problem: ReadProblem
 ) -> Iterator[StoreFinding]:
-    """Yield the findings that a second check repeats: a request may write during the first."""
+    """Yield the findings that a second check repeats.
+
+    A request that writes during a check may cause false findings.
+    """
     if findings := list(check_session(store, owner, session, read_problem)):
         repeated = set(check_session(store, owner, session, read_problem))
         yield from (finding for finding in findings if finding in repeated)
@@ -90,7 +97,10 @@ def _confirmed_findings(
 def check_session(
     store: Store, owner: UUID, session: UUID, read_problem: ReadProblem
 ) -> Iterator[StoreFinding]:
-    """Yield the findings in a session: in its nodes, then in its edges."""
+    """Yield the findings in a session: in its nodes, then in its edges.
+
+    Yield none for a session whose deletion is not finished.
+    """
     if existing_ids(store, owner, [removal_id(session)]):
         return  # A later request finishes its deletion (graph.session_deletion).
     nodes = NodeCheck(store, owner, session, read_problem, nodes_of(store, owner, session))

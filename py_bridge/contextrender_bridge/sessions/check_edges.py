@@ -1,4 +1,4 @@
-"""The check of a session's edges, which follow from its nodes, and of its model calls.
+"""The check of a session's edges, which can be derived from its nodes, and of its model calls.
 
 Long because it has a check for each kind of edge.
 """
@@ -25,7 +25,7 @@ from contextrender_bridge.sessions.ids import (
 from contextrender_bridge.store import rows
 
 INTO_CALLS: Final = ("AwaitsAnswer", "NextCall")
-"""The types of edges that follow from the node they lead to."""
+"""The types of edges that are derived from the node at their target."""
 
 
 def check_edges(nodes: NodeCheck) -> Iterator[StoreFinding]:
@@ -62,11 +62,11 @@ class _EdgeCheck:
             if kind in call_edges
         }
         self._missing_calls = calls - nodes.readable.keys() - nodes.unread_calls
-        """Calls at the ends of edges that have no node."""
+        """Calls that edges lead to or from, but that have no node."""
         self._call_names: dict[UUID, str] = {}
-        """The possible calls, named for findings."""
+        """The names, for findings, of all possible calls."""
         self._checked: dict[UUID, str] = {}
-        """Calls and operations all of whose edges are in `_expected`, named for findings."""
+        """The names of the calls and operations whose edges are all in `_expected`."""
         self._expected: set[Edge] = set()
 
     def name(self, edge: Edge) -> str:
@@ -74,7 +74,11 @@ class _EdgeCheck:
         return self._nodes.store.kinds.name(edge[1])[1]
 
     def edge_findings(self) -> Iterator[StoreFinding]:
-        """Yield each edge that is missing, or that does not follow from the nodes."""
+        """Yield each edge that is missing, or that contradicts the nodes.
+
+        Derive the edges of the session, of each branch, its events, calls and uses. Then report
+        stored edges of derived types that are not among them.
+        """
         nodes = self._nodes
         owns = self._edge(nodes.owner, "Owns", nodes.session)
         yield from self._missing_edges([owns], "the session")
@@ -95,7 +99,10 @@ class _EdgeCheck:
                 yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
 
     def missing_calls(self) -> Iterator[StoreFinding]:
-        """Yield the calls that only edges name, then calls that only the session's totals count."""
+        """Yield the calls that exist only in edges, then calls counted only by session totals.
+
+        The totals are compared only if every call's node can be read.
+        """
         nodes = self._nodes
         for name in sorted(self._call_names.get(id, "a model call") for id in self._missing_calls):
             yield nodes.finding("missing", name)
@@ -112,7 +119,7 @@ class _EdgeCheck:
             yield nodes.finding("missing" if in_totals > at_nodes else "corrupted", message)
 
     def _missing_edges(self, edges: Sequence[Edge], place: str) -> Iterator[StoreFinding]:
-        """Yield each of the edges that is not stored though its ends are."""
+        """Yield each of the edges that is not stored although the nodes at its ends are."""
         for edge in edges:
             source, _, target = edge
             ends = {source, target} - {self._nodes.owner}
@@ -124,7 +131,7 @@ class _EdgeCheck:
                 yield self._nodes.finding("missing", message, edge=edge)
 
     def _event_edges(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> list[Edge]:
-        """Return the edges to a branch's own events: in their order, and from call to result."""
+        """Return the edges to a branch's own events: from the event before, and from its call."""
         branch = branch_id(self._nodes.session, info.number)
         first, results = info.fork_events, history.results
         edges = []
@@ -140,7 +147,11 @@ class _EdgeCheck:
     def _call_findings(
         self, info: BranchInfo, ids: Sequence[UUID], history: History
     ) -> Iterator[StoreFinding]:
-        """Yield the missing edges of a branch's calls."""
+        """Yield the missing edges of a branch's calls.
+
+        For each call that can be read, expect an edge to its answer, or from the branch if it has
+        none, and an edge from the previous call. Then compare the numbers of its other edges.
+        """
         nodes, expected = self._nodes, list[Edge]()
         for id, messages, is_second in _possible_calls(nodes.session, info, history):
             name = f"the model call with {messages} messages of branch {info.number}"
@@ -164,7 +175,10 @@ class _EdgeCheck:
     def _expect_previous_call(
         self, id: UUID, info: BranchInfo, history: History, messages: int, expected: list[Edge]
     ) -> None:
-        """Expect an edge from the previous call, or any edge if that call may be unreadable."""
+        """Add the edge from the previous call to `expected`.
+
+        If the previous call is missing or unreadable, accept any edges that lead to this call.
+        """
         nodes = self._nodes
         absent = self._missing_calls | nodes.unread_calls
         earlier = earlier_call_ids(
@@ -179,7 +193,10 @@ class _EdgeCheck:
                 return
 
     def _edge_counts(self, id: UUID) -> Iterator[StoreFinding]:
-        """Compare the numbers of a call's edges with those in its node, -1 if it has none."""
+        """Compare the numbers of a call's edges with the numbers in its node.
+
+        -1 in the node means that the number is unknown.
+        """
         fields = self._nodes.readable[id]
         for kinds, count, verb in (
             (KINDS, fields.get("edges", -1), "showed"),
@@ -194,7 +211,7 @@ class _EdgeCheck:
     def _reuse_findings(
         self, info: BranchInfo, ids: Sequence[UUID], history: History
     ) -> Iterator[StoreFinding]:
-        """Compare the reuse edges of a branch with the uses in its texts."""
+        """Yield the reuse edges of a branch that differ from the uses found in its texts."""
         uses = {
             self._edge(ids[use.operation], "Reuse", ids[history.results.event[use.result]]): use
             for use in history.reuse.uses
@@ -223,7 +240,7 @@ class _EdgeCheck:
 
 
 def _damage(data: bytes | None) -> str:
-    """Return why an edge's row cannot be read, empty if it can."""
+    """Return why an edge's row cannot be read; empty if it can, or if it is None."""
     try:
         if data is not None:
             rows.read(data)
@@ -243,10 +260,10 @@ def _values(data: bytes | None) -> set[str] | None:
 def _possible_calls(
     session: UUID, info: BranchInfo, history: History
 ) -> Iterator[tuple[UUID, int, bool]]:
-    """Yield each id that a call of a branch can have, its number of messages, and `is_second`.
+    """Yield each possible id of a branch's calls, the call's number of messages, and `is_second`.
 
-    `is_second` is true for a second call with the same messages, made when the branch already had
-    later ones: it has an id of its own.
+    `is_second` is true for another call with the same messages, made when the branch already had
+    later ones. It has an id of its own.
     """
     for messages in range(info.fork_messages, len(history) + 1):
         events = history.events_before(messages)

@@ -1,4 +1,4 @@
-"""The check of a session's nodes: its numbers and digests say which nodes there must be."""
+"""The check of a session's nodes against its stored numbers and digests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from contextrender_bridge.store import rows
 from contextrender_bridge.store.base import Store
 
 ReadProblem = Callable[[tuple[str, str], bytes], str]
-"""Returns why this program cannot read a row as the type of that name; empty if it can."""
+"""A function that returns why the program cannot read a row as the named type, or ""."""
 Fields = Mapping[str, Any]
 
 
@@ -33,7 +33,7 @@ class NodeCheck:
         read_problem: ReadProblem,
         node_ids: set[UUID],
     ) -> None:
-        """Prepare the check of a session with nodes of these ids."""
+        """Prepare the check of a session whose nodes have the ids `node_ids`."""
         self.store, self.owner, self.session = store, owner, session
         self._read_problem, self.node_ids = read_problem, node_ids
         self._key = str(session)
@@ -43,7 +43,10 @@ class NodeCheck:
         self.unread_calls: set[UUID] = set()
 
     def findings(self) -> Iterator[StoreFinding]:
-        """Yield the nodes that cannot be read, then missing and corrupted branches and events."""
+        """Yield the nodes that cannot be read, then missing and corrupted branches and events.
+
+        Also yield that the session's own node is missing, or that the session was set aside.
+        """
         yield from self._unreadable()
         node = self.readable.get(self.session, {})
         self._key = str(node.get("key", self.session))
@@ -67,7 +70,7 @@ class NodeCheck:
                 yield from self._events(info)
 
     def _unreadable(self) -> Iterator[StoreFinding]:
-        """Yield the nodes that cannot be read, and keep the fields of the others."""
+        """Yield the nodes that cannot be read, and store the fields of the others in `readable`."""
         for id, _, kind, data in self.store.nodes(self.owner, self.node_ids):
             name = self.store.kinds.name(kind)
             if problem := self._read_problem(name, data):
@@ -78,9 +81,11 @@ class NodeCheck:
                 self.readable[id] = rows.read(data)[1]
 
     def _events(self, info: BranchInfo) -> Iterator[StoreFinding]:
-        """Check each own event of a branch, and each of its messages by its digest.
+        """Yield a branch's missing events, and its messages that contradict their digest.
 
-        A message has one or several events, and its digest continues that of the message before.
+        A message has one or several events. Its digest continues the digest of the message before,
+        so it can be checked only if that message exists. Append the number of intact events to
+        `intact`.
         """
         digest_before = self._digest_before(info)
         intact_count, message_events = self._intact_before(info), list[Fields]()
@@ -93,7 +98,7 @@ class NodeCheck:
             position = message_events[0]["position"] if message_events else None
             if message_events and (fields is None or fields["position"] != position):
                 if digest_before is not None and not is_intact(message_events, digest_before):
-                    # A missing next event may belong to this message: its finding is enough.
+                    # If the next event is missing, it may belong to this message, and is reported.
                     if fields is not None or event == info.events:
                         place = f"message {position} of branch {info.number}"
                         yield self.finding("corrupted", place)
@@ -109,7 +114,7 @@ class NodeCheck:
         self.intact.append(min(intact_count, info.events))
 
     def event_ids_of(self, info: BranchInfo) -> list[UUID] | None:
-        """Return the ids of a branch's events, with those before its fork.
+        """Return the ids of a branch's events, including the events before its fork.
 
         Return None if a branch that it forks from is missing.
         """
@@ -122,18 +127,18 @@ class NodeCheck:
 
     @property
     def known_branches(self) -> list[BranchInfo]:
-        """Every branch, with an empty one in place of a missing one."""
+        """All branches, with an empty BranchInfo in place of a missing branch."""
         return [info or BranchInfo(number) for number, info in enumerate(self.branches)]
 
     def _intact_before(self, info: BranchInfo) -> int:
-        """Return the number of events that can be intact, given those shared with the parent."""
+        """Return the maximum number of intact events, limited by events shared with the parent."""
         if not 0 <= info.parent < len(self.intact):
             return info.events
         shared = self.intact[info.parent]
         return shared if shared < info.fork_events else info.events
 
     def _digest_before(self, info: BranchInfo) -> str | None:
-        """Return the digest of the messages before a branch's own; None if it is missing."""
+        """Return the digest of the message before a branch's own; None if it is missing."""
         if info.fork_events == 0:
             return ""
         ids = self.event_ids_of(info)

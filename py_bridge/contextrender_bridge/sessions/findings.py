@@ -17,11 +17,11 @@ NO_OWNER: Final = UUID(int=0)
 Edge = tuple[UUID, int, UUID]
 """An edge: its source, the number of its type, and its target."""
 DERIVED: Final = frozenset({"Reuse", *CALL_EDGES})
-"""Types of edges that follow from texts and numbers. Any other edge of these types is deleted."""
+"""Types of edges that follow from nodes' texts and numbers. `repair` deletes wrong ones."""
 WITH_FIELDS: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
-"""Types of edges with fields. They cannot be written again without these."""
+"""Types of edges with fields. Such an edge cannot be written again if its fields are lost."""
 REBUILDING: Final = frozenset({"Owns", "HasBranch", "HasFirstEvent"})
-"""Types of edges by which a missing end is rebuilt when it is next used."""
+"""Types of edges from which a missing node at an end is rebuilt at its next use."""
 
 QUARANTINE: Final = (
     "INSERT INTO quarantine (id, owner, rev, kind, listed, data, error, quarantined_at) "
@@ -34,7 +34,8 @@ QUARANTINE: Final = (
 class StoreFinding:
     """A fault in a store.
 
-    `session` is the session's key if it is known, `row` the row that the edge should have.
+    `session` is the session's key, or its id if the key is unknown; empty for none. `node` and
+    `edge` are what the fault is in. `row` is the row that the edge should have, None if unknown.
     """
 
     kind: Kind
@@ -49,8 +50,9 @@ class StoreFinding:
 def repair(store: Store, finding: StoreFinding) -> bool:
     """Repair a finding, and return whether that was possible.
 
-    Unreadable nodes and orphans go into quarantine. Dangling edges are deleted, and edges that
-    follow from texts and nodes are written again. Missing nodes stay missing.
+    Move unreadable nodes and orphans into quarantine. Write an edge again if it is missing, if its
+    correct row is known, or if it is unreadable and has no fields. Delete other corrupted edges of
+    types in `DERIVED`, and dangling edges of types not in `REBUILDING`. Missing nodes stay missing.
     """
     if finding.kind in ("unreadable", "orphan") and finding.node is not None:
         put_aside(store, finding.owner, finding.node, finding.message)
@@ -71,7 +73,7 @@ def repair(store: Store, finding: StoreFinding) -> bool:
 
 
 def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:
-    """Move a node's row into quarantine; its edges stay."""
+    """Move a node's row into quarantine, and keep its edges. `error` is the reason."""
     now = datetime.now(UTC).isoformat()
     delete = "DELETE FROM nodes WHERE owner = ? AND id = ?"
     with store.transaction() as cursor:

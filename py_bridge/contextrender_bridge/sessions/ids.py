@@ -1,4 +1,4 @@
-"""Ids that follow from the owner, the session key and numbers, so that nodes need no search."""
+"""Ids computed from owner, session key and numbers, so that nodes are found without a search."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,18 @@ CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
 MAX_EARLIER_CALLS: Final = 3
 PLACE_BYTES: Final = 7
-"""The number of last bytes that name a branch, event or call in its session's ids. The bytes before
-them are the session's own."""
+"""The last bytes of a branch's, event's or call's id, which identify it within its session. The
+bytes before them are equal in all of the session's ids."""
 CALL_EDGES: Final = (
     *("AwaitsAnswer", "AnsweredBy", "NextCall", "Misses"),
     *("ShowsComplete", "ShowsExcerpt", "Restores", "Drops"),
 )
-"""The types of a call's edges. Only the first type leads from the branch to the call."""
+"""The types of a call's edges. `AwaitsAnswer` leads from the branch to the call, the other types
+from the call."""
 
 
 class IdKind(IntEnum):
-    """The kind of node that an id in a session names."""
+    """The kind of node that an id of a session identifies."""
 
     BRANCH, EVENT, CALL, SECOND_CALL = range(4)
 
@@ -37,13 +38,13 @@ def caller_root() -> UUID:
 
 
 def session_id(key: str) -> UUID:
-    """Return the id of the caller's session of that key."""
+    """Return the id of the caller's session with this key."""
     return session_id_of(caller_root(), key)
 
 
 @lru_cache(4096)
 def session_id_of(owner: UUID, key: str) -> UUID:
-    """Return the id of a user's session of that key."""
+    """Return the id of a user's session with this key."""
     return uuid5(owner, f"session/{key}")
 
 
@@ -51,7 +52,7 @@ def session_id_of(owner: UUID, key: str) -> UUID:
 def _id_in_session(session: UUID, branch: int, number: int, kind: IdKind) -> UUID:
     """Return the id of a branch, event or call: the session's bytes, then branch, number and kind.
 
-    Nodes that are written together have neighbouring ids, and so share pages of the indexes.
+    Nodes that are written together get neighbouring ids, so they share pages of the indexes.
     """
     try:
         place = branch.to_bytes(3, "big") + number.to_bytes(3, "big") + bytes((kind,))
@@ -61,7 +62,7 @@ def _id_in_session(session: UUID, branch: int, number: int, kind: IdKind) -> UUI
 
 
 def ids_of_session(session: UUID) -> tuple[UUID, UUID]:
-    """Return the first and the last id that a session's branches, events and calls may have."""
+    """Return the smallest and the largest possible id of a session's branches, events and calls."""
     start = session.bytes[:-PLACE_BYTES]
     return UUID(bytes=start + b"\0" * PLACE_BYTES), UUID(bytes=start + b"\xff" * PLACE_BYTES)
 
@@ -72,7 +73,7 @@ def moved_id(id: UUID, session: UUID) -> UUID:
 
 
 def place_of_id(id: UUID) -> tuple[int, int, int]:
-    """Return the branch, the number and the IdKind of which an id of a session's part is made."""
+    """Return the branch, the number and the IdKind in the id of a branch, event or call."""
     place = id.bytes[-PLACE_BYTES:]
     return int.from_bytes(place[:3], "big"), int.from_bytes(place[3:6], "big"), place[6]
 
@@ -88,20 +89,21 @@ def event_id(session: UUID, branch: int, number: int) -> UUID:
 
 
 def event_number(id: UUID) -> int:
-    """Return the number of the event of that id along its branch."""
+    """Return an event's number on its branch, from its id."""
     return int.from_bytes(id.bytes[-4:-1], "big")
 
 
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
-    """Return, for each of these events of a branch's history, the branch that has its node.
+    """Return, for each event number in a branch's history, the branch that stores its node.
 
-    A branch has the nodes from its fork on. Those before are its parent's, and so on.
+    A branch stores the events from its fork on. The earlier ones are stored by its parent, or by
+    the parent's own parents.
     """
     first_events: list[int] = []
     owner_branches: list[int] = []
     while branch != ROOT:
         info = branches[branch]
-        # A branch whose child forked at or before its own fork has no event of this history.
+        # If the child forked at or before this branch's own fork, this branch has no event here.
         if not first_events or info.fork_events < first_events[-1]:
             first_events.append(info.fork_events)
             owner_branches.append(branch)
@@ -115,18 +117,18 @@ def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) 
 def event_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]
 ) -> list[UUID]:
-    """Return the ids of these events of a branch's history."""
+    """Return the ids of the events with these numbers in a branch's history."""
     pairs = zip(owners(branches, branch, numbers), numbers, strict=True)
     return [event_id(session, owner, number) for owner, number in pairs]
 
 
 def event_range(session: UUID, branch: int) -> tuple[UUID, UUID]:
-    """Return the first and the last id that events of a branch may have."""
+    """Return the smallest and the largest possible id of a branch's own events."""
     return event_id(session, branch, 0), event_id(session, branch, 256**3 - 1)
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
-    """Return the ids of each branch's own events: of branch 0 by the first range, and so on."""
+    """Return the ids of all branches' own events. `ranges` has each branch's start and stop."""
     return [
         event_id(session, owner, number)
         for owner, (start, stop) in enumerate(ranges)
@@ -135,19 +137,19 @@ def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
 
 
 def link_id(session: UUID, name: str) -> UUID:
-    """Return the id of a session's share link of that name."""
+    """Return the id of a session's share link with this name."""
     return uuid5(session, f"link/{name}")
 
 
 def removal_id(session: UUID) -> UUID:
-    """Return the id of the node that a session has while it is deleted."""
+    """Return the id of the node that marks a session whose deletion has begun."""
     return uuid5(session, "removal")
 
 
 def call_id(session: UUID, branch: int, events: int, is_second: bool = False) -> UUID:
-    """Return the id of the model call that had the first `events` events of a branch.
+    """Return the id of the model call with the first `events` events of a branch.
 
-    A second call with these events was made when the branch already had later ones.
+    `is_second` is for another call with the same events, made when the branch had later ones.
     """
     return _id_in_session(session, branch, events, IdKind.SECOND_CALL if is_second else IdKind.CALL)
 
@@ -155,7 +157,7 @@ def call_id(session: UUID, branch: int, events: int, is_second: bool = False) ->
 def call_ids(
     session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
 ) -> list[UUID]:
-    """Return the ids of the calls that had these numbers of events of a branch's history."""
+    """Return the ids of a branch's calls that had these numbers of events."""
     pairs = zip(owners(branches, branch, events), events, strict=True)
     return [call_id(session, owner, number) for owner, number in pairs]
 
@@ -165,13 +167,14 @@ def earlier_call_ids(
 ) -> list[UUID]:
     """Return possible ids of a branch's last calls with fewer than `messages` messages.
 
-    The newest is first. A call was made before each answer, and before a user message that
-    followed without an answer. At the fork of a branch, the parent may have made the call.
+    The newest call is first, and at most `MAX_EARLIER_CALLS` calls are tried. A call was made
+    before each answer, and before a user message that followed without an answer. At the fork of a
+    branch, the parent may have made the call.
     """
     roles, first_events = history.roles, history.first_events
     events: list[int] = []
     last_position = min(messages, len(roles)) - 1
-    for position in range(last_position, 0, -1):  # no call had no message
+    for position in range(last_position, 0, -1):  # Each call had at least one message.
         if roles[position] in ("assistant", "user"):
             events.append(first_events[position])
         if len(events) == MAX_EARLIER_CALLS:
@@ -194,9 +197,9 @@ def ids_ahead(state: SessionState) -> list[UUID]:
 
 
 def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
-    """Return the ids of the nodes that a call needs after so many messages of a branch's history.
+    """Return the ids of the nodes that a call with a branch's first `messages` messages needs.
 
-    They are those of the last message's events and of the last calls.
+    They are the events of the last message, and the last calls.
     """
     if not messages:
         return []
@@ -221,5 +224,5 @@ def summary_shelf_id(session: UUID, way: str) -> UUID:
 
 
 def summary_id(session: UUID, way: str, digest: str) -> UUID:
-    """Return the id of the history summary of a transcript with that digest, by one method."""
+    """Return the id of one method's history summary of the transcript with this digest."""
     return uuid5(session, f"summary/{way}/{digest}")

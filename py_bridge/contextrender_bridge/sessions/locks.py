@@ -1,6 +1,6 @@
-"""Locks that let one request at a time write a session, in threads and in processes.
+"""Locks by which only one request at a time writes a session.
 
-The processes that share a data folder share its locks.
+They work between the threads of a process, and between the processes that share a data folder.
 """
 
 import hashlib
@@ -19,17 +19,17 @@ except ImportError:  # Windows has no fcntl; there, one process serves a data fo
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE: Final = 30.0
-"""Seconds that a request waits for a session."""
+"""How many seconds a request waits for the lock of a session."""
 _POLL_SECONDS: Final = 0.002
-"""The pause between two tries to lock the file: a wait could not be ended in time."""
+"""The pause between two tries to lock the file. A blocking call would have no time limit."""
 
 
 class SessionLocks:
     """Locks by owner and session key.
 
-    Between processes, each session locks one byte of a single lock file. A process has one handle
-    of the file, because POSIX drops all of a process's locks on a file when it closes any handle,
-    and never refuses a process its own locks.
+    Between processes, each session locks one byte of the folder's lock file. A process has only one
+    handle of the file, because POSIX releases all of a process's locks on a file when it closes any
+    handle. POSIX never refuses a process's own locks, so its threads use other locks.
     """
 
     _of_folders: ClassVar[dict[Path, Self]] = {}
@@ -45,7 +45,10 @@ class SessionLocks:
 
     @classmethod
     def shared(cls, folder: Path) -> Self:
-        """Return the locks of a folder, which lock out other processes until each user unshares."""
+        """Return the locks of a folder, which also lock out other processes.
+
+        Each caller must call `unshare` at its end.
+        """
         folder = folder.resolve()
         with cls._guard_of_folders:
             locks = cls._of_folders.setdefault(folder, cls())
@@ -56,7 +59,7 @@ class SessionLocks:
             return locks
 
     def unshare(self) -> None:
-        """Stop using a folder's locks; the last user closes the lock file."""
+        """Stop using a folder's locks; close the lock file with the last user."""
         with self._guard_of_folders:
             self._sharers -= 1
             if self._folder is not None and not self._sharers:
@@ -67,7 +70,7 @@ class SessionLocks:
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
-        """Lock one session for the block; raise Busy after `patience` seconds."""
+        """Lock one session for the block. Raise Busy if that takes more than `patience` seconds."""
         name = f"{owner}/{key}"
         deadline = time.monotonic() + patience
         lock = self._borrow(name)
@@ -86,7 +89,7 @@ class SessionLocks:
             self._give_back(name)
 
     def _borrow(self, name: str) -> threading.Lock:
-        """Return the lock of a session, which exists while any thread uses it."""
+        """Return the lock of a session, and count one more thread that uses it."""
         with self._guard:
             lock, users = self._by_name.get(name, (threading.Lock(), 0))
             self._by_name[name] = (lock, users + 1)
@@ -102,7 +105,7 @@ class SessionLocks:
                 self._by_name[name] = (lock, users - 1)
 
     def _lock_file(self, name: str, deadline: float) -> None:
-        """Lock a session's byte against other processes. Raise Busy at the deadline."""
+        """Lock a session's byte against other processes. Raise Busy if the deadline passes."""
         if self._file is None:
             return
         while True:
@@ -121,8 +124,8 @@ class SessionLocks:
 
 
 def _byte_of(name: str) -> int:
-    """Return the number of a session's byte in the lock file, within the range of file offsets.
+    """Return the offset of a session's byte in the lock file.
 
-    The file need not have the byte. Two sessions with the same number only wait for each other.
+    The byte need not exist in the file. Two sessions with the same offset only wait for each other.
     """
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")

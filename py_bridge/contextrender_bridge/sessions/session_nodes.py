@@ -1,6 +1,7 @@
 """The ids of all nodes of one session, even if some of its rows are missing or unreadable.
 
-A session's branches, events and calls share the beginning of their ids; edges lead to the others.
+The ids of a session's branches, events and calls begin with the same bytes. Its other nodes are
+found by following edges.
 """
 
 from collections.abc import Iterable
@@ -17,23 +18,23 @@ from contextrender_bridge.store.base import Store
 
 
 def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
-    """Return the ids of a session's nodes. Nodes that only edges name may be missing."""
+    """Return the ids of a session's nodes, including nodes that are missing but named by edges."""
     ids = {session, *store.ids_between(owner, *ids_of_session(session))}
     new_ids = ids
     while new_ids:
         ends: set[UUID] = set()
         for source, _, target, _ in store.edges(owner, new_ids):
             ends |= {source, target}
-        # Not through the owner's root, which has edges to all sessions.
+        # Do not follow the edges of the owner's root, which lead to all sessions.
         new_ids = ends - ids - {owner}
         ids |= new_ids
     return ids
 
 
 def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
-    """Return the ids of the nodes that may be left of a session whose deletion is not finished.
+    """Return the ids of the nodes that may remain of a session whose deletion is not finished.
 
-    Return none if the node of its deletion, with the id `removal`, cannot be read.
+    `removal` is the id of the deletion's node. Return an empty set if that cannot be read.
     """
     for _, _, _, data in store.nodes(owner, [removal]):
         try:
@@ -49,12 +50,12 @@ def undeleted_nodes(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
 
 
 def count_branches(ids: Iterable[UUID]) -> int:
-    """Return the smallest number of branches that a session with nodes of these ids can have."""
+    """Return the minimum number of branches of a session that has nodes with these ids."""
     places = [place_of_id(id) for id in ids]
     branches = (branch for branch, _, kind in places if kind in (IdKind.BRANCH, IdKind.EVENT))
     return max(branches, default=-1) + 1
 
 
 def existing_ids(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
-    """Return the ids that have a row."""
+    """Return those of the ids that have a row."""
     return {id for id, _ in store.sizes(owner, ids)}

@@ -1,7 +1,7 @@
 """Move a damaged session to another name, so that its history can be recorded again.
 
-Rows move as they are stored, readable or not: nothing is repaired, and nothing is lost. Share links
-stay with the name, because they open the session that has it.
+Rows are moved without a change, even unreadable ones: nothing is repaired, and nothing is lost.
+Share links are not moved, because a link opens the session that has the old name.
 """
 
 import time
@@ -27,10 +27,11 @@ MOVE_TARGET: Final = f"UPDATE edges {BY_TARGET} SET target = ? WHERE owner = ? A
 
 
 def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
-    """Move a damaged session and return its new name. `damage` says in a sentence what is wrong.
+    """Move a damaged session to a new name, and return that name.
 
-    The session's node keeps that sentence. If the node cannot be read, it goes into quarantine, and
-    a new one replaces it. Raise WriteConflict if another request moves or writes the session.
+    Give all its rows the ids of the new name in one transaction, and store `damage`, a sentence
+    about the fault, in the session's node. If that node cannot be read, move it into quarantine and
+    create a new one. Raise WriteConflict if another request moves or writes the session meanwhile.
     """
     now = datetime.now(UTC)
     name = f"{key[:MAX_KEY_LENGTH]} (corrupted {now:%Y-%m-%d %H:%M:%S.%f})"
@@ -69,7 +70,7 @@ def set_aside(store: Store, owner: UUID, key: str, damage: str) -> str:
 
 
 def _ends_between(store: Store, owner: UUID, first: UUID, last: UUID) -> set[UUID]:
-    """Return the ids in a range that edges lead from or to, whether or not a node is there."""
+    """Return the ids from `first` to `last` at the ends of edges, even if they have no node."""
     ends: set[UUID] = set()
     for column, index in (("source", ""), ("target", BY_TARGET)):
         query = (

@@ -16,7 +16,10 @@ SESSIONS_AT_ONCE: Final = 1_000
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
-    """Delete all rows of one user, in slices; raise StoreUnavailable. It can be run again."""
+    """Delete all rows of one user, in slices.
+
+    Raise StoreUnavailable if the database fails; then it can be run again.
+    """
     query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {NODES_PER_DELETION}"
     while id_rows := store.read(query, (owner,)):
         slice = [(owner, tuple(store.uuid(id) for (id,) in id_rows))]
@@ -41,7 +44,7 @@ def count_sessions(store: Store, owner: UUID) -> int:
 
 
 def has_session(store: Store, owner: UUID, key: str) -> bool:
-    """Return whether the owner has a session of that key."""
+    """Return whether the owner has a session with this key."""
     return any(store.nodes(owner, [session_id_of(owner, key)]))
 
 
@@ -55,7 +58,7 @@ class StoredSession:
 
 
 def stored_sessions(store: Store, owner: UUID) -> list[StoredSession]:
-    """Return the owner's sessions, the longest unused first."""
+    """Return the owner's sessions, least recently written first."""
     sessions = [
         StoredSession(fields["key"], fields["updated_at"], fields["branches"])
         for fields in listed_fields(store, owner)
@@ -82,7 +85,7 @@ def session_bytes(store: Store, owner: UUID, session: StoredSession) -> int:
 def listed_fields(
     store: Store, owner: UUID, module: str = "nodes.session", name: str = "Session"
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of each listed node of a type, without those of unreadable rows."""
+    """Yield the fields of each of the owner's listed nodes of a type; skip unreadable rows."""
     kind = store.kinds.number(module, name)
     query = (
         "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
@@ -97,7 +100,7 @@ def listed_fields(
 
 
 def all_usage_totals(store: Store) -> Iterator[list[Row]]:
-    """Yield the totals of every session of every user, for the operator's metrics."""
+    """Yield the usage totals of every session of every user, for the operator's metrics."""
     kind = store.kinds.number("nodes.session", "Session")
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):

@@ -1,8 +1,7 @@
-"""Backups: a store copied into a folder while it is in use, and restored from it.
+"""Backups of a store that is in use, and their restoration.
 
-A backup of either database is a SQLite file, and can be restored into either. Its folder has what a
-data folder has and nothing else can replace: `store.db`, the secret that signs the tokens (so that
-they stay valid) and the audit log.
+A backup of either database is a SQLite file, and can be restored into either database. Its folder
+has `store.db`, the audit log, and the secret that signs tokens, so that tokens stay valid.
 """
 
 import shutil
@@ -23,13 +22,15 @@ from contextrender_bridge.store.sqlite_file import INTEGRITY_CHECK, integrity_er
 OTHER_FILES: Final = ("jwt_secret", "audit.log")
 """The files of a data folder that a backup has besides the store."""
 COUNTED_TABLES: Final = {"nodes": "nodes", "identity_users": "users"}
-"""The tables whose rows are counted, and what the rows are."""
+"""The tables whose rows are counted, with a word for their rows."""
 
 
 def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
-    """Copy everything that is committed into a new or empty folder, while others read and write.
+    """Copy all committed rows into a new or empty folder, while others read and write.
 
-    Return the numbers of nodes and users. Raise CommandError and StoreUnavailable.
+    Check the copy, and also copy the `OTHER_FILES` of the data folder. Return the numbers of nodes
+    and users. Raise CommandError if the folder is not empty or the copy is damaged,
+    StoreUnavailable if the database fails.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: name a folder that is new or empty.")
@@ -45,9 +46,11 @@ def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
 
 
 def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, int]:
-    """Check a backup and copy it into a data folder without a store, or into an empty `store`.
+    """Copy a backup into the data folder `data`, or its rows into the empty `store`.
 
-    Return the numbers of nodes and users. Raise CommandError.
+    Check the copy first, and also copy the `OTHER_FILES` into the data folder. Return the numbers
+    of nodes and users. Raise CommandError if there is no backup in `source`, the data folder has a
+    store, or the backup is damaged or of another version.
     """
     file = source / FILE
     if not file.is_file():
@@ -66,14 +69,14 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
 
 
 def is_empty(store: Store) -> bool:
-    """Return whether a store has neither a node nor a user."""
+    """Return whether a store has no nodes and no users."""
     return not any(store.read(f"SELECT 1 FROM {table} LIMIT 1") for table in COUNTED_TABLES)
 
 
 def _open_and_copy(part: Path, store: Store | None) -> None:
-    """Check the layout of a copied file, and copy its rows into `store` if there is one.
+    """Check the layout of a copied file, and copy its rows into `store` unless that is None.
 
-    Raise CommandError for the layout of another version.
+    Raise CommandError if the file has the layout of another version.
     """
     try:
         restored = SqliteStore(part)
@@ -111,9 +114,9 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _checked_counts(file: Path) -> dict[str, int]:
-    """Return the numbers of nodes and users in a copy.
+    """Return the numbers of nodes and users in a copied file.
 
-    Raise CommandError if a page or an index is damaged, or if it has no tables of a store.
+    Raise CommandError if a page or an index is damaged, or if a table of a store is missing.
     """
     with closing(sqlite3.connect(file)) as copy:
         try:
@@ -132,7 +135,7 @@ def _checked_counts(file: Path) -> dict[str, int]:
 
 @contextmanager
 def _partial_file(folder: Path) -> Iterator[Path]:
-    """Yield a new empty file for the store to be, and delete it if it was not renamed."""
+    """Yield a new empty file for a copied store. Delete it if the block does not rename it."""
     part = folder / f"{FILE}.part"
     # An earlier attempt may have been killed.
     _delete_with_logs(part)
@@ -150,7 +153,7 @@ def _delete_with_logs(file: Path) -> None:
 
 
 def _copy_other_files(source: Path, target: Path) -> None:
-    """Copy the files of a data folder besides the store. A file that exists stays."""
+    """Copy the `OTHER_FILES` of a data folder. Keep files that exist in the target."""
     for name in OTHER_FILES:
         if (source / name).exists() and not (target / name).exists():
             shutil.copy2(source / name, target / name)

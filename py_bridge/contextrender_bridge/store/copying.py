@@ -11,17 +11,20 @@ PAGE_ROWS: Final = 500
 TABLES: Final = {
     table: names for table, names in columns().items() if table not in ("meta", "kinds")
 }
-"""The columns of each copied table. The target has its own version and numbers of types."""
+"""The columns of each copied table. `meta` and `kinds` are not copied: the target has its own."""
 KEYS: Final = {
     "nodes": ("owner", "id"),
     "edges": ("owner", "source", "kind", "target"),
     "sso_lookups": ("provider", "external_id"),
 }
-"""The key columns of tables. The key of another table is its first column."""
+"""The key columns of tables. The key of every other table is its first column."""
 
 
 def copy_rows(source: Store, target: Store, read: ReadRows) -> None:
-    """Copy the rows of `source`, as `read` reads them, into the empty `target`."""
+    """Copy the rows of `source`, as `read` returns them, into the empty `target`.
+
+    Each type's number in the source is replaced by its number in the target.
+    """
     target_numbers = {
         number: target.kinds.number(module, name)
         for number, module, name in read("SELECT number, module, name FROM kinds")
@@ -56,9 +59,9 @@ def _pages(read: ReadRows, table: str) -> Iterator[Sequence[Any]]:
 def _converter(
     source: Store, table: str, column: str, target_numbers: dict[int, int]
 ) -> Callable[[Any], Any]:
-    """Return the function that makes a column's value in the source one that any store takes.
+    """Return the function that converts a column's value from the source for the target.
 
-    `target_numbers` has the target's number of each of the source's types.
+    `target_numbers` has the number of each type in the target by its number in the source.
     """
     if column == "kind":
         return target_numbers.__getitem__
@@ -66,5 +69,5 @@ def _converter(
         return source.uuid
     if column == "data":
         return lambda data: None if data is None else row_data(data)
-    # One database returns the value of a JSON column, the other one its text.
+    # PostgreSQL returns the value of a JSON column, SQLite its text.
     return lambda value: json.dumps(value) if isinstance(value, (list, dict)) else value

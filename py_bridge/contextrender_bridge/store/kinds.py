@@ -1,4 +1,4 @@
-"""The numbers of types: a row has its node's or edge's type as a number of two bytes."""
+"""The numbers of types. A row stores the type of its node or edge as a number."""
 
 import threading
 from collections.abc import Callable
@@ -22,7 +22,10 @@ class TypeNumbers:
         self._numbers: dict[TypeName, int] = {}
 
     def number(self, module: str, name: str) -> int:
-        """Return the number of a type, which is stored with a new number if it has none."""
+        """Return the number of a type. Store the type with a new number if it has none.
+
+        Raise StoreDamaged if the number cannot be read back.
+        """
         key = (module, name)
         if key not in self._numbers:
             with self._lock:
@@ -31,7 +34,7 @@ class TypeNumbers:
                     self._add(*key)
                     self._refresh()
                     if key not in self._numbers:
-                        raise StoreDamaged  # The row was in the table, but is not read.
+                        raise StoreDamaged  # The table has the row, but does not return it.
         return self._numbers[key]
 
     def find(self, module: str, name: str) -> int | None:
@@ -43,7 +46,10 @@ class TypeNumbers:
         return self._numbers.get(key)
 
     def name(self, number: int) -> TypeName:
-        """Return the module and name of the type that has this number; `?` if it is unknown."""
+        """Return the module and name of the type with this number.
+
+        If the number is unknown, the module is `?` and the name `kind_NUMBER`.
+        """
         if number not in self._names:
             with self._lock:
                 self._refresh()

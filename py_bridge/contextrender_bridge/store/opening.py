@@ -1,4 +1,4 @@
-"""Opening of a store: the database that the settings name, or else the file in the data folder."""
+"""Opening of a store: the database in the settings, or by default the file in the data folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +17,10 @@ except ImportError:  # not on Windows, where one process serves a data folder
 
 
 def open_store(data: Path) -> Store:
-    """Return the store that the settings name, or else the data folder's, which is created.
+    """Return the store that the settings name, or by default the data folder's.
 
-    Raise CommandError with a sentence for the operator.
+    Create the data folder's store if it is missing. Raise CommandError if the settings' database
+    is unknown or missing, or the store has the layout of another version.
     """
     if database := read_settings().database:
         return open_named(database, new=False)
@@ -29,8 +30,9 @@ def open_store(data: Path) -> Store:
 def open_named(name: str, *, new: bool) -> Store:
     """Return the store of `sqlite:DIR` or `postgresql://...`.
 
-    A file is created only if it is `new`; tables are created in any empty database. Raise
-    CommandError.
+    A missing file is created only if `new` is True; missing tables are created in any empty
+    database. Raise CommandError if the name is unknown, the file is missing, or the store has the
+    layout of another version.
     """
     kind, _, path = name.partition(":")
     if kind in ("postgresql", "postgres"):
@@ -49,13 +51,13 @@ def open_named(name: str, *, new: bool) -> Store:
 
 
 def open_existing(data: Path) -> Store:
-    """Return the store that `open_store` returns. Raise CommandError instead of creating a file."""
+    """Return the same store as `open_store`. Raise CommandError if its file is missing."""
     return open_named(read_settings().database or f"sqlite:{data}", new=False)
 
 
 @contextmanager
 def start_lock(folder: Path) -> Iterator[None]:
-    """Hold the folder's start lock for the block, so that one process at a time opens the store."""
+    """Hold the folder's start lock for the block: only one process at a time opens the store."""
     with (folder / "start.lock").open("ab") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -69,7 +71,7 @@ def _open_file(folder: Path) -> Store:
 
 @contextmanager
 def _layout_error_for_operator() -> Iterator[None]:
-    """Raise CommandError with the sentence of an OtherLayout that the block raises."""
+    """Raise CommandError with the same message if the block raises OtherLayout."""
     try:
         yield
     except OtherLayout as error:

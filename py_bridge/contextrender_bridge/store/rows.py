@@ -1,14 +1,14 @@
-"""A node's or edge's fields as the bytes of one column, and back.
+"""Encoding of a node's or edge's fields as the bytes of one column, and decoding.
 
 The fields are JSON, which is compressed if it is long. Fields of type bytes, which are vectors and
-do not compress, follow as they are. The layout is the same in every database:
+do not compress, follow unchanged. The layout is the same in every database:
 
     1 byte   flag: 0 if the JSON is plain, 1 if it is compressed
     4 bytes  length of the JSON as stored, little-endian
     JSON     {field: value, ..., "": notes}; notes are {"bytes": {field: length}, ...}
     bytes    of the fields in the note "bytes", in that order
 
-A row is "plain" or "stored": a stored row has its JSON compressed if that is worth it.
+In a plain row the JSON is never compressed. In a stored row it is compressed if it is long.
 """
 
 import json
@@ -62,8 +62,8 @@ _DICTIONARY.precompute_compress(level=_LEVEL)
 
 _DECOMPRESSORS = threading.local()
 _IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
-"""Compressors, each for one thread at a time. Not one per thread, because each uses some megabytes
-after a large row."""
+"""Compressors that no thread uses now. They are shared by all threads, because each one uses some
+megabytes after a large row."""
 _MAX_IDLE_COMPRESSORS = 2
 
 
@@ -88,7 +88,7 @@ def _decompress(data: bytes) -> bytes:
 
 
 def _with_header(flag: bytes, json_bytes: bytes, *byte_fields: bytes) -> bytes:
-    """Return a row of these parts."""
+    """Return a row made of these parts, with the length of the JSON."""
     length = len(json_bytes).to_bytes(_HEADER_BYTES - 1, "little")
     return b"".join([flag, length, json_bytes, *byte_fields])
 
@@ -99,10 +99,10 @@ def _json_end(row: bytes) -> int:
 
 
 def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
-    """Return the plain row of these fields. Equal fields give equal bytes.
+    """Return the plain row of these fields. Equal fields in equal order give equal bytes.
 
-    `notes` has what else is stored of the node or edge. Raise TypeError for a value that JSON does
-    not have.
+    `notes` are further values to store, such as access rights. Raise TypeError if a value has no
+    JSON form.
     """
     json_fields = {name: value for name, value in fields.items() if type(value) is not bytes}
     byte_fields = {name: value for name, value in fields.items() if type(value) is bytes}
@@ -124,12 +124,12 @@ def encode_all(contents: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
 
 
 def pack_all(rows: Iterable[bytes]) -> list[bytes]:
-    """Return plain rows as they are stored."""
+    """Return the stored rows of these plain rows."""
     return [pack(row) for row in rows]
 
 
 def pack(row: bytes) -> bytes:
-    """Return a plain row as it is stored: compressed, if its JSON is long enough."""
+    """Return the stored row of a plain row: compressed if its JSON is long enough."""
     end = _json_end(row)
     if end - _HEADER_BYTES < _MIN_COMPRESSED_BYTES:
         return row
@@ -137,7 +137,7 @@ def pack(row: bytes) -> bytes:
 
 
 def unpack(stored_row: bytes) -> bytes:
-    """Return the plain row of a stored one. Raise ValueError if it is damaged."""
+    """Return the plain row of a stored row. Raise ValueError if it is damaged."""
     flag = stored_row[:1]
     if len(stored_row) <= _HEADER_BYTES or flag not in (_IS_PLAIN, _IS_COMPRESSED):
         raise ValueError("the row is damaged: it has no head")
@@ -152,13 +152,16 @@ def unpack(stored_row: bytes) -> bytes:
 
 
 def read(stored_row: bytes) -> DecodedRow:
-    """Return the plain row of a stored one, its fields and its notes. Raise ValueError."""
+    """Return the plain row of a stored row, with its fields and its notes.
+
+    Raise ValueError if the row is damaged.
+    """
     row = unpack(stored_row)
     return row, *parse(row)
 
 
 def read_all(stored_rows: Iterable[bytes | None]) -> list[DecodedRow | ValueError]:
-    """Return what `read` returns of each row, or its error. None is a row without fields."""
+    """Return the result of `read` for each row, or its ValueError. None is a row without fields."""
     decoded: list[DecodedRow | ValueError] = []
     for stored_row in stored_rows:
         try:

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 VERSION: Final = 7
-"""The version of these tables and of the nodes' fields. A store of another version is refused."""
+"""The version of these tables and of the nodes' fields. The program refuses other versions."""
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (
@@ -73,17 +73,19 @@ CREATE TABLE IF NOT EXISTS sso_lookups (
     PRIMARY KEY (provider, external_id)
 );
 """
-"""The statements of the tables, with the types of a database in braces. `listed` is a number by
-which nodes of a kind are listed in order; NULL in other nodes. The last three tables are accounts,
-as jac-scale reads and writes them."""
+"""The statements that create the tables. Names in braces stand for a database's own types.
+
+`listed` is the number that orders nodes of a kind in lists; NULL in nodes that are not listed. The
+last three tables have the accounts in jac-scale's format.
+"""
 
 
 def columns() -> dict[str, list[str]]:
-    """Return the names of the columns of every table, in order."""
+    """Return the column names of every table, in order."""
     tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*?)\n\)", TABLES, re.DOTALL)
     return {name: re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE) for name, body in tables}
 
 
 def statements(script: str, **types: str) -> list[str]:
-    """Return the statements of a script, with a database's own types in place of the braces."""
+    """Return the statements of a script; `types` replace the names in braces."""
     return [text.strip() for text in script.format(**types).split(";") if text.strip()]

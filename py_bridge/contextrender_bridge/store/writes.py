@@ -1,4 +1,4 @@
-"""The rows that one request writes, their SQL statements, their queue, and the errors of a write.
+"""Batches of rows to write, their SQL statements, the queue of batches, and the errors of a write.
 
 The statements have `?` for values.
 """
@@ -13,8 +13,8 @@ from contextrender_bridge.base.errors import ServerError
 
 REFUSED: Final = "The store did not take the change; nothing was written."
 BY_TARGET = "/* by target */"
-"""A mark after `FROM edges`, which makes SQLite use the index of targets. It would read all of an
-owner's edges instead."""
+"""A mark after `FROM edges`, by which SQLite uses the index of targets. Without the mark it would
+read all edges of the owner."""
 
 INSERT_NODE = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
@@ -32,9 +32,10 @@ DELETE_EDGES_FROM = "DELETE FROM edges WHERE owner = ? AND source = ?"
 DELETE_EDGES_TO = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
 NODES_PER_DELETION: Final[int] = 2000
-"""The most nodes that one batch deletes unchecked. Others cannot write meanwhile, about 20 ms."""
+"""The maximum number of nodes that one batch deletes unchecked, which stops other writes for about
+20 ms."""
 MAX_BATCHES: Final = 64
-"""The most batches that the queue writes in one transaction."""
+"""The maximum number of batches that the queue writes in one transaction."""
 
 Statement = tuple[str, Sequence[Sequence[Any]]]
 """A query with `?` for values, and the values of each row to run it for."""
@@ -45,51 +46,51 @@ NodesOfOwner = tuple[UUID, tuple[UUID, ...]]
 
 
 class StoreUnavailable(ServerError):
-    """The database does not answer, is busy for too long or refused the write."""
+    """Raised when the database does not answer, is busy for too long or refuses a write."""
 
     code = "storage_unavailable"
     status = 503
 
 
 class StoreDamaged(StoreUnavailable):
-    """The database's own file is damaged, so that a row or a page is not one that was written."""
+    """Raised when the database's file is damaged: a row or a page is not as it was written."""
 
     def __init__(self) -> None:
         super().__init__("The store's file is damaged; nothing was written. Restore a backup.")
 
 
 class WriteConflict(Exception):
-    """Another request changed a row after this one had read it. Nothing was written."""
+    """Raised when another request changed a row that this request has read. Nothing is written."""
 
 
 @dataclass(slots=True)
 class WriteBatch:
-    """Rows to write together or not at all: values of statements, in the order of their `?`.
+    """Rows to write together or not at all, as values in the order of their statements' `?`.
 
-    The whole batch fails with `WriteConflict` if a node to insert exists, or if a node given with
-    its revision has another one by now.
+    The whole batch fails with `WriteConflict` if a node to insert exists, or if the revision of a
+    node in the store differs from the revision in the batch.
     """
 
     insert_nodes: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
-    """Owner, id, kind, number that orders its list, data."""
+    """Owner, id, kind, number by which nodes of the kind are listed (None: not listed), data."""
     update_nodes: list[tuple[bytes, UUID, UUID, int]] = field(default_factory=list)
     """Data, owner, id, revision."""
     increment_revisions: list[tuple[UUID, UUID, int]] = field(default_factory=list)
-    """Owner, id, revision of nodes that must be unchanged, and that are to be written by no other
-    request that read the same revision."""
+    """Owner, id, revision of nodes that must be unchanged. The increment makes other requests fail
+    that have read the same revision and write later."""
     delete_nodes: list[tuple[UUID, UUID, int]] = field(default_factory=list)
-    """Owner, id, revision. Their edges are deleted too."""
+    """Owner, id, revision of nodes to delete with their edges."""
     upsert_edges: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
     """Owner, source, kind, target, data."""
     delete_edges: list[EdgeKey] = field(default_factory=list)
     delete_edges_at: list[NodesOfOwner] = field(default_factory=list)
     """Nodes whose edges are all deleted."""
     delete_unchecked: list[NodesOfOwner] = field(default_factory=list)
-    """Nodes to delete without their edges, whatever their revisions."""
+    """Nodes to delete without their edges and without a check of their revisions."""
 
 
 def edge_deletions(owner: UUID, ids: Sequence[UUID]) -> Iterator[Statement]:
-    """Yield the statements that delete every edge at these nodes."""
+    """Yield the statements that delete every edge from and to these nodes."""
     condition = f"IN ({','.join('?' * len(ids))})"
     values = [(owner, *ids)]
     yield f"DELETE FROM edges WHERE owner = ? AND source {condition}", values
@@ -106,7 +107,7 @@ def node_deletions(owner: UUID, ids: Sequence[UUID]) -> Iterator[Statement]:
 
 @dataclass(slots=True)
 class _Job:
-    """A batch in the queue. Its `failure` is set once it `is_done`; None if it was written."""
+    """A batch in the queue. Once it `is_done`, `failure` is its error; None if it was written."""
 
     batch: WriteBatch
     is_done: bool = False
@@ -114,23 +115,23 @@ class _Job:
 
 
 class WriteQueue:
-    """The batches that a process writes, in the order in which they come.
+    """The queue of batches that a process writes, in the order in which they come.
 
-    The thread of a batch writes it, together with the other batches that wait: one transaction and
-    one sync to disk for all of them.
+    The thread that holds the write lock writes all waiting batches, with one transaction and one
+    sync to disk for up to `MAX_BATCHES` of them.
     """
 
     def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
-        """`write_all` returns an error, or None, for each batch."""
+        """Create a queue. `write_all` writes batches, and returns None or an error for each."""
         self._write_all = write_all
         self._jobs: list[_Job] = []
         self._jobs_lock = threading.Lock()
         self.write_lock = threading.Lock()
-        """Held by the thread that writes. SQLite's own lock is polled with ever longer sleeps, so
-        threads wait for this one instead."""
+        """The lock of the thread that writes. SQLite polls its own lock with ever longer sleeps, so
+        threads wait for this lock instead."""
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch, or wait until another thread has. Raise the error of this batch."""
+        """Write a batch, or wait until another thread has written it. Raise the batch's error."""
         job = _Job(batch)
         with self._jobs_lock:
             self._jobs.append(job)
