@@ -166,7 +166,7 @@ class _Session:
         return entry
 
     def _read_attachment(self, record: Json) -> None:
-        """Store the text of an attachment if it follows a compaction: it was put back."""
+        """Store an attachment's text if it was put back: before the first answer to a summary."""
         text = attached_text(record.get("attachment"))
         if self._put_back is not None and text:
             time = second_of(record.get("timestamp"))
@@ -175,7 +175,7 @@ class _Session:
     def _add_put_back(self, version: str) -> None:
         """Add to the run the files that Claude Code put back after a compaction.
 
-        Older releases do not record them: for these, the files that were read last are assumed.
+        Older releases do not record these files, so the files that were read last are assumed.
         """
         if self._put_back is None:
             return

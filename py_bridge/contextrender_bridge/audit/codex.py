@@ -113,7 +113,7 @@ def _parents_first(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_session: bool) -> None:
-    """Give each count a key. The first counts get the keys of `originals` as far as they copy them.
+    """Give each count a key. The first counts, as far as they are copies, get the originals' keys.
 
     The originals are from another file of the same session, or from the parent's file.
     """
@@ -136,7 +136,8 @@ def _is_early(count: CallCount, rollout: Rollout) -> bool:
 def _read(path: Path, audit_input: AuditInput) -> Rollout:
     """Return a session file's runs and counts, without the counts that it copies from its parent.
 
-    A file with usage records also has token counts of the same calls; those are ignored.
+    A file may have both usage records and token counts of the same calls. After its first usage
+    record, token counts are ignored.
     """
     stem = path.name.split(".jsonl")[0]
     rollout = Rollout(path, stem)
@@ -166,7 +167,7 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
             is_count = payload.get("type") == "token_count" and not has_usage_records
             if is_count and ordinal > copied_records:
                 count = _read_count(run, payload, model, tier, time)
-                if count.figures not in seen_figures:  # a count is repeated when nothing was called
+                if count.figures not in seen_figures:  # a repeated count is of no new call
                     rollout.counts.append(count)
                 seen_figures.add(count.figures)
         elif kind not in SKIPPED:
@@ -178,7 +179,7 @@ def _read(path: Path, audit_input: AuditInput) -> Rollout:
 def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
     """Read a file's own header, or the copy of its parent's header that older forks have after it.
 
-    Return the number of records that are copies of the parent's; 0 if it is not recorded.
+    Return the number of records that are copies of the parent's; 0 if the header does not have it.
     """
     id = str(payload.get("id") or "")
     if not rollout.started and not rollout.parent:
@@ -193,7 +194,7 @@ def _read_meta(rollout: Rollout, payload: Json, time: float) -> int:
 
 
 def _add_compacted(run: RecordedRun, payload: Json, time: float) -> None:
-    """Add the history that replaces the earlier one, and note whether its summary is readable."""
+    """Add the history that replaces the earlier one, and record whether its summary is readable."""
     history = items(payload.get("replacement_history"))
     for item in history:
         run.add("responses", item, time)

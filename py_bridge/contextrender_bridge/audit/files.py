@@ -113,7 +113,7 @@ class _RequestRun:
 def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
     """Add the run of one request. It replaces the run that the request continues, if there is one.
 
-    A log has one request for each call; each repeats the messages of the previous ones.
+    A log has one request for each call, and each request repeats the messages before it.
     """
     prompt = request_run.run.messages[: request_run.prompt_messages]
     for earlier in reversed(runs[-PARALLEL_RUNS:]):
@@ -131,7 +131,7 @@ def _add_request(runs: list[_RequestRun], request_run: _RequestRun) -> None:
 def _read_export(value: Json, audit_input: AuditInput) -> None:
     """Read a session that `contextrender export` wrote, each branch as a run.
 
-    A branch without a fork position begins after a compaction of the agent: it continues the
+    A branch without a fork position begins after a compaction by the agent, so it continues the
     previous run.
     """
     session, runs = str(value.get("session")), list[RecordedRun]()

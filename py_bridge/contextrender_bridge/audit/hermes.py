@@ -1,8 +1,8 @@
 """Reads Hermes' sessions from its SQLite store `state.db`, opened read-only.
 
-A compaction marks rows as compacted and adds the messages that replace them; the compacted rows are
-a run of their own. Usage is stored per session and model, not per call. The store has the system
-prompt, but not the tools.
+A compaction marks rows as compacted and adds the messages that replace them. The compacted rows are
+read as a separate run. Usage is stored per session and model, not per call. The store has the
+system prompt, but not the tools.
 """
 
 from __future__ import annotations

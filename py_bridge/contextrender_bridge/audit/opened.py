@@ -23,7 +23,7 @@ from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
 from contextrender_bridge.evaluation.runs import Run
 
 MAX_SESSIONS: Final = 50
-"""The number of sessions that are read from one file, the newest ones."""
+"""The largest number of sessions that are read from one file. The newest ones are read."""
 MAX_NAME_CHARS: Final = 200
 _SUMMARY_WORDS: Final = re.compile(
     r"continued from a previous|\bsummary\b|\bsummari[sz]ed?\b|compact|another language model", re.I

@@ -1,4 +1,4 @@
-"""Opens agents' files and stores, even compressed or damaged ones and those of running programs."""
+"""Opens agents' files and stores, even if they are compressed, damaged or in use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def json_values(text: bytes | str) -> Iterator[object]:
 def _last_object(text: str) -> object:
     """Return the complete object at the end of a damaged line; None if there is none.
 
-    A program that was killed while it wrote leaves half a line; its next start appends to it.
+    A program that is killed while it writes leaves half a line. When it runs again, it appends to
+    that line.
     """
     start = text.find('{"', 1)
     while start > 0:

@@ -50,7 +50,7 @@ class ReplayReport:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on most of the calls; None if nothing was replayed."""
+        """The verdict on the provider with the most calls; None if no run was replayed."""
         return next(iter(self.verdicts), None)
 
 
@@ -93,7 +93,7 @@ def _replayable(recorded_runs: Iterable[RecordedRun]) -> list[Run]:
 
 
 def _first_runs(runs: Sequence[Run], max_calls: int) -> list[Run]:
-    """Return the first of the runs, `max_calls` calls in all; the last one may be cut."""
+    """Return the first runs, with at most `max_calls` calls in all. The last one may be cut."""
     selected: list[Run] = []
     remaining_calls = max_calls
     for run in runs:
@@ -145,7 +145,7 @@ def _characters(message: Json) -> int:
 def _compactions(
     recorded_runs: Sequence[RecordedRun], workers: int | None
 ) -> CompactionScore | None:
-    """Measure what compactions lost, in the sessions that had any; None if there are none."""
+    """Return what the agents' own compactions lost; None if no session was compacted."""
     tasks = {(run.source, run.task) for run in recorded_runs if run.continues}
     runs = [
         run
@@ -165,7 +165,7 @@ def run_of(recorded_run: RecordedRun) -> Run | None:
     except ContextRenderError:
         return None
     has_all_times = all(recorded_run.times)
-    # A message is never earlier than the one before, whatever clock wrote its time.
+    # Clocks may disagree: raise each time to that of the message before, if it is earlier.
     times = list(accumulate(recorded_run.times, max)) if has_all_times else []
     return Run(
         recorded_run.id,

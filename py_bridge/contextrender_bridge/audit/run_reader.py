@@ -82,7 +82,7 @@ def _join(answer: Json, addition: Json) -> None:
 
 
 def second_of(stamp: object) -> float:
-    """Return a time stamp in Unix seconds; 0 if it is not a valid one."""
+    """Return a time stamp in Unix seconds; 0 if it is invalid."""
     try:
         if isinstance(stamp, (int, float)):
             return float(stamp) / (1000 if stamp > 1e11 else 1)
@@ -94,7 +94,7 @@ def second_of(stamp: object) -> float:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, otherwise an empty one."""
+    """Return the value if it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 

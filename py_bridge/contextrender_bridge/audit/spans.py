@@ -1,7 +1,8 @@
 """Reads spans of model calls in OpenTelemetry's semantic conventions for GenAI.
 
-The calls with one `gen_ai.conversation.id` are one run; without that, those of one trace. The run
-has the history of the call with the most messages, and the usage of all calls.
+Calls with the same `gen_ai.conversation.id` are one run. Without this attribute, the calls of a
+trace are one run. The run has the history of the call with the most messages, and the usage of all
+calls.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Busy(ServerError):
 
 
 class NotReady(ServerError):
-    """The server cannot serve now. The message says why; it recovers by itself."""
+    """The server cannot serve now, but recovers by itself. The message gives the reason."""
 
     code, status = "not_ready", 503
 

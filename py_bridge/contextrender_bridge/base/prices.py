@@ -99,7 +99,8 @@ class Prices:
         """Return the name whose price in the table a model gets, if that is not its own name.
 
         It is the name of its family's newest model, or the model's own name without the rates that
-        have no price. Return "" if the model's name has a price, and if neither has one.
+        have no price. Return "" if the model's name has a price in the table, if the operator set
+        its price, or if there is no price.
         """
         name, rates = split_rates(model)
         row = model_row(name)

@@ -38,7 +38,7 @@ PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64
 MAX_NAMES = 100
 MAX_NAME_LENGTH = 200
-"""The service's limits of a list of tools: its names, and the characters of each name."""
+"""The service's limits of a list of tools: the number of names, and the characters of each."""
 LONGEST_NUMBER = 9
 """The largest number of digits in a whole number."""
 _WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:[_,][0-9]{3})+|[0-9]+)(?:\.0*)?")
@@ -77,7 +77,7 @@ def as_base_address(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number in a text such as `6000`, `6_000`, `6,000` or `6000.0`; else None."""
+    """Return the number in a text such as `6000`, `6_000`, `6,000` or `6000.0`; None for others."""
     match = _WHOLE_NUMBER.fullmatch(text.strip())
     digits = re.sub("[_,]", "", match[1]) if match else ""
     return int(digits) if 0 < len(digits) <= LONGEST_NUMBER else None
@@ -186,7 +186,7 @@ def as_prices(text: str) -> dict[str, dict[str, float]]:
 
 
 def _price_numbers(text: str) -> dict[str, float]:
-    """Return the numbers in a text such as `input=2,output=8`; empty if they are no price."""
+    """Return the numbers in a text such as `input=2,output=8`; empty if the text is invalid."""
     try:
         pairs = (pair.split("=") for pair in text.split(","))
         numbers = {name.strip(): float(number) for name, number in pairs}

@@ -249,7 +249,7 @@ class SettingValue:
 
 
 def current_settings() -> Settings:
-    """Return the settings of this process, read once. Raise CommandError if one is invalid."""
+    """Return this process's settings, which are read once. Raise CommandError if one is invalid."""
     return _read_once()
 
 
@@ -347,7 +347,7 @@ def config_file() -> Path:
 def write_setting(name: str, text: str) -> None:
     """Set one setting in the configuration file, or remove it if `text` is empty.
 
-    The other lines stay. Raise CommandError if the file cannot be written.
+    The file's other lines stay as they are. Raise CommandError if the file cannot be written.
     """
     path = config_file()
     new_lines = [f"{name} = {json.dumps(text)}"] if text else []
@@ -379,7 +379,7 @@ def environment_without(*names: str) -> dict[str, str]:
 def _text_of(
     name: str, also: str, file_values: Mapping[str, str], path: Path
 ) -> tuple[str, str] | None:
-    """Return the text of a setting and its source; None if it is not set."""
+    """Return the text of a setting and its source; None if nothing sets it."""
     if name in _OPTIONS:
         return _OPTIONS[name], f"--{name.replace('_', '-')}"
     for variable in (f"{PREFIX}{name.upper()}", also):

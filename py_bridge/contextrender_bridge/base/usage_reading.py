@@ -156,7 +156,7 @@ def _apart_from_cache(model: str, fields: Fields, uncached: int, output: int) ->
 
 
 def _including_cache(model: str, fields: Fields, prompt: int, output: int) -> Usage:
-    """Return the usage of a format whose prompt tokens include those of the cache."""
+    """Return the usage of a format whose count of the prompt includes the cached tokens."""
     details = _inner(fields, _DETAILS)
     cache_read = _first(fields, _CACHE_READ)
     if cache_read is None:

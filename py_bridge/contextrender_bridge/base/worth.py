@@ -13,9 +13,11 @@ from typing import Final
 from contextrender_bridge.base.prices import Prices
 
 WITH_CACHE: Final = {"anthropic": 50_000, "openai": 50_000}
-"""Tokens of history, by the provider whose prices of cached tokens apply."""
+"""The length in tokens, by the provider whose prices of cached tokens apply."""
 WITHOUT_CACHE: Final = 24_000
-"""A provider without a discount for cached tokens: each omitted token saves its full price."""
+"""The length for providers without a discount for cached tokens.
+
+There, each omitted token saves its full price."""
 RULE_NAMES: Final = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 

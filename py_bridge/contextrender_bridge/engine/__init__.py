@@ -1,1 +1,1 @@
-"""The method as pure functions and plain values: no graph, no server, no files."""
+"""The method as pure functions and plain values. It uses no graph, no server and no files."""

@@ -70,8 +70,8 @@ def recommend_for_session(
     """Return the verdict on one session, as `recommend FILE` would for a file with that session.
 
     `times` has the Unix second of each message; it is empty if unknown. The verdict has no
-    intervals, because those need several tasks. Each recorded call takes about 30 ms. `embedder` is
-    used by `cases` whose policies embed; those of the default cases do not.
+    intervals, because intervals need several tasks. Each recorded call takes about 30 ms.
+    `embedder` is used by `cases` whose policies embed; the default cases' policies do not.
     """
     run = _session_run("session", model, messages, times)
     return recommend([run], cases or session_cases(), embedder=embedder)
@@ -175,7 +175,7 @@ class SessionReplays:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on these sessions, each a task of its own; None if there are none."""
+        """The verdict on these sessions, each as a separate task; None if there are none."""
         if not self.scores:
             return None
         runs = [Run(score.id, score.source, score.model, []) for score in self.scores]

@@ -24,9 +24,10 @@ LEVEL: Final = 0.95
 
 @dataclass(slots=True, frozen=True)
 class Estimate:
-    """A figure over all runs, with its interval by resampling the tasks.
+    """A figure over all runs, with its 95% interval by resampling the tasks.
 
-    `value` is None if no run has the figure; `low` and `high` are None if fewer than two tasks do.
+    `value` is None if no run has the figure. `low` and `high` are None if fewer than two tasks have
+    it.
     """
 
     value: float | None

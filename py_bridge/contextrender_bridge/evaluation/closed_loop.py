@@ -1,4 +1,4 @@
-"""Replays with an agent that reacts: before each step, it fetches the results that it misses again.
+"""Replays with an agent that reacts: before each step, it fetches missing results again.
 
 docs/evaluation.md, Closed loop, has the rule.
 """
@@ -49,7 +49,7 @@ class _Loop:
         """The number of recorded messages that are in `_history`."""
 
     def step(self, turn: Turn) -> None:
-        """Replay one recorded step: fetch missing results, each at most once, then continue."""
+        """Replay one recorded step. Before it, fetch the missing results, each at most once."""
         self._append_until(turn.position)
         fetched_results: set[int] = set()
         while True:
@@ -80,7 +80,7 @@ class _Loop:
         self._append(message, self._run.time(position))
 
     def _append(self, message: Json, time: float) -> None:
-        """Append a message, at a time that is not before that of the last one."""
+        """Append a message. If `time` is before the last message's time, use the latter instead."""
         self._history.append(message)
         self._times.append(max([time, *self._times[-1:]]))
 

@@ -1,4 +1,4 @@
-"""The score of compactions: how many values their summaries and ContextRender's prompts had."""
+"""The score of compactions: how many used values the summaries and the rendered prompts had."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ def to_json(
 
 
 def _run_figures(run: RunScore, score: CaseScore) -> dict[str, Any]:
-    """Return the figures of one run under one case, with what identifies the run."""
+    """Return the figures of one run under one case, with the fields that identify the run."""
     identity = {"id": run.id, "source": run.source, "model": run.model, "task": run.task}
     figures = score.to_json()
     for name in ("policy", "budget", "parameters"):  # the case has them

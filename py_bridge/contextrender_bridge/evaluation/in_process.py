@@ -93,8 +93,8 @@ class Renderer:
         """Return the prompt of the next call, whose history is all of `messages`.
 
         Messages that the history does not have yet are recorded with their Unix seconds in `times`.
-        The previous call's selection is the state that this call continues. The time in the prompt
-        is without embedding.
+        The call continues the previous call's selection. The prompt's `seconds` do not include
+        embedding.
         """
         history, embedder, case = self._history, self._embedder, self._case
         new_messages = slice(len(history), None)

@@ -28,7 +28,7 @@ MARKERS: Final = "osD^vP*Xph<>"
 
 
 def _colour(policy: str, number: int) -> Any:
-    """Return the colour of a policy's line: first a dark colour of each pair, then a light one."""
+    """Return the colour of a policy's line. The dark colour of each pair is used first."""
     if policy == "full":
         return "black"
     pair_count = len(COLOURS) // 2

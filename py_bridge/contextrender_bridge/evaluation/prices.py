@@ -14,8 +14,8 @@ DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 def price_under(rule: str, model: str) -> Price:
     """Return a model's price under one of `billing.RULES`.
 
-    It is the model's own price if the rule is of its provider, otherwise that of the rule's default
-    model.
+    It is the model's own price if the rule is that of the model's provider. Otherwise it is the
+    price of the rule's default model.
     """
     provider = rule.partition("_")[0]
     prices = Prices.of()

@@ -1,4 +1,4 @@
-"""Compactions of a session one after the other, each by the text of `POST /v1/compact`."""
+"""Compacts a session repeatedly, each time to the text that `POST /v1/compact` returns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

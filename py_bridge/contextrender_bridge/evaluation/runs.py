@@ -1,7 +1,8 @@
 """Reads recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`.
 
-A run may have "task", "tools" (the schemas sent with every call), "times" of its messages, and
-"continues": the id of the run that the agent compacted; this one begins with the summary.
+A run may also have "task", "tools" (the schemas sent with every call), "times" of its messages, and
+"continues". A run that continues another one begins with a summary: "continues" is the id of the
+run that the agent compacted.
 """
 
 import gzip
@@ -26,8 +27,8 @@ class Run:
     """A recorded run. `messages` are OpenAI chat messages as they were recorded.
 
     Runs of the same `task` are not independent. `tools` are the schemas sent with every call.
-    `times` has the second of each message, if known. `continues` names the run whose history the
-    agent compacted before this one.
+    `times` has the Unix second of each message; it is empty if unknown. `continues` is the id of
+    the run whose history the agent compacted before this one, empty if there is none.
     """
 
     id: str
@@ -86,7 +87,10 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files, and those in the folders. Raise CommandError for a folder without runs."""
+    """Yield the files, and the files of runs in the folders.
+
+    Raise CommandError if a folder has no such file.
+    """
     for path in paths:
         if not path.is_dir():
             yield path

@@ -117,8 +117,8 @@ class CaseScore:
     `agent_usage` is of the agent's calls, `policy_usage` of the policy's own. `calls` has the
     tokens of each prompt of one run, with unbudgeted tokens. `warned_calls` counts calls for which
     the policy's model was unavailable, so that they say little of the policy. `bills` has the usage
-    of the prompts by every billing rule. `newest` counts the calls over budget that follow results,
-    `newest_complete` those of them that show all the newest turn's results complete.
+    of the prompts by every billing rule. `newest` counts the calls over budget that directly follow
+    tool results. `newest_complete` counts how many of them show all these results complete.
     """
 
     case: Case
@@ -194,8 +194,8 @@ class RunScore:
     """The scores of one run under every case.
 
     `full` is the usage of the same calls with the full history, where each prompt continues the
-    previous one, and `full_bills` the same by every billing rule. `recording` and `embedding` are
-    seconds spent once for all cases.
+    previous one. `full_bills` is that usage under every billing rule. `recording` and `embedding`
+    are seconds spent once for all cases.
     """
 
     id: str

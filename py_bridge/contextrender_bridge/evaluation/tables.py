@@ -14,7 +14,7 @@ PLAIN_WIDTH = 136
 
 
 def console() -> Console:
-    """Return a console for standard output; if that is not a terminal, wide enough for tables."""
+    """Return a console for standard output. Without a terminal, it is wide enough for tables."""
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 

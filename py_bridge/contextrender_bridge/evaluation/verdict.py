@@ -19,7 +19,7 @@ from contextrender_bridge.evaluation.scores import RunScore
 FiguresByCase = Sequence[tuple[Case, Mapping[str, Estimate]]]
 
 MAX_MISS_RATE: Final = 0.05
-"""The largest share of steps with a miss, of those that use results, for a recommended case."""
+"""A recommended case has a miss in at most this share of the steps that use earlier results."""
 PAYING_SHARE: Final = 0.75
 """A case pays from some length of history if this share of the runs that reach the length save."""
 MIN_SAVING: Final = 0.02
@@ -31,8 +31,8 @@ class CaseOutcome:
     """A case with its cost and misses. Shares are in [0, 1].
 
     `cost` is the share of the full history's cost, with repeated calls if `loop` is set.
-    `miss_rate` is the share of steps with a miss, of those that use results. `dollars` and
-    `full_dollars` are the costs per run with the case and with the full history.
+    `miss_rate` is the share of steps with a miss among the steps that use earlier results.
+    `dollars` and `full_dollars` are the costs per run with the case and with the full history.
     """
 
     case: Case
@@ -141,7 +141,7 @@ class Verdict:
 
     @property
     def usually_pays_from(self) -> int:
-        """The tokens of history from which ContextRender pays for such models, by other runs."""
+        """The tokens of history from which ContextRender paid for such models in other runs."""
         return pays_from(self.rule, self.model)
 
     @property
