@@ -1,4 +1,4 @@
-"""The Python clients: one core that sends nothing by itself, a synchronous and an async driver."""
+"""The Python clients: a core without I/O, with a synchronous and an asynchronous driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULES = {"AsyncContextRender": "async_client", "ContextRender": "sync_client"
 
 
 def __getattr__(name: str) -> Any:
-    """Import a client when it is first used. The synchronous one needs no event loop."""
+    """Import a client when it is first used: the synchronous client needs no event loop."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -34,7 +34,7 @@ def _method_of(
 class AsyncContextRender:
     """A connection to the service for one event loop; an asynchronous context manager.
 
-    Its methods are those of `ContextRender`, to be awaited.
+    It has the methods of `ContextRender`; await them.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class AsyncContextRender:
         token: str | None,
         history_key: str,
     ) -> int:
-        """Return `Core.recorded_count`; no request is sent."""
+        """Return the result of `Core.recorded_count`. No request is sent."""
         return self._core.recorded_count(session, messages, token=token, history_key=history_key)
 
     def drop_large_histories(self) -> None:
@@ -101,7 +101,7 @@ class AsyncContextRender:
     call = _method_of(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow and return its result."""
+        """Run the steps of a flow to its end and return its result."""
         with closing(flow):
             try:
                 step = next(flow)

@@ -1,7 +1,7 @@
-"""Calls of walkers as JSON, with a valid token, repeated if that may help, within a deadline.
+"""Calls walkers with JSON and a valid token, and retries within a deadline if that may help.
 
-They are flows: generators that yield the next step and receive its outcome, like the auth flows of
-httpx. A flow does no I/O.
+A call is a flow: a generator that yields the next step and receives its outcome, like the auth
+flows of httpx. A flow does no I/O; its driver does.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MIN_SECONDS = 0.001
 
 @dataclass(frozen=True)
 class Exchange:
-    """A POST request. `seconds` is its time limit, None for the driver's own."""
+    """A POST request. `seconds` is its time limit; None means the driver's own limit."""
 
     path: str
     fields: Mapping[str, Any] = field(repr=False)
@@ -56,7 +56,7 @@ class Exchange:
 
     @property
     def body(self) -> bytes:
-        """The fields as JSON. Raises InvalidRequest."""
+        """The fields as JSON. Raises InvalidRequest if a value cannot be written as JSON."""
         try:
             return wire.dumps(self.fields)
         except (TypeError, ValueError) as error:
@@ -67,8 +67,8 @@ class Exchange:
     def headers(self) -> dict[str, str]:
         """The request headers.
 
-        The session's header lets a load balancer, or a service of several processes, choose the
-        process that has the session cached.
+        By the header with the session's name, a load balancer, or a service of several processes,
+        can choose the process that has the session in memory.
         """
         headers = {"content-type": "application/json"}
         if self.token:
@@ -83,7 +83,7 @@ Step = Exchange | float
 
 
 class ServiceReply(NamedTuple):
-    """The outcome of an exchange: its status and the JSON value of its body, or None."""
+    """The outcome of an exchange: the status, and the body's JSON value (None if not JSON)."""
 
     status: int = 0
     value: Any = None
@@ -103,7 +103,7 @@ Flow = Generator[Step, ServiceReply, T]
 def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     """Return a decorator that gives a client's method a flow's name, documentation and signature.
 
-    The method returns what the flow `Flow[T]` returns in the end, a `T`.
+    If the flow's return type is `Flow[T]`, the method's return type becomes `T`.
     """
     result = flow.__annotations__["return"].removeprefix("Flow[").removesuffix("]")
 
@@ -118,7 +118,7 @@ def with_signature_of(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
 
 
 def to_unreachable(url: str, step: Exchange, error: Exception) -> Unreachable:
-    """Return the error for an exchange without an answer: `late` if its time limit has passed."""
+    """Return the error for an exchange without a reply. Its code is `late` after a timeout."""
     reason = str(error) or type(error).__name__
     late = step.seconds is not None and _is_timeout(error)
     failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if late else None)
@@ -133,7 +133,7 @@ def _is_timeout(error: Exception) -> bool:
 
 
 class Connection:
-    """The service's address and the caller's token. Its methods are flows."""
+    """A connection to the service: its address and the user's token. The methods are flows."""
 
     def __init__(
         self,
@@ -142,10 +142,10 @@ class Connection:
         *,
         retries: int = RETRIES,
     ) -> None:
-        """Find the service as the clients describe.
+        """Find the service's address and the token, as `ContextRender` describes.
 
-        Raise NoCredentials for an address without a token. If no address is known, every call looks
-        for the local service.
+        Raise NoCredentials if there is an address but no token for it. If no address is known,
+        every call looks for the local service.
         """
         self._own_token = token
         self._finds_service = not (url or current_settings().url)
@@ -162,10 +162,11 @@ class Connection:
     def call(
         self, walker: str, fields: Mapping[str, Any], token: str | None = None, stop_at: float = inf
     ) -> Flow[Json]:
-        """Return a walker's report. Raise NoCredentials if there is no service.
+        """Return a walker's report, after retries if a failure is temporary.
 
-        Fields that are None are not sent. `token` is another user's, for this call. `stop_at` is
-        the deadline on the clock of `time.monotonic`.
+        Raise NoCredentials if no service is known. Fields that are None are not sent. `token`
+        replaces the connection's token for this call. `stop_at` is the deadline on the clock of
+        `time.monotonic`.
         """
         if not self.url:
             self._find_service()
@@ -188,7 +189,7 @@ class Connection:
     def _report(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
         """Return a walker's report.
 
-        If the client's own token is no longer valid, try again with the service's new one.
+        If the service refuses the client's token and has written a new one, try again with that.
         """
         current_token = token or self.token
         try:
@@ -204,12 +205,12 @@ class Connection:
         return cast(Json, answer["reports"][0])
 
     def _find_service(self) -> None:
-        """Read the local service's address and token. Raise NoCredentials."""
+        """Read the local service's address and token. Raise NoCredentials if none is known."""
         credentials = resolve_credentials(None, self._own_token)
         self.url, self.token = credentials.url, credentials.token
 
     def _has_moved(self) -> bool:
-        """Read the local service's address again; return whether it has changed."""
+        """Read the local service's address again, and return whether it has changed."""
         previous_url = self.url
         if self._finds_service:
             with suppress(NoCredentials):
@@ -217,7 +218,7 @@ class Connection:
         return self.url != previous_url
 
     def _has_newer_token(self, refused_token: str) -> bool:
-        """Read the local service's token, unless another call has; return whether it is new."""
+        """Read the local service's token again. Return whether it is not the refused one."""
         if self.token == refused_token and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token
@@ -226,7 +227,7 @@ class Connection:
         return self.token != refused_token
 
     def _about_token(self, token: str) -> str:
-        """Return a sentence on a token that the service refused: where it is from, and the next."""
+        """Return a sentence on a refused token: where it comes from, and how to get another."""
         if self._own_token:
             source = "The token given to the client"
         elif token == current_settings().token:
@@ -237,7 +238,7 @@ class Connection:
         return f"{source} is not valid at {self.url}: {command}, at the server, makes another."
 
     def _post(self, path: str, fields: Json, token: str | None, stop_at: float) -> Flow[Json]:
-        """Return the object in the answer. Raise a ContextRenderError."""
+        """Return the object in the reply. Raise a ContextRenderError after a failure."""
         seconds = None if stop_at == inf else max(MIN_SECONDS, stop_at - time.monotonic())
         status, value = yield Exchange(path, fields, token, seconds)
         if not (200 <= status < 300 and isinstance(value, dict)):

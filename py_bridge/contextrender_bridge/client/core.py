@@ -52,10 +52,10 @@ WARNED = 1024
 
 
 class Core(Connection):
-    """The API's methods. Each is a flow that returns the reply, typed in `replies`, or raises.
+    """The API's methods. Each is a flow that returns the reply or raises an error.
 
-    `token` calls as another user. `history_key` distinguishes histories that run in parallel in
-    one session.
+    The replies have the types in `replies`. If `token` is given, the call is made as the user with
+    this token. `history_key` distinguishes histories that run in parallel in one session.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
@@ -88,16 +88,18 @@ class Core(Connection):
     ) -> Flow[RenderView]:
         """Record the new messages of a history and return the next call's prompt.
 
-        `budget`, `policy` and `parameters` are for this call; otherwise those of the session are
-        used. `model`, on the first call, is the model whose tokens are counted. With `output`
-        "plan" the reply has the plan instead of the messages. With `answer_before_commit` the
-        service answers before the new messages are on disk; if the write fails, the next call sends
-        them again. `agent_defaults`: use `contextrender_cache_aware` and the automatic budget
-        unless call or session set others, as for `fit`. Results of the tools `pinned_tools` (names
-        with `*`, `?`) and of the calls with the ids `pinned_calls` are shown while they fit. The
-        reply's `pinned` lists them. `delivery` ("rendered", "full", "holdout") is what the model
-        gets, `client` the caller's name, `usage` the provider's usage of an earlier call (as in
-        `record_usage`). They are recorded with the call.
+        `budget`, `policy` and `parameters` apply to this call; if one is None, the session's
+        setting is used. `model`, in the session's first call, is the model whose tokenizer counts
+        the tokens. If `output` is "plan", the reply has the plan instead of the messages. With
+        `answer_before_commit`, the service replies before the new messages are on disk; if the
+        write fails, the next call sends them again. With `agent_defaults`, settings that neither
+        the call nor the session has get the defaults of `fit`: the policy
+        `contextrender_cache_aware` and the automatic budget. Results of the tools `pinned_tools`
+        (names, which may contain `*` and `?`) and of the tool calls with the ids `pinned_calls` are
+        shown if they fit; the reply lists them in `pinned`. `delivery` ("rendered", "full" or
+        "holdout") is what the model receives, and `client` is the name of the calling program; both
+        are recorded with the call. `usage` is the provider's usage of an earlier call (as in
+        `record_usage`) and is recorded with that call.
         """
         settings: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         settings |= {"parameters": parameters, **_pins(pinned_tools, pinned_calls)}
@@ -133,16 +135,17 @@ class Core(Connection):
     ) -> Flow[RenderedRequest]:
         """Return what to send to the model instead of `messages`: the original if anything fails.
 
-        An unknown policy, or an impossible budget or parameter, raises InvalidRequest.
+        Raise InvalidRequest if the policy is unknown, or if the budget or a parameter is invalid.
 
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
-        messages, observations). Items that stay are the caller's own objects. `deadline` is in
-        seconds; without `fail_open` errors are raised. Without `session`, the name is made from the
-        beginning of the history (`find_session`). Results of `bypass_tools` stay as they are, in
-        addition to the budget. With `recalls` excerpts name the result's number, for a model that
-        has a tool to recall it. `token`, `history_key`, `pinned_tools` and `pinned_calls` are as
-        for `render`. The defaults of `budget` and `policy` are those of `CONTEXTRENDER_BUDGET` and
-        `CONTEXTRENDER_POLICY`, else the session's.
+        messages, observations). Items that are shown in full are the caller's own objects.
+        `deadline` is the time limit in seconds. If `fail_open` is false, errors are raised. If
+        `session` is None, the session's name is made from the beginning of the history
+        (`find_session`). Results of the tools `bypass_tools` are always complete and do not count
+        towards the budget. With `recalls`, excerpts give the result's number, for a model that has
+        a tool to recall it. `token`, `history_key`, `pinned_tools` and `pinned_calls` are as in
+        `render`. `budget` and `policy` default to `CONTEXTRENDER_BUDGET` and
+        `CONTEXTRENDER_POLICY`; if these are not set, the session's are used.
         """
         stop_at = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
@@ -195,8 +198,9 @@ class Core(Connection):
     ) -> Flow[tuple[Key, Transcript, HistorySnapshot]]:
         """Read the history of a request body; return its key, its transcript and a snapshot.
 
-        Unless its session `is_named`, another conversation may have the name in `key`. The key that
-        is returned then has the name of the session that this history continues, or its own.
+        If `is_named` is false, the session's name in `key` was made from the beginning of the
+        history, so another conversation may have it. The returned key then has the name of the
+        session that this history continues, or a new name.
         """
         items = body.get(reader.key)
         items = items if isinstance(items, list) else []
@@ -211,14 +215,14 @@ class Core(Connection):
             if cached:
                 transcript = reader.read(body, cached.transcript)
         if not transcript.reused_count:
-            # All of it was read again, and may differ from what was cached.
+            # The whole history was read again, and may differ from the cached one.
             cached = None
         stable_items = items[: transcript.stable_count]
         snapshot = self._histories.snapshot(key, transcript.messages, stable_items, cached)
         return key, transcript, snapshot
 
     def _warn_once(self, key: Key, failure: str) -> None:
-        """Log that a history's requests stay above their budget; nothing if `failure` is empty."""
+        """Log `failure` once for each history. Do nothing if it is empty."""
         if failure and key not in self._warned:
             self._warned[key] = None
             if len(self._warned) > WARNED:
@@ -237,9 +241,9 @@ class Core(Connection):
         token: str | None = None,
         history_key: str = "",
     ) -> Flow[SyncView]:
-        """Record the new messages of a history. `settings` become the session's own.
+        """Record the new messages of a history. `settings` become the session's defaults.
 
-        With `one_conversation` messages that would begin a new branch raise OtherConversation.
+        With `one_conversation`, raise OtherConversation if the messages would start a new branch.
         """
         fields: dict[str, Any] = {
             "session": session,
@@ -261,9 +265,10 @@ class Core(Connection):
         token: str | None = None,
         history_key: str = "",
     ) -> Flow[str]:
-        """Return the name of the session that a history continues, or its own.
+        """Return the name of the session that a history continues, or a new name.
 
-        `name` is made from how the history begins. New messages may be recorded by this.
+        `name` is made from the beginning of the history, so another conversation may have it. The
+        search may record new messages.
         """
         key = (token, name, history_key)
         return self._find_session(key, messages, model, messages, None, inf)
@@ -279,7 +284,7 @@ class Core(Connection):
         parameters: Mapping[str, float] | None = None,
         token: str | None = None,
     ) -> Flow[ExplainView]:
-        """Return why the prompt of a turn shows or omits each result; the next turn by default."""
+        """Return why the prompt of a turn (default: the next) shows or omits each result."""
         place = {"session": session, "turn": turn, "branch": branch}
         settings = {"budget": budget, "policy": policy, "parameters": parameters}
         return cast(ExplainView, (yield from self.call("explain", {**place, **settings}, token)))
@@ -309,11 +314,12 @@ class Core(Connection):
         prices: list[str] | None = None,
         token: str | None = None,
     ) -> Flow[SessionPage]:
-        """Return a page of the caller's sessions, the newest first.
+        """Return a page of the user's sessions, newest first.
 
-        `next` is the cursor of the next page. `query` limits the list to sessions with that in
-        their name, folder, client, model or tools, `since` to those active from that day on. Costs
-        are at the caller's own `prices`, else at list prices.
+        To get the next page, pass the reply's `next` as `cursor`. `query` limits the list to
+        sessions that contain it in their name, folder, first words, client, model or tools. `since`
+        limits it to sessions that were written on or after that day (UTC). Costs are computed with
+        the user's own `prices`; models that these do not name have list prices.
         """
         page = {"limit": limit, "cursor": cursor}
         fields = {**page, "query": query, "since": since, "prices": prices}
@@ -336,7 +342,7 @@ class Core(Connection):
         return cast(SyncView, (yield from self.call("import_session", fields)))
 
     def delete_session(self, session: str, *, updated_at: float | None = None) -> Flow[DeleteView]:
-        """Delete a session. With `updated_at` raise Conflict if it was written since then."""
+        """Delete a session. Raise Conflict if it was not last written at `updated_at`, if given."""
         self._histories.forget((None, session, ""))
         fields = {"session": session, "updated_at": updated_at}
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
@@ -344,12 +350,12 @@ class Core(Connection):
     def recorded_count(
         self, session: str, messages: Sequence[Message], *, token: str | None, history_key: str
     ) -> int:
-        """Return how many of the first messages are known to be recorded."""
+        """Return how many of the first messages this client knows to be recorded."""
         cached = self._histories.find((token, session, history_key), messages)
         return cached.prefix.messages if cached else 0
 
     def drop_large_histories(self) -> None:
-        """Forget the texts of large histories. Their next calls compare all messages again."""
+        """Forget the texts of large histories. The next call of each compares all messages."""
         self._histories.drop_large()
 
     def _find_session(
@@ -361,10 +367,12 @@ class Core(Connection):
         transcript: Transcript | None,
         stop_at: float,
     ) -> Flow[str]:
-        """Return the session's name, as `find_session`.
+        """Return the name of the session that a history continues, or a new name.
 
-        `messages` were read from `items`: by `transcript`, or they are the same. The history is
-        sent under each name in turn until the service accepts it as the same conversation.
+        `messages` were read from `items`: `transcript` has read them, or is None if the items are
+        the messages. Record the history in the session of each possible name in turn, until the
+        service accepts it as the same conversation. If the service refuses it, make the next name
+        from the messages up to the first that differs. Stop after `MAX_FORKS` names.
         """
         token, name, history_key = key
         stable_items = items[: transcript.stable_count] if transcript else items
@@ -372,7 +380,7 @@ class Core(Connection):
         for _ in range(MAX_FORKS):
             name = self._names.find(token, name, messages)
             key = (token, name, history_key)
-            # Conversations can only differ after an answer.
+            # Without an answer, conversations that begin alike cannot be told apart.
             if not is_answered or self._histories.find(key, items):
                 return name
             snapshot = self._histories.snapshot(key, messages, stable_items, None)
@@ -396,12 +404,13 @@ class Core(Connection):
         token: str | None,
         history_key: str,
     ) -> Flow[Json]:
-        """Send the messages that the service does not have; all of them if its history differs."""
+        """Send the messages that the service lacks, or all if its history differs."""
         messages = list(messages)
         key = (token, fields["session"], history_key)
         cached = self._histories.find(key, messages)
         if cached and cached.transcript is not None:
-            # `fit` recorded messages that it read from these items, and not the items themselves.
+            # `fit` recorded messages that it read from these items. Here the items are the
+            # messages.
             cached = None
         snapshot = self._histories.snapshot(key, messages, items=messages, cached=cached)
         return (yield from self._send(walker, key, snapshot, messages, fields, inf))
@@ -416,9 +425,10 @@ class Core(Connection):
         stop_at: float,
         transcript: Transcript | None = None,
     ) -> Flow[Json]:
-        """Send the messages after the snapshot's recorded prefix, and cache what is recorded now.
+        """Send the messages after the snapshot's recorded prefix, and return the reply.
 
-        If the service's history differs, send all of them.
+        If the service's history differs from that prefix, send all messages. Then cache that all
+        messages are recorded.
         """
 
         def send_from(recorded_prefix: RecordedPrefix) -> Flow[Json]:
@@ -447,7 +457,7 @@ def _pins(pinned_tools: Sequence[str] | None, pinned_calls: Sequence[str] | None
 
 
 def _to_list(setting: str, names: Sequence[str] | None) -> list[str] | None:
-    """Return names as a list. Raise InvalidRequest for a text instead of a list."""
+    """Return the names as a list. Raise InvalidRequest if `names` is a text."""
     if isinstance(names, str):
         raise InvalidRequest(f"{setting} is a list of names", setting=True)
     return None if names is None else list(names)

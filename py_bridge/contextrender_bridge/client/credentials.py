@@ -23,7 +23,7 @@ class Credentials:
     token: str = field(repr=False)
 
     def save(self, folder: Path) -> None:
-        """Write them to `folder` for clients of this user."""
+        """Write the address and the token to `folder`, for clients of this user."""
         write_private(folder / FILE_NAME, json.dumps(asdict(self)) + "\n")
 
 
@@ -33,9 +33,9 @@ def is_local(url: str) -> bool:
 
 
 def load_credentials(folder: Path | None = None) -> Credentials:
-    """Return `CONTEXTRENDER_URL` and `CONTEXTRENDER_TOKEN`, each else from the server's file.
+    """Return the address and the token, from the environment or else from the server's file.
 
-    Raise NoCredentials.
+    Raise NoCredentials if the address or its token is not found.
     """
     return resolve_credentials(None, None, folder)
 
@@ -43,10 +43,11 @@ def load_credentials(folder: Path | None = None) -> Credentials:
 def resolve_credentials(
     url: str | None, token: str | None, folder: Path | None = None
 ) -> Credentials:
-    """Return address and token: as given, else from the environment, else the local server's.
+    """Return address and token: the given ones, else the environment's, else the local server's.
 
-    The local server's token, which it wrote to `folder`, never leaves this machine: an address
-    elsewhere needs a token of its own. Raise NoCredentials.
+    The local server's token, which it wrote to `folder`, is never sent to another machine: an
+    address elsewhere needs a token of its own. Raise NoCredentials if the address or its token is
+    not found.
     """
     url = (url or current_settings().url).rstrip("/")
     token = token or current_settings().token
@@ -63,7 +64,7 @@ def resolve_credentials(
 
 
 def stored_credentials(folder: Path) -> Credentials:
-    """Read the credentials that the server of a data folder wrote. Raise NoCredentials."""
+    """Read the credentials that a data folder's server wrote. Raise NoCredentials if absent."""
     path = folder / FILE_NAME
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""Rendering of a request's history within its budget, which never fails a model call.
+"""Renders a request's history within its budget, so that no failure stops a model call.
 
 `fit` of either client asks the service for a plan and applies it to the original items. If the
-service fails or is late, the original is sent. A counter and a line in the log report that.
+service fails or is late, the original request is sent; such failures are counted and logged.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ log = logging.getLogger("contextrender")
 
 @dataclass(frozen=True)
 class RenderedRequest:
-    """The request to send to the model. `failure` says why it is unintentionally the original.
+    """The request to send to the model. If rendering failed, `failure` gives the reason.
 
-    `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
+    After a failure, `body` is the original request, or a request above its budget. `reply` is the
+    service's reply to `render`. `changed` is true if `body` differs from the original.
     `results_beyond_budget` is the number of shown results that the service did not count.
     """
 
@@ -67,14 +68,14 @@ class Failures:
     """Counts of requests that were sent unchanged, by reason; safe between threads."""
 
     def __init__(self) -> None:
-        """Start with no failures. `on_failure` is called with every reason."""
+        """Create empty counts. `on_failure` is called with the reason of every failure."""
         self.on_failure: Callable[[str], None] = lambda reason: None
         self._counts: Counter[str] = Counter()
         self._reported: set[str] = set()
         self._lock = threading.Lock()
 
     def add(self, reason: str, remedy: str = "") -> None:
-        """Count a failure and log it; with a `remedy` log only the first of several in a row."""
+        """Count a failure and log it. With a `remedy`, log only the first of several in a row."""
         with self._lock:
             self._counts[reason] += 1
             is_repeated = bool(remedy) and reason in self._reported
@@ -85,7 +86,7 @@ class Failures:
             log.warning("history sent %s (%s)%s", result, reason, remedy and f": {remedy}")
 
     def end(self) -> None:
-        """Note a success: the next failure is logged again."""
+        """Note that a request succeeded, so that the next failure is logged again."""
         with self._lock:
             self._reported.clear()
 
@@ -96,7 +97,7 @@ class Failures:
 
 
 def dialect_of(name: str, body: Body) -> Dialect:
-    """Return the dialect `name`; for some chat requests the one with results as text."""
+    """Return the dialect `name`, or "observations" for a chat request with results as text."""
     if name == "chat" and not _uses_tools(body) and has_observations(body):
         return OBSERVATIONS
     return DIALECTS[name]
@@ -105,7 +106,7 @@ def dialect_of(name: str, body: Body) -> Dialect:
 def _uses_tools(body: Body) -> bool:
     """Return whether a chat request has tools, or tool calls in its messages.
 
-    Return True also for messages that cannot be read, so that no results are looked for as text.
+    Return True also if the messages cannot be read, so that their texts are not read as results.
     """
     items = body.get("messages")
     if body.get("tools") or body.get("functions") or not isinstance(items, list):
@@ -126,9 +127,9 @@ def apply_plan(
 ) -> RenderedRequest:
     """Apply the plan of a render reply to a request.
 
-    Results of the tools `bypass` (names, globs) are complete in any case. If a summary of the
-    history replaces one of them, the whole request stays unchanged. Unless the model `recalls`
-    results by a tool, excerpts tell it to call the result's own tool again.
+    Results of the tools `bypass` (names or globs) are always complete. If a summary of the history
+    replaces one of these results, the whole request is unchanged. If `recalls` is false, the model
+    has no tool to recall results, so excerpts say to call the result's own tool again.
     """
     planned, substitutes = reply["plan"] or (), reply["substitutes"]
     if not recalls and not has_recall_tool(body):
@@ -137,7 +138,7 @@ def apply_plan(
     extra_results = [
         result for result in plan.results_of(bypass) if not plan.shows_complete(result)
     ]
-    # The summary takes the place of several results at once, so none can be shown in addition.
+    # The summary replaces several results at once, so a single one of them cannot be shown.
     summarized = {item["position"] for item in substitutes if item["kind"] == "summary"}
     if summarized.intersection(extra_results):
         return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
@@ -161,9 +162,10 @@ def apply_plan(
 def _over_budget(
     transcript: Transcript, plan: MessagePlan, reply: RenderView, *, changed: bool
 ) -> str:
-    """Return why a request is above its budget though it was rendered; empty if it is not.
+    """Return why a rendered request exceeds its budget, or an empty text if it does not.
 
-    Results without a call cannot be omitted, and the service does not count unread items.
+    Results without a call cannot be omitted, and the service does not count items that it cannot
+    read.
     """
     if not changed and plan.omitted_results() + plan.shown_unpaired_results():
         return "unpaired_results"
@@ -194,7 +196,7 @@ def write_prompt(
 def _without_recalls(
     planned: Sequence[PlannedMessage], substitutes: Collection[int]
 ) -> list[PlannedMessage]:
-    """Return the planned messages, of which those in `substitutes` no longer name a recall tool."""
+    """Return the planned messages. Remove the recall tool's name from the `substitutes`."""
     messages = []
     for message in planned:
         if message["text"] and message["message"] in substitutes:
@@ -228,7 +230,7 @@ def reason_of(failure: BaseException) -> str:
 
 
 def remedy_of(failure: BaseException) -> str:
-    """Return what a person can do if no service is there or refuses; empty for other failures."""
+    """Return how to mend a missing or refusing service; empty for other failures."""
     if isinstance(failure, (NoCredentials, Unauthorized)):
         return failure.message
     if isinstance(failure, Unreachable) and failure.code == Unreachable.code:

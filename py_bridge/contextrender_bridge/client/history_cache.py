@@ -1,11 +1,11 @@
-"""The history that the server has of each session, so that a client sends only new messages.
+"""Remembers which messages of each history are recorded, so that a client sends only new ones.
 
-Texts cannot change in Python; only the dicts and lists that contain them can. `gc.get_referents`
-lists their contents, and two lists of the same objects are compared without reading texts. The
-containers of a history are compared in blocks: a call compares the newest blocks and a few of the
-older ones, so its cost does not grow with the history. Dict keys are not listed: a key that is
-renamed in place, in the same order, goes unnoticed. Long because comparing objects and
-remembering histories share the same lists.
+Long because comparing objects and remembering histories share the same lists. Texts cannot change
+in Python; only the dicts and lists that contain them ("containers") can. `gc.get_referents` lists a
+container's contents, and two lists of the same objects are compared without reading texts. The
+containers of a history are compared in blocks. Each call compares the newest blocks and a few older
+ones, so its cost does not grow with the history. Dict keys are not listed, so a key that is renamed
+in place, without a change of order, is not noticed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ Key = tuple["str | None", str, str]
 
 REMEMBERED = 1024
 LARGE_CHARACTERS = 16 * 2**20
-"""A history whose texts have more is read completely after a pause."""
+"""The number of characters above which `drop_large` forgets a history's texts."""
 MOST_CHARACTERS = 64 * 2**20
-"""The limit of the texts that are kept in memory, to see that they are unchanged.
+"""The limit, in characters, of all texts that are kept in memory to see whether they changed.
 
-Older histories have only fingerprints, and are read completely.
+Of the least recently used histories only fingerprints are kept, so their next calls read all
+messages.
 """
 
 BLOCK_CONTAINERS = 1024
-"""A block that has as many containers is full."""
+"""The number of containers from which a block is full."""
 COMPARED_BLOCKS = 4
-"""The number of newest blocks that each call compares; it compares as many of the others."""
+"""The number of newest blocks that each call compares. It compares as many older blocks."""
 ITEMS_AT_ONCE = 64
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None), bytes})
 _CONTAINER_TYPES = frozenset({dict, list, tuple})
@@ -46,7 +47,7 @@ _MAX_DEPTH = 64
 
 
 class ContainerBlock(NamedTuple):
-    """Some containers and the objects directly in them, as `gc.get_referents` lists them."""
+    """Some containers, and the objects directly in them as `gc.get_referents` lists them."""
 
     containers: list[Any]
     contents: list[Any]
@@ -57,7 +58,7 @@ class ContainerBlock(NamedTuple):
 
 
 def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
-    """Return a block for every few items; None if an item has anything but plain values."""
+    """Return a block for every few items, or None if an item has other than plain values."""
     blocks = []
     for start in range(0, len(items), ITEMS_AT_ONCE):
         block = _container_block(items[start : start + ITEMS_AT_ONCE])
@@ -68,7 +69,7 @@ def container_blocks(items: Sequence[Any]) -> list[ContainerBlock] | None:
 
 
 def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
-    """Return the containers among some items, at any depth; None if these have other objects."""
+    """Return the containers in some items, at any depth; None if there are other objects."""
     block = ContainerBlock([], [])
     level = [item for item in items if type(item) not in _PLAIN_TYPES]
     for _ in range(_MAX_DEPTH):
@@ -84,7 +85,7 @@ def _container_block(items: Sequence[Any]) -> ContainerBlock | None:
 
 
 class UnchangedItems:
-    """The first items of a history, unchanged. It keeps them, and so their texts, in memory."""
+    """The first items of a history, kept in memory to see whether they are unchanged."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
@@ -97,7 +98,7 @@ class UnchangedItems:
         return len(self._items)
 
     def begin(self, items: Sequence[Any]) -> bool:
-        """Return whether `items` begin with these, and the compared blocks are unchanged."""
+        """Return whether `items` begin with the kept items and no compared block has changed."""
         if items[: len(self._items)] != self._items:
             return False
         newest_blocks, older_blocks = (
@@ -111,7 +112,7 @@ class UnchangedItems:
         return all(block.is_unchanged() for block in (*newest_blocks, *older_blocks[start:stop]))
 
     def add(self, items: Sequence[Any], blocks: Sequence[ContainerBlock]) -> None:
-        """Add more items, with the small blocks of their containers, which fill larger ones."""
+        """Add more items. The small `blocks` of their containers are joined to larger blocks."""
         self._items.extend(items)
         for block in blocks:
             if not self._blocks or len(self._blocks[-1].containers) >= BLOCK_CONTAINERS:
@@ -133,7 +134,7 @@ class Fingerprint:
     __hash__ = None  # type: ignore[assignment]
 
     def extended(self, messages: Sequence[Message]) -> Fingerprint:
-        """Return the fingerprint of these messages and more."""
+        """Return the fingerprint of the messages so far and these."""
         longer = Fingerprint()
         longer._hash = self._hash.copy()
         longer._hash.update(b"".join(map(_fingerprint_bytes, messages)))
@@ -151,10 +152,11 @@ class RecordedPrefix:
 
 @dataclass(frozen=True)
 class CachedHistory:
-    """A history as the last call left it: its recorded part, and the items that were read.
+    """A history after its last call: its recorded part, and the items that the call read.
 
-    `item_count` is 0 without items, and below the number of `items` once a later call adds some.
-    `transcript` is what a dialect read from the items, None if they are messages themselves.
+    `item_count` is the number of items that the call read; 0 means that none are kept. It is less
+    than the number of `items` if a later call has added some. `transcript` is what a dialect read
+    from the items, or None if the items are the messages.
     """
 
     prefix: RecordedPrefix
@@ -165,9 +167,10 @@ class CachedHistory:
 
 @dataclass(frozen=True)
 class HistorySnapshot:
-    """A history at the time of a call: its recorded part, and all of it.
+    """A history at the time of a call: its recorded part, and all its items.
 
-    `new_blocks` has the containers of the items after those that are `cached`.
+    `fingerprint` is that of all its messages. `new_blocks` has the containers of the items that are
+    not in `cached`.
     """
 
     prefix: RecordedPrefix
@@ -178,16 +181,16 @@ class HistorySnapshot:
 
 
 class HistoryCache:
-    """The most recently used histories; safe between threads."""
+    """A cache of the most recently used histories; safe between threads."""
 
     def __init__(self) -> None:
-        """Keep at most `REMEMBERED` histories, and evict the least recently used."""
+        """Create an empty cache for the `REMEMBERED` most recently used histories."""
         self._histories: OrderedDict[Key, CachedHistory] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
 
     def find(self, key: Key, items: Sequence[Any]) -> CachedHistory | None:
-        """Return the cached history of a key if its items are the first ones of `items`."""
+        """Return the cached history of a key if `items` begin with its items, otherwise None."""
         with self._lock:
             cached = self._histories.get(key)
             if cached is None or not cached.item_count or cached.item_count != len(cached.items):
@@ -204,8 +207,9 @@ class HistoryCache:
         """Return a snapshot of a history.
 
         `messages` were read from `items`, which do not change any more. `cached` is the history
-        that they continue, as `find` returns it. Without it, the messages are compared with the
-        recorded ones; nothing counts as recorded if they differ.
+        that they continue, as `find` returns it. If `cached` is None, the fingerprint of the first
+        messages is compared with that of the recorded ones; if they differ, no message counts as
+        recorded.
         """
         if cached is not None:
             prefix = cached.prefix
@@ -230,7 +234,10 @@ class HistoryCache:
         prefix: RecordedPrefix,
         transcript: Transcript | None = None,
     ) -> None:
-        """Store that a call recorded this prefix of a history."""
+        """Store that a call recorded this prefix of a history.
+
+        Forget the least recently used histories, or only their texts, if there are too many.
+        """
         with self._lock:
             self._drop(key)
             cached = self._histories[key] = self._next_cached(snapshot, prefix, transcript)
@@ -261,7 +268,7 @@ class HistoryCache:
     def _next_cached(
         snapshot: HistorySnapshot, prefix: RecordedPrefix, transcript: Transcript | None
     ) -> CachedHistory:
-        """Return the history to cache: with the snapshot's items, if they can be compared later."""
+        """Return the history to cache, with the snapshot's items if they can be compared later."""
         cached = snapshot.cached or CachedHistory(RecordedPrefix())
         items, start = cached.items, cached.item_count
         # Another call of the same history may have extended its items in the meantime.

@@ -1,9 +1,9 @@
-"""Names of sessions that callers do not name: one for each conversation.
+"""Makes names for sessions that callers do not name: one name for each conversation.
 
-Such a name is made from how a history begins. Two people may begin alike and go on differently, so
-the service is asked before a history goes on in a session that already has one
-(`Core.find_session`). If they differ, the history gets a name of its own, made from the messages up
-to the first that differs: the same in every process.
+A name is made from the beginning of a history. Two conversations may begin alike and then differ.
+So before a history is recorded in an existing session, the service is asked whether it continues
+that session (`Core.find_session`). If it does not, the history gets another name, made from the
+messages up to the first that differs. This name is the same in every process.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from contextrender_bridge.dialects.call_pairing import is_generated_id
 Message = Mapping[str, Any]
 REMEMBERED = 1024
 SHORTEST_ID = 16
-"""Characters: shorter ids of calls are counters, and two conversations may share them."""
+"""The length from which a call's id is unique. Shorter ids are counters that conversations
+share."""
 
 
 def name_of(messages: Sequence[Message], caller: str = "") -> str:
     """Make a session name from the beginning of a history.
 
-    All calls of one history get the same name. Histories of different `caller`s get others.
+    All calls of one history get the same name. Different values of `caller` give different names.
     """
     return f"auto-{wire.digest_of(caller, _opening(messages))}"
 
@@ -33,7 +34,8 @@ def name_of(messages: Sequence[Message], caller: str = "") -> str:
 def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
     """Make a session name from a request body; empty if it has no messages.
 
-    The items up to the user's first suffice, unless the dialect reads another message there.
+    Only the items up to the first user item are read, unless the dialect reads no user message in
+    them.
     """
     items: Any = body.get(reader.key)
     for count, item in enumerate(items if isinstance(items, list) else [], start=1):
@@ -47,7 +49,7 @@ def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
 
 
 def _opening(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages up to the user's first, or only the first if the user has none."""
+    """Return the messages up to the first user message, or the first message if there is none."""
     for position, message in enumerate(messages):
         if message["role"] == "user":
             return list(messages[: position + 1])
@@ -55,14 +57,14 @@ def _opening(messages: Sequence[Message]) -> list[Message]:
 
 
 class SessionNames:
-    """The names of histories that begin alike, as far as this process has seen them."""
+    """The names of histories that begin alike, as far as this process has met them."""
 
     def __init__(self) -> None:
         self._forks: OrderedDict[tuple[str | None, str], dict[int, dict[str, str]]] = OrderedDict()
         """By token and name: for each message that differs, names by digests of the beginning."""
 
     def find(self, token: str | None, name: str, messages: Sequence[Message]) -> str:
-        """Return the name of a history whose beginning has the name `name`."""
+        """Return the name of a history. `name` is the name made from its beginning."""
         while forks := self._forks.get((token, name)):
             self._forks.move_to_end((token, name))
             names = (
@@ -70,7 +72,7 @@ class SessionNames:
                 for fork in sorted(forks)
                 if fork < len(messages)
             )
-            # A history with a name of its own may itself have others that begin alike.
+            # Other histories may begin like the history with this name, too.
             own_name = next(filter(None, names), None)
             if own_name is None:
                 break
@@ -78,7 +80,7 @@ class SessionNames:
         return name
 
     def add(self, token: str | None, name: str, messages: Sequence[Message], fork: int) -> None:
-        """Remember that a history differs from the one of this name at message `fork`."""
+        """Make a name for a history that differs at message `fork` from the one called `name`."""
         digest = _beginning_digest(messages, fork)
         names = self._forks.setdefault((token, name), {}).setdefault(fork, {})
         names[digest] = f"auto-{wire.digest_of(name, digest)}"
@@ -87,9 +89,9 @@ class SessionNames:
 
 
 def has_unique_call(messages: Sequence[Message]) -> bool:
-    """Return whether messages have a tool call with an id that no other conversation has.
+    """Return whether messages have a tool call whose id no other conversation can have.
 
-    A history that shares it is the same conversation, with a past that the agent has rewritten.
+    Another history with such a call is the same conversation, whose past the agent has rewritten.
     """
     ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return any(len(id) >= SHORTEST_ID and not is_generated_id(id) for id in ids)
@@ -98,7 +100,7 @@ def has_unique_call(messages: Sequence[Message]) -> bool:
 def _beginning_digest(messages: Sequence[Message], fork: int) -> str:
     """Return a digest of the messages up to `fork`, the first that differs.
 
-    System prompts are left out, because they may differ between calls of one history.
+    System prompts are omitted, because they may differ between calls of one history.
     """
     beginning = messages[: fork + 1]
     return wire.digest_of(*[m for m in beginning if m["role"] not in ("system", "developer")])

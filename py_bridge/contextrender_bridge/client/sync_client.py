@@ -35,7 +35,7 @@ def _method_of(
 class ContextRender:
     """A connection to the service; safe between threads, and a context manager.
 
-    Every method answers with the reply as plain JSON values, typed in `replies`, or raises a
+    Every method returns the reply as plain JSON values, with the types in `replies`, or raises a
     `ContextRenderError`.
     """
 
@@ -48,13 +48,13 @@ class ContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Find the service by the arguments, the environment, or the local server's file.
+        """Find the service by the arguments, else the environment, else the local server's file.
 
-        `timeout` is in seconds. A call that did not reach the service, or found it busy, is
-        repeated up to `retries` times. `transport` reaches a service in this process (`embedded`).
-        If no service is known, `fit` returns full histories, and the other methods raise
-        NoCredentials until a service has started. An address of another machine without a token
-        raises NoCredentials at once.
+        `timeout` is in seconds. A call that does not reach the service, or finds it busy, is
+        repeated up to `retries` times. `transport` connects to a service in this process
+        (`embedded`). If no service is known, `fit` returns full histories, and the other methods
+        raise NoCredentials, until a service has started. Raise NoCredentials at once if `url` is
+        another machine's address and there is no token for it.
         """
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
@@ -95,7 +95,7 @@ class ContextRender:
     call = _method_of(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
-        """Run the steps of a flow and return its result."""
+        """Run the steps of a flow to its end and return its result."""
         with closing(flow):
             try:
                 step = next(flow)
