@@ -129,7 +129,10 @@ def _set_keys(rollout: Rollout, originals: Sequence[CallCount], *, is_same_sessi
 
 
 def _is_early(count: CallCount, rollout: Rollout) -> bool:
-    """Return whether a count is early enough to have been copied when the fork began."""
+    """Return whether a count may have been copied when the fork began, judging by its time.
+
+    If a time is unknown, the count may have been copied.
+    """
     return not (count.time and rollout.started) or count.time - rollout.started <= COPY_SECONDS
 
 

@@ -68,7 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the runs, add up their costs, replay the newest ones and print the report."""
+    """Read the runs, add up their costs, replay the newest ones and print the report.
+
+    With --runs, write the runs to a file instead.
+    """
     audit_input = _read_runs(args.files, args.agent)
     from contextrender_bridge.audit.replay import replay, run_of
 

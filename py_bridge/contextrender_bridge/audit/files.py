@@ -176,7 +176,10 @@ def _objects(raw: bytes, audit_input: AuditInput) -> Iterator[Json]:
 
 
 def _run_of_request(value: Json, name: str) -> _RequestRun | None:
-    """Return the run of a logged request and its response, if any; None if it is not a request."""
+    """Return the run of a logged request; None if `value` is not a request.
+
+    The messages of the response, if it was logged, follow those of the request.
+    """
     request = (
         value if "messages" in value or "input" in value else dict(mapping(value.get("request")))
     )

@@ -1,4 +1,4 @@
-"""Replays recorded runs to find the setting that would have cost least, and what it omits."""
+"""Replays recorded runs to find what several settings would have cost and omitted."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ CODE_CHARACTERS: Final = 8
 class CompactedBranch:
     """The messages that a compaction's text replaces.
 
-    They are `messages` messages of the branch `number`, with their `digest`. The first line of each
-    part of the text has the `code`. No tool can have written the code into a result, because the
-    digest depends on all results.
+    They are the first `messages` messages of the branch `number`; `digest` is the branch history's
+    digest. The first line of each part of the text has the `code`. No tool can have written the
+    code into a result, because the digest depends on all results.
     """
 
     number: int

@@ -134,7 +134,10 @@ def _counts_of(model: str, fields: Fields) -> Usage | None:
 
 
 def _in_two_parts(fields: Fields) -> int | None:
-    """Return the sum of the prompt's cached and other tokens (DeepSeek, llama.cpp), or None."""
+    """Return the sum of the prompt's cached and other tokens (DeepSeek, llama.cpp).
+
+    Return None if the other tokens are not counted.
+    """
     for cached, remaining in (
         ("promptcachehittokens", "promptcachemisstokens"),
         ("cachen", "promptn"),

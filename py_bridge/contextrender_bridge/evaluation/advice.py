@@ -78,7 +78,7 @@ def recommend_for_session(
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
-    """Return the cases of these policies and budgets. If empty, either stands for the default.
+    """Return the cases of these policies and budgets. An empty argument stands for the defaults.
 
     Raise InvalidRequest for too many cases, for an invalid budget, and for a policy that is unknown
     or needs a model.
@@ -111,11 +111,11 @@ def first_calls(
 
 
 SCORES: Final[dict[tuple[Hashable, Case], RunScore]] = {}
-"""Scores of runs under single cases, about 3 KB each."""
+"""Cached scores, each of one run under one case. A score takes about 3 KB."""
 MAX_SCORES: Final = 4_000
 
 MessageReader = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]]
-"""A function that reads messages and their seconds."""
+"""A function that reads messages and the Unix second of each message."""
 
 
 class SessionReplays:

@@ -109,7 +109,7 @@ class ProviderCache(Protocol):
     """A provider's prompt cache during one run."""
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt, sent at `time` seconds, which never decreases."""
+        """Return the usage of the next prompt. Its `time`, in seconds, never decreases."""
 
 
 class OpenAICache:
@@ -119,7 +119,7 @@ class OpenAICache:
         self._last_uses: dict[int, float] = {}
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt (`ProviderCache`)."""
+        """Return the usage of the next prompt: read the longest cached beginning, in blocks."""
         prompt_tokens = cached_tokens = 0
         all_cached = True
         for prefix, unit in zip(_prefix_hashes(units), units, strict=True):
@@ -149,7 +149,7 @@ class AnthropicCache:
         self._last_units_of_quarters: Sequence[int] = ()
 
     def bill(self, units: Sequence[Unit], time: float = 0.0) -> Usage:
-        """Return the usage of the next prompt (`ProviderCache`)."""
+        """Return the usage of a prompt: read its longest cached beginning, write the rest."""
         if not units:
             return Usage()
         prefixes = _prefix_hashes(units)

@@ -36,10 +36,10 @@ class Estimate:
 
     @classmethod
     def of(cls, value: Floats, resampled: Floats, by_task: Floats) -> Self:
-        """Return the estimate from the figures of all runs, of the samples, and of each task.
+        """Return the estimate from the figure over all runs, in each sample, and of each task.
 
-        There is no interval if fewer than two tasks have the figure, because every sample is then
-        of that one task.
+        There is no interval if fewer than two tasks have the figure, because every sample would
+        consist of the same task.
         """
         if not np.isfinite(value):
             return cls(None, None, None)

@@ -64,7 +64,7 @@ class CompactedHistory:
         self.messages += messages
 
     def texts_only(self, size: int, _: str) -> str:
-        """Return the newest texts, and the user's first message, without results."""
+        """Return a text with the user's first message and the newest texts, without results."""
         texts = self._texts()
         first = [text for text in texts if text.role == "user"][:1]
         newest = [text for text in reversed(texts) if text not in first]
@@ -73,7 +73,7 @@ class CompactedHistory:
         )
 
     def newest_results(self, size: int, _: str) -> str:
-        """Return the texts, and the newest results that fit beside them."""
+        """Return a text with the chosen texts and the newest results that fit beside them."""
         texts = choose_texts(self._texts(), size, self.counter, has_summary=False)
         all_results = Selection(
             len(self.messages), complete=tuple(range(len(self.history.results)))
@@ -88,7 +88,11 @@ class CompactedHistory:
         return self._write(texts, newest_first[::-1], size)
 
     def rendered_results(self, size: int, summary: str) -> str:
-        """Return the text that `POST /v1/compact` returns. It begins with the summary, if any."""
+        """Return the text that `POST /v1/compact` returns. It begins with the summary, if any.
+
+        The texts are chosen first. Then the results are those of a prompt that is rendered within
+        the remaining budget.
+        """
         counter, history = self.counter, self.history
         texts = choose_texts(self._texts(), size, counter, has_summary=bool(summary))
         budget = choose_budget(

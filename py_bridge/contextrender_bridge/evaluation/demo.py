@@ -32,7 +32,7 @@ from contextrender_bridge.local_service import temporary_service
 DATA = Path(contextrender_bridge.__file__).parent / "data"
 SHIPPED = DATA / "demo.jsonl"
 COMPACTION = DATA / "demo_compaction.json"
-"""The position of the shipped run's message before which it is compacted, and the summary."""
+"""The file with the summary of a compaction, and the position of the first message after it."""
 POLICIES: Final = f"{LIVE_POLICY}@{LIVE_BUDGET},full,contextrender,prune"
 LIVE_AND_FULL: Final = (0, 1)
 OTHER_POLICIES: Final = (2, 3)

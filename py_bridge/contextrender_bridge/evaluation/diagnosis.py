@@ -71,7 +71,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The losses of a session in order, and the numbers of its turns and compactions."""
+    """The losses of a session in order, and how many turns and compactions the session has."""
 
     turns: int
     compactions: int

@@ -133,7 +133,10 @@ class _Line(BaseModel, strict=True):
 
 
 def _run_of_line(line: bytes) -> Run:
-    """Return the run in a line of a file. Raise `_InvalidRun` if it is not a valid run."""
+    """Return the run in a line of a file.
+
+    Raise `_InvalidRun` if it is not JSON, or if a field, a message or the order of `times` is bad.
+    """
     try:
         fields = _Line.model_validate(json.loads(line))
         check_messages(fields.messages, 0)

@@ -40,7 +40,7 @@ class TaskProgress:
         self._reported_steps = 0
 
     def finish(self, task: int) -> None:
-        """Count a task as done."""
+        """Count a task as finished, and show the progress."""
         self._finished.add(task)
         self.show()
 

@@ -25,7 +25,7 @@ from contextrender_bridge.evaluation.task_progress import (
 )
 
 PLAIN_LINES = 5
-"""The number of lines of a progress report that is not on a terminal."""
+"""The number of progress lines that are printed if standard error is not a terminal."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def _plain_progress(console: Console, description: str, total: int) -> Callable[
 
 
 MIN_CALLS_FOR_WORKERS = 400
-"""The number of calls below which starting processes takes longer than it saves."""
+"""Below this number of calls, starting processes takes more time than they save."""
 
 
 def replay_runs(
