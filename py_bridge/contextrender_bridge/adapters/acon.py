@@ -19,7 +19,7 @@ from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderMemory:
-    """A mixin for `MemoryManager`."""
+    """A mixin for `MemoryManager` that renders the conversation for each model call."""
 
     contextrender: Mapping[str, Any] = {}
     """Settings of `Planner`."""
@@ -45,7 +45,7 @@ class ContextRenderMemory:
 
 
 def install(unified_agent: Any, **settings: Any) -> None:
-    """Make agents that the module creates from now on use it, with these settings of `Planner`."""
+    """Let all agents that the module creates later use the mixin, with these `Planner` settings."""
     base = unified_agent.MemoryManager
     bases = (base,) if issubclass(base, ContextRenderMemory) else (ContextRenderMemory, base)
     members = {"contextrender": settings}

@@ -3,7 +3,8 @@
     class FittedAgent(ContextRenderMixin, SimplifiedReActCodeAgent):
         contextrender = {"budget": 6000}
 
-The agent's `messages` stay whole. The session is the experiment's name and the task's id.
+The agent's `messages` keep every message. The session's name is the experiment's name and the
+task's id.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextrender_bridge.client import ContextRender
 
 
 class ContextRenderMixin:
-    """A mixin that renders the history by the service, instead of the agent's own trimming."""
+    """A mixin that renders the history, instead of the agent's own trimming."""
 
     contextrender: Mapping[str, Any] = {}
     """Settings of `Planner`."""
@@ -30,7 +31,7 @@ class ContextRenderMixin:
 
     @property
     def trimmed_messages(self) -> list[Json]:
-        """The messages for the next model call, which may change them."""
+        """The messages for the next model call. The caller may change them."""
         # The last instruction is the task itself, which is the user's turn.
         instructions = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"
@@ -40,6 +41,6 @@ class ContextRenderMixin:
     @cached_property
     def _planner(self) -> Planner:
         settings = dict(self.contextrender)
-        # AppWorld stops the clock that measures the deadline, so only a single try meets it.
+        # AppWorld stops the clock that measures the deadline, so retries could exceed it: try once.
         client = settings.pop("client", None) or ContextRender(retries=0)
         return Planner(client, **settings)

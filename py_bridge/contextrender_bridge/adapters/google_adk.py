@@ -1,9 +1,9 @@
 """Google's Agent Development Kit: a plugin that fits each model call's history into a budget.
 
-    app = App(name="app", root_agent=agent, plugins=[ContextRenderPlugin(budget=6000)])
+app = App(name="app", root_agent=agent, plugins=[ContextRenderPlugin(budget=6000)])
 
-For one agent only: `LlmAgent(before_model_callback=plugin.before_model_callback)`. ADK's session
-keeps every event and names the session.
+To render one agent only: `LlmAgent(before_model_callback=plugin.before_model_callback)`. ADK's
+session keeps every event, and its id is the session's name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 
 ORIGIN = "annotations"
-"""The field with the number of a message's content; of a block, with that and the part's number.
+"""The field that a message and a block have in addition, to find the original again.
 
-It is not recorded.
+For a message it is the number of its content; for a block, the numbers of its content and part. It
+is not recorded.
 """
 MEDIA = ("image", "audio")
 
@@ -39,9 +40,14 @@ class ContextRenderPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Replace the request's contents by the rendered ones."""
+        """Replace the request's contents by the rendered ones.
+
+        Convert the contents that are history to Anthropic's format, render them, and convert the
+        rendered messages back. Contents after the history stay as they are. Return None, so that
+        ADK calls the model.
+        """
         if llm_request.previous_interaction_id:
-            # The provider keeps the history.
+            # The provider has the history, so the request does not contain it.
             return None
 
         def render(contents: list[Content]) -> list[Content]:
@@ -73,7 +79,9 @@ def _message(number: int, content: Content) -> Json:
 def _render_content(message: Json, contents: list[Content]) -> Content:
     """Return the content of a rendered message, or the original content if it is unchanged.
 
-    A message may have blocks of several contents, because Gemini refuses two of the model in a row.
+    A message may have blocks of several contents: rendering joins neighbouring messages of the
+    model, because Gemini refuses two in a row. The first shown call gets the signature that Gemini
+    requires.
     """
     original = contents[message[ORIGIN]]
     parts: list[Part] = []
@@ -100,7 +108,7 @@ def _history_length(contents: list[Content], user_content: Content | None) -> in
     """Return the number of contents that are the session's history.
 
     ADK adds dynamic instructions and memories after the newest results. They are not part of the
-    session, and have another place in each call.
+    session, and their place differs in each call.
     """
     end = len(contents)
     while end and contents[end - 1].role == "user" and not _has_results(contents[end - 1]):
@@ -116,9 +124,9 @@ def _has_results(content: Content) -> bool:
 
 
 def _block(part: Part) -> Json:
-    """Return a part as a block, as Anthropic's API has it.
+    """Return a part as a content block of Anthropic's API.
 
-    Its dialect shows a thought as long as it shows anything of the same answer.
+    A thought is shown as long as anything of the same answer is shown.
     """
     if part.function_call:
         call = part.function_call
@@ -167,7 +175,7 @@ def _media(part: Any) -> Json:
 
 
 def _result(part: Part) -> Json:
-    """Return the content of a result's block: its only text, or its response as JSON."""
+    """Return the content of a result's block: the response's only text, or the response as JSON."""
     result, key = part.function_response, _key(part)
     response = result.response or {}
     text = response[key] if key else json.dumps(response, default=str, ensure_ascii=False)
@@ -180,7 +188,7 @@ def _id(part: Any) -> str:
 
 
 def _key(part: Part) -> str:
-    """Return the key of a response's only text, empty if the response has anything else."""
+    """Return the key of a response's only text, or "" if the response has anything else."""
     response = part.function_response.response or {}
     if len(response) != 1:
         return ""

@@ -1,8 +1,8 @@
 """LangChain and LangGraph: a middleware that fits each model call's history into a budget.
 
-    agent = create_agent(model, tools, middleware=[ContextRenderMiddleware()])
+agent = create_agent(model, tools, middleware=[ContextRenderMiddleware()])
 
-The graph's own state keeps every message. The session is the thread's id, if it has one.
+The graph's own state keeps every message. The session's name is the thread's id, if there is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextrender_bridge.dialects.contents import with_text
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 SIGNATURES = "__gemini_function_call_thought_signatures__"
-"""The field of `langchain_google_genai` that has the signatures of calls, by their ids."""
+"""The field of `langchain_google_genai` with the signatures of calls, by the calls' ids."""
 Handler = Callable[[ModelRequest], ModelResponse]
 AsyncHandler = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
@@ -47,7 +47,7 @@ class ContextRenderMiddleware(AgentMiddleware):
 
 
 def _thread() -> str | None:
-    """Return the id of the current graph's thread, None if it has none."""
+    """Return the id of the current graph's thread, or None if it has none."""
     thread = get_config().get("configurable", {}).get("thread_id")
     return None if thread is None else str(thread)
 
@@ -93,9 +93,10 @@ def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> 
 def _render_message(
     message: AnyMessage, rendered: RenderedHistory, place: int
 ) -> AnyMessage | None:
-    """Return the message as rendered, None if it is omitted.
+    """Return the message as rendered, or None if it is omitted.
 
-    `place` is the number of its chat message.
+    `place` is the number of its chat message. If only a part is shown, return a copy with the
+    rendered text, and without the omitted tool calls and their content blocks.
     """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     remaining = rendered.remaining(place, len(calls))
@@ -112,7 +113,7 @@ def _render_message(
     omitted_ids = {call["id"] for call in calls if call not in shown_calls}
     if isinstance(content, list):
         content = [block for block in content if not _is_block_of(block, omitted_ids)]
-    # OpenAI's messages have their calls in `additional_kwargs` again.
+    # Messages from OpenAI repeat their calls in `additional_kwargs`.
     extra = dict(message.additional_kwargs)
     extra.pop("tool_calls", None)
     if isinstance(signatures := extra.get(SIGNATURES), dict):
@@ -122,14 +123,15 @@ def _render_message(
 
 
 def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
-    """Return whether a content block is one of these calls, as Anthropic and Responses write it."""
+    """Return whether a content block is one of these calls, in Anthropic's or Responses' format."""
     return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in call_ids
 
 
 def _sign_first(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:
-    """Return the signatures of the shown calls, the first with that of an omitted call before it.
+    """Return the signatures of the shown calls.
 
-    Gemini signs only the first of parallel calls, and requires the signature.
+    Gemini signs only the first of parallel calls, and requires that signature. If the signed call
+    is omitted, the first shown call gets its signature.
     """
     shown_ids = [ids[number] for number in numbers]
     shown_signatures = {str(name): signatures[name] for name in shown_ids if name in signatures}

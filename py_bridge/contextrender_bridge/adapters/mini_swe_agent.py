@@ -33,7 +33,7 @@ class ContextRenderAgent(DefaultAgent):
         self._session = ""
 
     def run(self, task: str = "", **variables: Any) -> Json:
-        """Run the task, in its own session unless the settings name one."""
+        """Run the task. Unless the settings name a session, it is recorded in a new one."""
         self._session = self._session_setting or f"mini-{uuid4().hex[:12]}"
         return super().run(task, **variables)
 
@@ -67,7 +67,7 @@ class ContextRenderAgent(DefaultAgent):
 class ContextRenderInteractiveAgent(InteractiveAgent, ContextRenderAgent):
     """A `ContextRenderAgent` based on `InteractiveAgent`, which `mini` starts.
 
-    The user's own steps call no model.
+    The user's own steps make no model call.
     """
 
 
@@ -77,7 +77,10 @@ def _is_from_responses(message: Json) -> bool:
 
 
 def _items(messages: Sequence[Json]) -> list[Json]:
-    """Return the messages as input items of the Responses API. A response gives its output."""
+    """Return the messages as input items of the Responses API.
+
+    A message that is a response of that API becomes the items of its output.
+    """
     items: list[Json] = []
     for message in messages:
         if message.get("object") == "response":

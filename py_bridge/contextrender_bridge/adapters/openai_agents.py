@@ -26,17 +26,17 @@ class ContextRenderFilter:
         self._planner = Planner(*args, **settings)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """Return the input to send. The first messages name the session."""
+        """Return the input to send. The session's name is made from the first messages."""
         return await self._rendered_input(data, None)
 
     def for_session(self, session: Session | str) -> CallModelInputFilter:
-        """Return this filter for one session, the SDK's or a name.
+        """Return this filter for one session, which is a session of the SDK or a name.
 
-        The SDK does not pass the session to a filter.
+        It is needed because the SDK does not pass the session to a filter.
         """
 
         async def render(data: CallModelData[Any]) -> ModelInputData:
-            # Read the id only now, because a remote store gives it to the session late.
+            # Read the session's id only now, because a remote store sets it late.
             name = session if isinstance(session, str) else session.session_id
             return await self._rendered_input(data, name)
 
@@ -47,7 +47,7 @@ class ContextRenderFilter:
     ) -> ModelInputData:
         """Return the input with the rendered items, and the instructions unchanged."""
         model_data = data.model_data
-        # Without instructions, because agents that hand over to each other have one history.
+        # The instructions are not part of it, because agents that hand over share one history.
         body: Json = {"input": model_data.input}
         fit = await asyncio.to_thread(self._planner.fit, body, session=session, dialect="responses")
         return ModelInputData(input=fit.body["input"], instructions=model_data.instructions)

@@ -1,4 +1,4 @@
-"""The planner of every adapter: which messages, calls and results a model call shows."""
+"""The part that all adapters share: it asks the service what to show in each model call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from contextrender_bridge.dialects.observations import ObservationTranscript
 
 T = TypeVar("T")
 OMITTED = "Output: [not shown]"
-"""The text that replaces an omitted result between two messages of the assistant."""
+"""The text that replaces an omitted result between two assistant messages."""
 
 
 class Planner:
-    """A client of the service for one agent's sessions; safe between threads and event loops."""
+    """A client of the service with an agent's settings; safe between threads and event loops."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Planner:
         pinned_calls: Sequence[str] | None = None,
         bypass_tools: Sequence[str] | None = None,
     ) -> None:
-        """Create a planner for `client`, by default the local service's.
+        """Create a planner that uses `client`. None means a new client of the local service.
 
-        `session` overrides the runtime's name of the session. `ContextRender.fit` explains the
-        other settings.
+        `session` is a name that replaces the runtime's own name of the session. The other settings
+        are as in `ContextRender.fit`.
         """
         self.client = client or ContextRender()
         self._session = session
@@ -61,9 +61,10 @@ class Planner:
         session: str | None = None,
         dialect: str = "chat",
     ) -> RenderedRequest:
-        """Return the history to send, unchanged after a failure (`ContextRender.fit`).
+        """Return the history to send. It is unchanged after a failure (`ContextRender.fit`).
 
-        `session` is the runtime's name of the session. Without one, the first messages name it.
+        `session` is the runtime's name of the session. If it is None, the name is made from the
+        first messages.
         """
         return self.client.fit(
             self._session or session or None, messages, dialect=dialect, **self._settings
@@ -72,7 +73,7 @@ class Planner:
     def render(
         self, messages: Sequence[Json], *, session: str | None = None, dialect: str = "chat"
     ) -> RenderedHistory | None:
-        """Return the rendered history of messages of a chat dialect, None if it is unchanged."""
+        """Return the rendered history of chat messages, or None if it is unchanged."""
         fit = self.fit(messages, session=session, dialect=dialect)
         if not fit.changed or fit.plan is None:
             return None
@@ -80,9 +81,10 @@ class Planner:
         return RenderedHistory(fit.plan, transcript.places)
 
     def fail_open(self, render: Callable[[T], T], history: T) -> T:
-        """Return `render(history)`, or the runtime's history unchanged if `render` fails.
+        """Return `render(history)`, or `history` itself if `render` raises an exception.
 
-        `fit` itself does not fail, but an adapter may fail to read or write a runtime's messages.
+        `fit` raises no error then, but an adapter may fail to read or write a runtime's messages.
+        Such a failure is counted.
         """
         try:
             return render(history)
@@ -99,7 +101,8 @@ class Planner:
 class RemainingMessage:
     """A message as the prompt shows it: the numbers of its shown calls, and its text.
 
-    `text` is None if the message's own text is shown. `is_unchanged` is true if nothing is omitted.
+    `text` is None if the message's own text is shown, and empty if no text is shown. `is_unchanged`
+    is true if nothing is omitted.
     """
 
     calls: list[int]
@@ -109,15 +112,19 @@ class RemainingMessage:
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """A plan for a runtime's messages, and the number of each one's chat message, if it has one."""
+    """A plan for a runtime's messages.
+
+    `places` has, for each message of the runtime, the number of its chat message, or None if it has
+    none.
+    """
 
     plan: MessagePlan
     places: Sequence[int | None]
 
     def remaining(self, message: int, calls: int = 0) -> RemainingMessage | None:
-        """Return what is shown of message number `message`, None if it is omitted.
+        """Return what is shown of message number `message`, or None if it is omitted.
 
-        `calls` is the number of its tool calls.
+        `calls` is the number of the message's tool calls.
         """
         place = self.places[message]
         if place is None:
@@ -133,10 +140,11 @@ class RenderedHistory:
 def fit_texts(
     planner: Planner, messages: Sequence[Json], *, instructions: int = 0, session: str | None = None
 ) -> Sequence[Json]:
-    """Return the messages to show, for runtimes that send results as the user's text.
+    """Return the messages to show, for runtimes that send results as text of the user.
 
-    Return `messages` itself if all are shown. The first `instructions` messages are no history.
-    After them, the message that follows an assistant's is its result.
+    Return `messages` itself if all are shown. The first `instructions` messages are instructions
+    and always shown. After them, a user message that follows an assistant message is a result. An
+    omitted result becomes a short line if the roles would otherwise not alternate.
     """
 
     def render(history: Sequence[Json]) -> Sequence[Json]:
@@ -148,7 +156,7 @@ def fit_texts(
         for number, message in enumerate(history):
             remaining = rendered.remaining(number)
             if remaining is None:
-                # Many models want roles to alternate, so a line replaces an omitted result.
+                # Many models require roles to alternate, so a line replaces an omitted result.
                 follows_assistant = prompt and prompt[-1].get("role") == "assistant"
                 if follows_assistant and message.get("role") != "assistant":
                     prompt.append({**message, "content": OMITTED})
@@ -163,7 +171,7 @@ def fit_texts(
 
 
 def _with_role(messages: Sequence[Json], number: int, instructions: int) -> Json:
-    """Return the message with a role that distinguishes results from the user's words."""
+    """Return a message with a role that shows whether it is a result or the user's own words."""
     message = messages[number]
     if number < instructions:
         return {**message, "role": "system"}

@@ -1,8 +1,8 @@
 """Pydantic AI: a capability that fits each model request's history into a budget.
 
-    agent = Agent(model, capabilities=[ContextRenderCapability(budget=6000)])
+agent = Agent(model, capabilities=[ContextRenderCapability(budget=6000)])
 
-The run keeps every message. The session is the conversation's id.
+The run keeps every message. The session's name is the conversation's id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from contextrender_bridge.adapters.planning import Planner, RemainingMessage, Re
 from contextrender_bridge.base.wire import Json
 
 _HISTORY_PARTS = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
-# Results of these tools say which other tools the model has.
+# Results of these tools say which other tools the model can call.
 _SIGNATURE = "thought_signature"
 _TOOL_DISCOVERY = frozenset({"tool-search", "capability-load"})
 _MEDIA = {"image": "image_url", "audio": "input_audio", "video": "video_url"}
@@ -54,7 +54,7 @@ class ContextRenderCapability(AbstractCapability[Any]):
         """Return the request with the rendered messages."""
         messages = request_context.messages
         if not messages or not isinstance(messages[-1], ModelRequest):
-            # The provider continues a response that it has begun.
+            # The provider continues a response that it began, so the request must not change.
             return request_context
         prompt = await self._planner.fail_open_async(
             lambda history: self._render(history, ctx.conversation_id), messages
@@ -63,7 +63,7 @@ class ContextRenderCapability(AbstractCapability[Any]):
 
     def _render(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
         """Return the rendered messages, or `messages` itself if all are shown."""
-        # Instructions may differ between requests, so the history begins with the first ones.
+        # Instructions may differ between requests, so those of the first message are recorded.
         instructions = messages[0].instructions if isinstance(messages[0], ModelRequest) else None
         system = [{"role": "system", "content": instructions}] if instructions else []
         chat = [entry for message in messages for entry in _as_chat(message)]
@@ -74,7 +74,7 @@ class ContextRenderCapability(AbstractCapability[Any]):
 
 
 def _is_history(part: Any) -> bool:
-    """Return whether a part is history. Other parts stay and are not recorded."""
+    """Return whether a part is history. Other parts are always shown and not recorded."""
     is_history = isinstance(part, _HISTORY_PARTS)
     return is_history and getattr(part, "tool_kind", None) not in _TOOL_DISCOVERY
 
@@ -114,14 +114,14 @@ def _items(content: Any) -> Sequence[Any]:
 
 
 def _content(items: Sequence[Any]) -> str | list[Json]:
-    """Return the content as chat content, with media by their identifiers and no cache marks."""
+    """Return the items as chat content, with media as their identifiers and without cache marks."""
     if len(items) == 1 and isinstance(items[0], str):
         return items[0]
     return [_content_part(item) for item in items if not isinstance(item, CachePoint)]
 
 
 def _content_part(item: Any) -> Json:
-    """Return a chat content part for a text or a medium."""
+    """Return the part of chat content for a text, an image, or another file."""
     if _is_text(item):
         return {"type": "text", "text": item if isinstance(item, str) else item.content}
     # Such as image/png of binary content, or image-url.
@@ -145,7 +145,7 @@ def _render_messages(
         if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
             prompt.append(message)
         elif parts or message is messages[-1]:
-            # The last message has the instructions, and a prompt ends with a request.
+            # Keep the last message even without parts: it has the instructions.
             prompt.append(replace(message, parts=parts))
     return prompt
 
@@ -153,7 +153,7 @@ def _render_messages(
 def _render_request(
     parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
-    """Return the parts of a request that are shown. Each of the history has a chat message."""
+    """Return the parts of a request that are shown. Each history part has its own chat message."""
     shown_parts = []
     for part in parts:
         if not _is_history(part):
@@ -166,7 +166,7 @@ def _render_request(
 
 
 def _with_text(part: Any, text: str) -> Any:
-    """Return a part's content with `text` instead of its texts."""
+    """Return a part's content with `text` in place of its texts, followed by its media."""
     files = part.files if isinstance(part, ToolReturnPart) else _items(part.content)
     media = [item for item in files if not _is_text(item)]
     return [text, *media] if media else text
@@ -175,7 +175,11 @@ def _with_text(part: Any, text: str) -> Any:
 def _render_response(
     parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
 ) -> list[Any]:
-    """Return the parts of a response that are shown. They are one chat message together."""
+    """Return the parts of a response that are shown.
+
+    The history parts of a response are one chat message. Its text parts are replaced by the
+    rendered text, and omitted calls are removed. Thinking alone is not shown.
+    """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
         return list(parts)
@@ -201,15 +205,15 @@ def _render_response(
         elif isinstance(part, TextPart) and new_text:
             # Clear the id, or the provider substitutes its stored copy of the part.
             shown_parts.append(replace(part, content=new_text, id=None, citations=None))
-            new_text = ""  # the first part has the text of all
-    # Thinking stays while anything that it led to stays.
+            new_text = ""  # the first text part has the whole new text
+    # Thinking is shown only if anything else of the response is shown.
     return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []
 
 
 def _sign(call: Any, omitted: Sequence[Any]) -> Any:
-    """Return the first shown call of a step, signed as an `omitted` call before it was.
+    """Return the first shown call of a response, with the signature of an `omitted` call before it.
 
-    Gemini signs only the first of parallel calls, and requires the signature.
+    Gemini signs only the first of parallel calls, and requires that signature.
     """
     if (call.provider_details or {}).get(_SIGNATURE):
         return call

@@ -1,4 +1,4 @@
-"""smolagents: an agent's class that fits each model call's history into a budget.
+"""smolagents: agent classes that fit each model call's history into a budget.
 
     Agent = with_contextrender(CodeAgent, budget=6000)
     agent = Agent(tools=tools, model=model)
@@ -30,28 +30,31 @@ Agent = TypeVar("Agent", bound=MultiStepAgent)
 def with_contextrender(  # noqa: UP047 - for Python 3.10
     agent: type[Agent], *args: Any, **settings: Any
 ) -> type[Agent]:
-    """Return a subclass of an agent's class, with these settings of `Planner`.
+    """Return a subclass of an agent class that renders the history, with these `Planner` settings.
 
-    It has the same name, because smolagents saves agents by their class's name.
+    The subclass has the name of the class, because smolagents saves agents by class name.
     """
     extra = {"planner": Planner(*args, **settings), "__module__": agent.__module__}
     return type(agent.__name__, (_ContextRenderMixin, agent), extra)
 
 
 class _ContextRenderMixin(MultiStepAgent):
-    """A mixin, before an agent's class, that renders the memory of each model call."""
+    """A mixin that renders the agent's memory for each model call.
+
+    It precedes the agent's class.
+    """
 
     planner: ClassVar[Planner]
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
         """Return the rendered messages of the memory."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
-        # A summary has no system prompt, without which it would be another session.
+        # A summary's messages have no system prompt; without it they would be another session.
         prompt = self.memory.system_prompt.to_messages() if summary_mode else []
         return self.planner.fail_open(lambda history: self._render(prompt, history), messages)
 
     def _render(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Return the rendered messages; `prompt` precedes them in the recorded history."""
+        """Return the rendered messages. `prompt` precedes them in the recorded history."""
         chat, places = _chat_messages([*prompt, *messages])
         rendered = self.planner.render(chat)
         if rendered is None:
@@ -64,14 +67,15 @@ class _ContextRenderMixin(MultiStepAgent):
 
 
 def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
-    """Return the history as chat messages, and for each agent's message its chat message's number.
+    """Return the history as chat messages, and the number of the chat message of each message.
 
-    The model's text and the calls of one step are one chat message. A step is one call, because its
-    calls have one result together. An error or images are results of further calls.
+    The model's text and the calls of one step become one assistant message. The calls become one
+    tool call, because they have one result together. An error or images become results of further
+    calls, which are added to the assistant message.
     """
     chat: list[Json] = []
     places: list[int] = []
-    assistant_place = -1  # of the assistant's message whose results follow; -1 if there is none
+    assistant_place = -1  # the place of the assistant message whose results follow, or -1
     answered_calls = 0
     for message in messages:
         content = _content(message.content)
@@ -99,9 +103,10 @@ def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
 
 
 def _call(assistant_place: int, number: int, text: str) -> Json:
-    """Return the call that a text describes, with its name and arguments if it is only one.
+    """Return the call that a text describes. If it describes one call, use its name and arguments.
 
-    Its id says that it is call `number` of the assistant's message at that place.
+    If it describes several, the whole text is the arguments. The id is made from `assistant_place`,
+    the number of the assistant message, and `number`, the call's number in it.
     """
     name, arguments = CALL_NAME, text
     try:
@@ -116,7 +121,7 @@ def _call(assistant_place: int, number: int, text: str) -> Json:
 
 
 def _content(content: Any) -> Any:
-    """Return the content as JSON, with images by their digests."""
+    """Return the content as JSON values, with each image as its digest."""
     return content if isinstance(content, str) else json.loads(json.dumps(content, default=_digest))
 
 
@@ -132,11 +137,11 @@ def _is_images(content: Any) -> bool:
 def _render_message(
     message: ChatMessage, rendered: RenderedHistory, place: int, calls: int
 ) -> ChatMessage | None:
-    """Return the message as rendered, None if it is omitted.
+    """Return the message as rendered, or None if it is omitted.
 
-    `place` is the number of its chat message, `calls` the number of that message's calls.
+    `place` is the number of its chat message, and `calls` the number of calls of that.
     """
-    # An agent that is asked for its final answer takes the first message for the system's.
+    # For its final answer, an agent treats the first message as the system message.
     if message.role == MessageRole.SYSTEM:
         return message
     remaining = rendered.remaining(place, calls)

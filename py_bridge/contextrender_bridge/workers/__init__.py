@@ -1,1 +1,1 @@
-"""Several processes behind one port: started, watched and replaced."""
+"""Starts, watches and replaces several processes that serve one port."""

@@ -1,4 +1,4 @@
-"""A worker's side: what its supervisor gives it, and an HTTP server that reports that it lives."""
+"""A worker process: its link to the supervisor, and an HTTP server that writes heartbeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEAT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Worker:
-    """One of `count` workers, and how it and its supervisor notice each other."""
+    """One of `count` workers, with the pipes and memory that link it to its supervisor."""
 
     number: int
     count: int
@@ -29,34 +29,34 @@ class Worker:
     beats: mmap.mmap
     """A counter of heartbeats per worker, one byte each, in shared memory."""
     may_renew: bool = True
-    """Whether it may exit with RENEW."""
+    """Whether the worker may exit with RENEW."""
 
     def tell_ready(self) -> None:
-        """Tell the supervisor that this worker serves."""
+        """Report to the supervisor that this worker serves."""
         os.write(self.ready, bytes([self.number]))
 
     def beat(self) -> None:
-        """Write a heartbeat: this worker is not stuck."""
+        """Write a heartbeat, which shows that this worker's event loop is not blocked."""
         self.beats[self.number] = (self.beats[self.number] + 1) % 256
 
 
 class WorkerServer(uvicorn.Server):
-    """A server that serves until SIGTERM, and exits at once without its supervisor."""
+    """A server that serves until SIGTERM, and exits at once if its supervisor has exited."""
 
     def __init__(
         self, config: uvicorn.Config, worker: Worker, is_open: Callable[[], bool] = lambda: True
     ) -> None:
-        """Make the server.
+        """Create the server.
 
-        If `is_open()` is false at startup, the app calls `Worker.tell_ready` itself when it can
-        serve.
+        If `is_open()` is false at startup, the server does not report that it serves. The app then
+        calls `Worker.tell_ready` when it can serve.
         """
         super().__init__(config)
         self._worker = worker
         self._is_open = is_open
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and write heartbeats from then on."""
+        """Start to listen, write heartbeats from then on, and exit if the supervisor exits."""
         await super().startup(sockets)
         if self.started:
             asyncio.get_running_loop().add_reader(self._worker.alive, os._exit, 1)
@@ -65,11 +65,11 @@ class WorkerServer(uvicorn.Server):
                 self._worker.tell_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ignore interrupts: a terminal sends them to every process, and the supervisor decides."""
+        """Ignore SIGINT: a terminal sends it to every process, and the supervisor decides."""
         if sig != signal.SIGINT:
             super().handle_exit(sig, frame)
 
     def _beat(self) -> None:
-        """Write a heartbeat, and again after a while: the event loop is not blocked."""
+        """Write a heartbeat, and schedule the next one in the event loop."""
         self._worker.beat()
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)

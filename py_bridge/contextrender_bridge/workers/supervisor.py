@@ -1,7 +1,7 @@
-"""The process that starts the workers, replaces those that end or are stuck, and passes signals on.
+"""Runs workers: starts them, replaces those that end or are stuck, and passes signals on.
 
-Workers are forked, so that what was loaded before is loaded once and kept in memory once. The
-listening socket stays open here: connections wait while a worker is replaced.
+Workers are forked, so that they share the memory of what was loaded before. The supervisor keeps
+the listening socket open, so connections wait while a worker is replaced.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ STOP_SECONDS: Final = 20.0
 CHECK_SECONDS: Final = 5.0
 """The time between two checks of the heartbeats."""
 STOP: Final = 75
-"""A worker's exit code if it is not to be replaced: the server stops."""
+"""The exit code of a worker that must not be replaced: the server stops."""
 RENEW: Final = 76
-"""A worker's exit code if it is to be replaced at once, to free its memory."""
+"""The exit code of a worker that must be replaced at once, to free its memory."""
 STUCK_CHECKS: Final = 12
 """The number of checks in a row without a heartbeat after which a worker is killed.
 
@@ -41,9 +41,9 @@ It counts checks, not seconds, because this process may have been suspended, too
 
 
 class Supervisor:
-    """A starter and keeper of `count` processes that run `work`, which returns an exit code.
+    """The supervisor of `count` processes that run `work`, which returns an exit code.
 
-    SIGTERM and SIGINT stop all of them in order.
+    SIGTERM and SIGINT stop all processes in order.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class Supervisor:
     ) -> None:
         """Prepare the workers. Raise CommandError if processes cannot be forked.
 
-        `ready` is called when every worker serves, `on_end` with the process id of each that ended.
+        `ready` is called when every worker serves. `on_end` is called with the process id of each
+        worker that ended.
         """
         if not hasattr(os, "fork"):
             raise CommandError("the server needs Linux or macOS; on Windows, run it in WSL.")
@@ -83,7 +84,11 @@ class Supervisor:
         self._was_ready = False
 
     def run(self) -> int:
-        """Run until a signal and return 0, or the exit code of a worker that could not start."""
+        """Run until a signal and return 0, or the exit code of a worker that could not start.
+
+        Python writes each signal to a pipe. The supervisor waits for this pipe and for the pipe of
+        workers that are ready. The previous signal handlers are restored at the end.
+        """
         wakeup_pipe, signal_end = os.pipe()  # Python writes the number of each signal to it
         for end in (wakeup_pipe, signal_end, self._ready_pipe):
             os.set_blocking(end, False)
@@ -103,7 +108,11 @@ class Supervisor:
         return self._code
 
     def _watch(self, selector: selectors.BaseSelector, wakeup_pipe: int) -> None:
-        """Start and replace the workers until they must stop and have ended."""
+        """Start and replace the workers until they must stop and have ended.
+
+        After each event or timeout: pass on signals, note workers that serve or have ended, start
+        missing workers and check heartbeats. Kill workers that do not stop in time.
+        """
         self._start_missing()
         while self._numbers or self._deadline is None:
             selector.select(self._seconds_to_wait())
@@ -129,13 +138,16 @@ class Supervisor:
         return max(0.0, self._next_check - time.monotonic())
 
     def _stop_workers(self) -> None:
-        """Tell the workers to stop; a second signal does not move the deadline."""
+        """Send the workers SIGTERM.
+
+        Only the first call sets the deadline after which they are killed.
+        """
         if self._deadline is None:
             self._deadline = time.monotonic() + STOP_SECONDS
         self._send(signal.SIGTERM)
 
     def _handle_ended(self) -> None:
-        """Take note of the processes that have ended."""
+        """Note the processes that have ended, and decide whether each worker is replaced."""
         while self._numbers:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -146,7 +158,11 @@ class Supervisor:
                 self._decide_on(number, os.waitstatus_to_exitcode(status))
 
     def _decide_on(self, number: int, code: int) -> None:
-        """Stop all workers if this one's exit code says so; otherwise it is started again."""
+        """Decide by a worker's exit code whether to stop all workers or to start it again.
+
+        Stop if the code is STOP, or if the worker failed before all workers served. A code of RENEW
+        starts the worker again at once, but only once.
+        """
         self._serving.discard(number)
         if code == STOP:
             self._stop_workers()
@@ -161,14 +177,17 @@ class Supervisor:
             print(message, file=sys.stderr)
 
     def _start_missing(self) -> None:
-        """Start each worker that is not running, unless it was started just now."""
+        """Start each worker that is not running, at most once in `RESTART_SECONDS`."""
         for worker in self._workers:
             due = self._started.get(worker.number, float("-inf")) + RESTART_SECONDS
             if worker.number not in self._numbers.values() and time.monotonic() >= due:
                 self._start(worker.number)
 
     def _check_heartbeats(self) -> None:
-        """Kill workers whose event loop is blocked. What they have acknowledged is stored."""
+        """Kill workers whose event loop is blocked.
+
+        The writes that they acknowledged are stored.
+        """
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
@@ -213,7 +232,7 @@ class Supervisor:
             os._exit(code)
 
     def _send(self, number: signal.Signals, worker: int | None = None) -> None:
-        """Send a signal to every worker, or only to the one of that number."""
+        """Send a signal to every worker, or only to worker number `worker`."""
         for pid, worker_number in self._numbers.items():
             if worker in (None, worker_number):
                 with suppress(ProcessLookupError):
@@ -221,7 +240,7 @@ class Supervisor:
 
 
 def _read(pipe: int) -> bytes:
-    """Return what can be read from a pipe at once; empty if nothing can."""
+    """Return the bytes that a pipe has now; empty if it has none."""
     try:
         return os.read(pipe, 4096)
     except BlockingIOError:

@@ -11,7 +11,7 @@ from types import FrameType
 
 
 def _existing_signals(*names: str) -> list[signal.Signals]:
-    """Return the signals of these names that the system has; Windows lacks most."""
+    """Return those of the named signals that the system has. Windows lacks most of them."""
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
@@ -20,7 +20,10 @@ ENDING_SIGNALS = _existing_signals("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the command to its end and return its exit code, negative for a signal. Raise OSError."""
+    """Run the command to its end and return its exit code, which is negative after a signal.
+
+    Raise OSError if the command cannot be started.
+    """
     with _forward_signals() as children:
         child = subprocess.Popen(list(command), env=dict(environment))
         children.append(child)
@@ -28,7 +31,7 @@ def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def exit_status_of(status: int) -> int:
-    """Return this process's exit code for the child's; end by the same signal if one ended it."""
+    """Return the exit code for this process. If a signal ended the child, end by it, too."""
     if status >= 0:
         return status
     number = -status
@@ -42,7 +45,7 @@ def exit_status_of(status: int) -> int:
 def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Forward signals to the child while the block runs.
 
-    The terminal sends Ctrl-C to both processes. This one ignores it, and the child reacts.
+    The terminal sends Ctrl-C to both processes. This process ignores it, so that the child decides.
     """
     children: list[subprocess.Popen[bytes]] = []
 
@@ -65,7 +68,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether a terminal's Ctrl-C reaches both this process and its child."""
+    """Return whether Ctrl-C in the terminal reaches both this process and its child."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

@@ -25,7 +25,7 @@ def closing_line(totals: RunTotals, link: str, *, observing: bool, failure: str 
 
 @dataclass
 class DeclaredTools:
-    """The number and tokens of the tools that a session's last request declared."""
+    """The counts and tokens of the tools that a session's last request declared."""
 
     tools: int = 0
     tokens: int = 0
@@ -79,7 +79,7 @@ def closing_json(totals: RunTotals, declared: DeclaredTools, link: str) -> dict[
 
 
 def _tokens_part(totals: RunTotals, observing: bool) -> str:
-    """Return a phrase on the omitted tokens, and on the length from which that pays."""
+    """Return a phrase on the omitted tokens, and on the prompt length from which wrap pays off."""
     if observing:
         return f"{totals.tokens_before:,} prompt tokens, nothing changed"
     omitted = totals.tokens_before - totals.tokens_after
@@ -95,7 +95,7 @@ def _tokens_part(totals: RunTotals, observing: bool) -> str:
 
 
 def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
-    """Return phrases on the cost, and on calls without usage or a price of their own."""
+    """Return phrases on the cost, on calls without usage, and on models without an own price."""
     parts = []
     if totals.priced_calls:
         parts.append(_compared_cost(totals, observing))
@@ -111,7 +111,7 @@ def _cost_parts(totals: RunTotals, observing: bool) -> list[str]:
 
 
 def _compared_cost(totals: RunTotals, observing: bool) -> str:
-    """Return the cost, compared with the full history's if they differ in four decimals."""
+    """Return the cost. Add the cost of the full history if the two differ in four decimals."""
     cost, full_cost = totals.cost, totals.full_history_cost
     if observing or abs(cost - full_cost) < 0.00005:
         return f"it cost {_dollars(cost)}"

@@ -1,7 +1,7 @@
-"""The routes of a wrapped agent: an address on a loopback port for each of its providers.
+"""Makes the routes of a wrapped agent: a loopback address for each of its providers.
 
-All routes share one port and require a secret. It is in the path, or, if the address is in an
-argument that other users of the machine can read, in a header.
+All routes share one port and require a secret. The secret is in the path. If the address is in a
+command-line argument, which other users of the machine can read, it is in a header instead.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from contextrender_bridge.listening import STATUS_PATH
 
 PREFIX = "/w/"
 TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
-"""The variable of the agent's environment with the token of the recall tool's route."""
+"""The variable, in the agent's environment, with the token for the recall tool."""
 LINK = "x-contextrender-link"
-"""The header with the secret, for agents that take headers from variables."""
+"""The header that has the secret, for agents that can take a header's value from a variable."""
 LINK_VARIABLE = "CONTEXTRENDER_WRAP_LINK"
 BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
-"""The header with that token, for agents that replace variables in headers."""
+"""The header with the recall tool's token, for agents that replace variables in headers."""
 
 
 @dataclass
 class ProviderRoutes:
-    """The routes of one agent at `origin`. `upstreams` has the providers' addresses by route name.
+    """The routes of one agent at the local address `origin`.
 
-    With `has_recall` there is a recall tool at `mcp_url`. `offers_recall` is set once the agent is
-    given that address.
+    `upstreams` maps each route's name to the provider's address. With `has_recall`, there is a
+    recall tool at `mcp_url`. `offers_recall` becomes true when `mcp_url` is read, which means that
+    the agent gets the tool.
     """
 
     origin: str
@@ -50,17 +51,18 @@ class ProviderRoutes:
         """Return the address of a route to a provider.
 
         A request to `ROUTE/v1/messages` is forwarded to `UPSTREAM/messages`, so `upstream` includes
-        the version, and the route does not. The route's address ends in `name`, if one is given.
-        Raise CommandError if `upstream` is not an address, or is ContextRender itself.
+        the version, and the route does not. A new route's address ends in `name`, if that is given.
+        Raise CommandError if `upstream` is not an address, or if ContextRender itself answers
+        there.
         """
         return f"{self.origin}{PREFIX}{self.secret}/{self._route_name(upstream, name)}"
 
     def route_by_header(self, upstream: str) -> str:
-        """Return the address of a route without the secret, for agents that send it in a header."""
+        """Return a route's address without the secret, for agents that send that in a header."""
         return f"{self.origin}{PREFIX}{self._route_name(upstream)}"
 
     def _route_name(self, upstream: str, name: str = "") -> str:
-        """Return the name of the provider's route; a new one gets `name`, or else a number."""
+        """Return the name of the provider's route. A new route is called `name`, or a number."""
         upstream = _checked_address(upstream)
         for route, address in self.upstreams.items():
             if address == upstream:
@@ -70,10 +72,10 @@ class ProviderRoutes:
         return route
 
     def route_with_version(self, base: str, *, messages: bool) -> str:
-        """Return the address for a client to use instead of `base`, with `/v1` if it expects that.
+        """Return the address that a client must use instead of `base`.
 
-        Anthropic's clients (`messages`) add `/v1/messages` themselves, unless their base address
-        ends in `/v1`. Raise CommandError as `route_to` does.
+        It ends in `/v1`, except for a client of Anthropic's API (`messages`) whose `base` does not:
+        such a client adds `/v1/messages` itself. Raise CommandError as `route_to` does.
         """
         if messages and not base.rstrip("/").endswith("/v1"):
             return self.route_to(with_version(base))
@@ -87,7 +89,7 @@ class ProviderRoutes:
 
 
 def with_version(base: str) -> str:
-    """Return an Anthropic base address, to which clients add `/v1/messages`, with the version."""
+    """Return a base address of Anthropic's API with the version `/v1` appended."""
     return f"{base.rstrip('/')}/v1"
 
 
@@ -113,7 +115,7 @@ def _checked_address(upstream: str) -> str:
 
 
 def _is_contextrender(origin: str, path: str) -> bool:
-    """Return whether an address is a route of another wrap, or a proxy answers there."""
+    """Return whether an address is a route of another `wrap`, or a proxy of ContextRender."""
     if path.startswith(PREFIX):
         return True
     try:

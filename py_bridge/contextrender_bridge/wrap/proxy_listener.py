@@ -1,4 +1,4 @@
-"""The local server of a wrapped agent: it passes each route's requests to that provider's proxy."""
+"""The local server of a wrapped agent. It passes each route's requests to a provider's proxy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from contextrender_bridge.wrap.run_totals import CallCapture, TotalsCollector
 MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
 MODE = b"x-contextrender-mode"
 PROJECT = b"openai-project"
-"""Codex takes this header from a variable; wrap puts the secret before the user's value."""
+"""Codex takes this header's value from a variable.
+
+In it, wrap puts the secret before the user's value.
+"""
 
 
 class ProxyListener:
@@ -44,8 +47,8 @@ class ProxyListener:
     ) -> None:
         """Create the listener.
 
-        `is_passed_through` returns whether a model call's body is forwarded unread. `mcp` serves
-        the recall tool.
+        `is_passed_through` returns whether a model call with this body is forwarded unchanged.
+        `mcp` serves the recall tool; None means that there is none.
         """
         self._routes = routes
         self._proxies = proxies
@@ -78,9 +81,10 @@ class ProxyListener:
             await proxy.close()
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request with the secret to its route's proxy, or one for the recall tool to that.
+        """Pass a request on: to the recall tool, or, if it has the secret, to its route's proxy.
 
-        Raise NotFound for any other request, and InvalidRequest for a WebSocket.
+        The secret is removed from the headers or the path first. Raise NotFound for any other
+        request, and InvalidRequest for a WebSocket.
         """
         if not scope["path"].startswith(PREFIX):
             raise NotFound("Nothing is here.")
@@ -97,7 +101,7 @@ class ProxyListener:
             raise NotFound("Nothing is here.")
         route, slash, path = path.partition("/")
         if first(headers, b"upgrade").lower() == "websocket":
-            # Codex then uses HTTP at once. After any other status it retries for seconds.
+            # After this status Codex uses HTTP at once. After any other it retries for seconds.
             raise InvalidRequest("Use HTTP here.", code="http_only", status=426)
         if route not in self._proxies:
             raise NotFound(f"There is no {slash}{path} here.")
@@ -118,7 +122,7 @@ class ProxyListener:
         return True, [*without(headers, PROJECT), *project_header]
 
     async def _forward(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request to a provider's proxy; read the body of a model call before."""
+        """Forward a request to a provider's proxy. The body of a model call is read first."""
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
             await proxy(scope, receive, send)
             return
@@ -128,7 +132,7 @@ class ProxyListener:
     async def _forward_model_call(
         self, proxy: Proxy, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Forward a model call, decoded, and add its usage to the totals."""
+        """Forward a model call with its body decoded, and add its usage to the totals."""
         body = await read_body(receive)
         headers, body = _decode_body(scope["headers"], body, self._bodies.max_bytes)
         if self._is_passed_through(body):
@@ -144,7 +148,7 @@ class ProxyListener:
 
 
 def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers, bytes]:
-    """Return the headers and body decoded; unchanged if the body cannot be decoded.
+    """Return the body decoded and headers that fit it. Return both unchanged if that fails.
 
     Raise InvalidRequest if the decoded body has more than `max_bytes` bytes.
     """
@@ -158,13 +162,13 @@ def _decode_body(headers: Headers, body: bytes, max_bytes: int) -> tuple[Headers
 
 
 def _path_below(scope: Scope, prefix: str) -> dict[str, Any]:
-    """Return the request's path without a prefix, decoded and as it was sent, for its scope."""
+    """Return the scope's fields `path` and `raw_path` without a prefix."""
     raw = scope.get("raw_path") or scope["path"].encode()
     return {"path": scope["path"][len(prefix) :] or "/", "raw_path": raw[len(prefix) :] or b"/"}
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that repeats a body which was already read, then receives the rest."""
+    """Return a `receive` that first returns a body that was read already, then calls `receive`."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Any:

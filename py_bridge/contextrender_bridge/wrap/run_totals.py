@@ -1,4 +1,4 @@
-"""Adds up the usage of a wrapped agent's model calls, and of the same calls with full history."""
+"""Adds up the usage of a wrapped agent's calls, and estimates their usage with full history."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from contextrender_bridge.proxy.routing import OWN_PREFIX, first
 from contextrender_bridge.proxy.upstream import UsageCapture
 
 SUBAGENT_HEADERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
-"""Headers of Claude Code, Codex and opencode that tell an agent's parallel histories apart."""
+"""Headers of Claude Code, Codex and opencode that distinguish an agent's parallel histories."""
 
 
 @dataclass
 class RunTotals:
-    """Sums over model calls. Costs are in dollars, of the calls with usage and a known price.
+    """Sums over model calls. Costs are in dollars; they include calls with usage and a known price.
 
     `tokens_before` and `tokens_after` are the tokens of the full prompts and of the prompts sent,
     system prompt and tools included. `longest_prompt` has the tokens of the longest full prompt.
-    `model` is the last call's. `price_source` maps a model to the one whose price was used instead.
+    `model` is the last call's model. If a model has no price of its own, `price_source` maps it to
+    the model whose price was used.
     """
 
     calls: int = 0
@@ -70,9 +71,11 @@ class TotalsCollector:
         usage: Usage | None,
         now: float | None = None,
     ) -> None:
-        """Add a call of the history `key`: the proxy's reply headers and the provider's usage.
+        """Add a call of the history `key`, with the proxy's reply headers and the provider's usage.
 
-        `now` is in seconds of any monotonic clock.
+        If `usage` is None, add only the tokens that the headers report. Otherwise estimate the
+        usage with the full history, and add the tokens and costs of both. `now` is in seconds of
+        any monotonic clock.
         """
         now = time.monotonic() if now is None else now
         with self._lock:
@@ -81,7 +84,7 @@ class TotalsCollector:
             totals.calls += 1
             totals.fail_open_count += 1 if "fail-open" in reply_headers else 0
             if usage is None:
-                # Without the provider's usage, only the history's own tokens are known.
+                # Without the provider's usage, only the tokens of the history are known.
                 totals.calls_without_usage += 1
                 totals.add_prompt(before=max(before, after), after=after)
                 return
@@ -101,7 +104,7 @@ class TotalsCollector:
         return full_usage
 
     def _add_cost(self, usage: Usage, full_usage: Usage) -> None:
-        """Add the cost of a call, and what its full history would have cost."""
+        """Add the cost of a call, and the estimated cost with its full history."""
         price = self._prices.of_model(usage.model)
         if price is None:
             self.totals.models_without_price.add(usage.model)
@@ -140,14 +143,14 @@ class CallCapture(UsageCapture):
                 if name.startswith(OWN_PREFIX)
             }
             session = self._reply_headers.get("session")
-            # Only Claude Code's header says for sure that a subagent made the call.
+            # Only Claude Code's header is a reliable sign that a subagent made the call.
             is_claude_subagent = bool(self._history_ids[0])
             if session and not is_claude_subagent:
                 self._collector.session = session
         await super().__call__(message)
 
     def end(self) -> None:
-        """Add the call, once its reply has ended or broken off. Refused calls are not counted."""
+        """Add the call to the totals when its reply is over, unless the call was refused."""
         if self.is_taken:
             key = (self._reply_headers.get("session", ""), *self._history_ids)
             self._collector.add(key, self._reply_headers, self.usage())

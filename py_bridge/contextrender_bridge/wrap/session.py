@@ -45,7 +45,7 @@ from contextrender_bridge.wrap.run_totals import TotalsCollector
 from contextrender_bridge.wrap.warnings_log import warnings_in_file
 
 START_SECONDS = 20.0
-"""The time in which the proxy must start."""
+"""The time within which the proxy must start."""
 REVIVE_SECONDS = 5.0
 """The time between two checks that the service still runs."""
 CONNECT_SECONDS = 2.0
@@ -56,7 +56,12 @@ LOG = "wrap.log"
 def run_with_proxy(
     agent: Agent, program: str, request: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
-    """Run the agent and return its exit code. Raise CommandError if it cannot be started."""
+    """Run the agent and return its exit code. Raise CommandError if it cannot be started.
+
+    Find or start the service, redirect the agent to a local listener, and print notes on what is
+    redirected. While the agent runs, serve the listener, write warnings to a file, and restart the
+    service if it ends. Then print the report.
+    """
     data = make_data_private(data_dir())
     collector = TotalsCollector()
     with hold_lease(data, os.getpid()) as folder:
@@ -85,7 +90,7 @@ def run_with_proxy(
 
 
 def silent_providers(upstreams: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each provider's address that does not accept a connection.
+    """Yield a sentence on each provider's address that accepts no connection.
 
     Addresses behind a network proxy are skipped, because a connection would only test the proxy.
     """
@@ -108,7 +113,7 @@ def say(text: str) -> None:
 
 
 def _restart_service(data: Path, url: str) -> None:
-    """Restart the service if it has died. Until then the agent's calls are forwarded unchanged."""
+    """Restart the service if it has died. Meanwhile the agent's calls are forwarded unchanged."""
     try:
         if restart_dead_service(data, url):
             logging.getLogger("contextrender").warning("the service had died and was started again")
@@ -117,7 +122,7 @@ def _restart_service(data: Path, url: str) -> None:
 
 
 def _can_recall() -> bool:
-    """Return whether the recall tool can be served; say how to install it if not."""
+    """Return whether the recall tool can be served. If not, print how to install it."""
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError:
@@ -149,7 +154,7 @@ def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
 
 @contextmanager
 def _written_files(files: Mapping[Path, str]) -> Iterator[None]:
-    """Write files for the duration of the block, and delete those of killed runs."""
+    """Write files that exist while the block runs. First delete the files of killed runs."""
     for folder in {path.parent for path in files}:
         remove_stale_files(folder)
     try:
@@ -168,7 +173,11 @@ def _listener_app(
     settings: Settings,
     collector: TotalsCollector,
 ) -> Any:
-    """Return the app that answers the agent's requests."""
+    """Return the app that answers the agent's requests.
+
+    It has one proxy for each provider of `routes`, and the recall tool if `routes` has one. Raise
+    CommandError if the extra `proxy` is not installed.
+    """
     try:
         from contextrender_bridge.request_guards import Guard
     except ImportError:
@@ -179,7 +188,7 @@ def _listener_app(
     from contextrender_bridge.proxy.app import Proxy, trust_everybody
     from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
-    # A client that is given no token reads a new one when the service refuses its current one.
+    # A client without a given token reads the new one if the service refuses the current one.
     client = AsyncContextRender(service.url)
     proxies = {
         name: Proxy(
@@ -205,11 +214,15 @@ def _listener_app(
 def _print_closing_lines(
     collector: TotalsCollector, service: Credentials, *, observing: bool, as_json: bool
 ) -> None:
-    """Print the report of the run, with a link to the console."""
+    """Print the report of the run, with a link to the console: one line, or JSON.
+
+    With `observing`, the proxy changed no prompt. The link signs in to the console if standard
+    error is a terminal.
+    """
     link = f"{service.url}/console/"
     declared = DeclaredTools()
     if collector.session:
-        # The service may have stopped; then the report has no tools.
+        # If the service has stopped, the report has no tools.
         with suppress(ContextRenderError), ContextRender(service.url) as client:
             declared = DeclaredTools.of_tools(client.inspect_session(collector.session)["tools"])
     if as_json:
@@ -225,7 +238,7 @@ def _print_closing_lines(
 
 
 def _start_line(agent: Agent, routes: ProviderRoutes, settings: Settings) -> str:
-    """Return a sentence on what wrap does, printed before the agent starts."""
+    """Return the sentence that is printed before the agent starts: what wrap will do."""
     providers = " and ".join(dict.fromkeys(routes.upstreams.values())) or "its provider"
     if settings.mode == "observe":
         action = "no prompt is changed"

@@ -12,7 +12,7 @@ LOG_BYTES = 2**20
 
 
 class WarningsLog(RotatingFileHandler):
-    """A log file for warnings that would otherwise be printed over the agent's screen."""
+    """A log file for warnings, which would otherwise be printed over the agent's screen."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")

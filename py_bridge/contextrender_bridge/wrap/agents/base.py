@@ -1,4 +1,4 @@
-"""The interface of an agent: how one run of it is redirected, by options and variables alone."""
+"""The interface of an agent: how a run of it is redirected by options, variables and files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MCP_NAME = "contextrender"
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run as the user requested it.
+    """One run of an agent as the user requested it.
 
-    `folder` is for files that only this run reads. It is deleted with the run.
+    `folder` is for files that only this run reads. It is deleted when the run ends.
     """
 
     arguments: Sequence[str]
@@ -42,11 +42,11 @@ class RunRequest:
 
 @dataclass
 class Redirect:
-    """The same run with the proxy before its provider.
+    """A run with the proxy between the agent and its provider.
 
-    `environment` has only the added variables. `files` are written for the duration of the run, for
-    agents that take some settings only from files. A run that `makes_model_calls` not at all needs
-    no proxy.
+    `environment` has only the variables that are added. `files` exist while the run lasts, for
+    agents that read some settings only from files. `notes` are sentences for the user. If
+    `makes_model_calls` is false, the run needs no proxy.
     """
 
     arguments: list[str]
@@ -59,8 +59,8 @@ class Redirect:
 class Agent(ABC):
     """An agent program. `program` is its command, `install` the command that installs it.
 
-    With `has_bare_calls` the agent's model calls without tools are for titles, summaries and the
-    like. The proxy forwards them unread.
+    If `has_bare_calls` is true, the agent's model calls without tools are for titles, summaries and
+    the like. The proxy forwards such calls unchanged.
     """
 
     program: str
@@ -72,7 +72,7 @@ class Agent(ABC):
         """Return the run redirected through `routes`. Raise CommandError if that is impossible."""
 
     def is_passed_through(self, body: bytes) -> bool:
-        """Return whether the proxy forwards a model call unread, because it has no tools."""
+        """Return whether a model call is forwarded unchanged, because it has no tools."""
         return self.has_bare_calls and _TOOLS.search(body) is None
 
 
@@ -87,12 +87,12 @@ def first_command(arguments: Sequence[str]) -> str:
 
 
 def asks_help_or_version(arguments: Sequence[str], short_version: str) -> bool:
-    """Return whether an agent would only print help or its version, as for `short_version`."""
+    """Return whether the agent only prints help or its version (option `short_version`)."""
     return not {"--help", "-h", "--version", short_version}.isdisjoint(arguments)
 
 
 def value_of(arguments: Sequence[str], *names: str) -> str:
-    """Return the last value of an option, `--name value` or `--name=value`; empty if absent."""
+    """Return the last value of an option (`--name value` or `--name=value`), or "" if absent."""
     value = ""
     for position, word in enumerate(arguments):
         if word == "--":
@@ -106,7 +106,7 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
 
 
 def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
-    """Return the object that `parse` makes of a file's text; an empty one if there is no file.
+    """Return the object that `parse` reads from a file's text, or an empty one without a file.
 
     Raise CommandError if the file cannot be read.
     """
@@ -122,7 +122,7 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
 
 
 def _text_of(raw: bytes) -> str:
-    """Return a file's text without a byte order mark; the mark decides the encoding."""
+    """Return a file's text. A byte order mark decides the encoding and is removed."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8-sig", "replace")
@@ -136,7 +136,7 @@ def read_json(path: Path) -> Json:
 def parse_json(text: str, place: str) -> Json:
     """Return a JSON object; comments and trailing commas are allowed.
 
-    Raise CommandError, which names `place`, if the text is not JSON.
+    Raise CommandError if the text is not JSON; the message names `place`.
     """
     try:
         value = json.loads(_without_comments(text)) if text.strip() else {}
@@ -151,7 +151,7 @@ def as_object(value: object) -> Json:
 
 
 def merge(base: Json, overlay: Json) -> Json:
-    """Return both objects merged at every depth; where both have a value, `overlay` wins."""
+    """Return both objects merged at every depth. If both have a value, `overlay`'s is used."""
     result = {**base, **overlay}
     for key in base.keys() & overlay.keys():
         if isinstance(base[key], dict) and isinstance(overlay[key], dict):

@@ -54,11 +54,19 @@ class Claude(Agent):
     has_bare_calls = True
 
     def __init__(self, managed: Path = MANAGED_SETTINGS) -> None:
-        """Set `managed`, the file of an organisation's settings, which override all others."""
+        """Create the agent.
+
+        `managed` is the organisation's settings file, which overrides all others.
+        """
         self._managed = managed
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected by `--settings`, which overrides the user's settings files."""
+        """Return the run redirected by `--settings`, which overrides the user's settings files.
+
+        Find the provider's address in all settings, and write a settings file with the route to it,
+        for this run alone. Connect the recall tool. Raise CommandError for options and settings
+        that prevent a redirection.
+        """
         words = request.arguments
         command = first_command(words)
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
@@ -88,14 +96,14 @@ class Claude(Agent):
         }
         result = Redirect([])
         if not _variable(layers, TOOL_SEARCH_VARIABLE):
-            # Claude Code switches it off for any address but Anthropic's own.
+            # Claude Code disables the tool search for every address except Anthropic's own.
             result.environment[TOOL_SEARCH_VARIABLE] = "true"
         if routes.has_recall:
             _add_recall_tool(result, settings, routes)
-        # In a file, because other users can read arguments, and the settings have secrets.
+        # The settings have secrets, so they are in a file: other users can read arguments.
         file = request.folder / "settings.json"
         result.files[file] = json.dumps(settings)
-        # After --mcp-config, because that option takes every argument up to the next option.
+        # These follow --mcp-config, because that option takes every argument up to the next option.
         result.arguments += ["--settings", str(file), *_without(words, "--settings")]
         if provider_url.rstrip("/") != PROVIDER_URL:
             result.notes.append(f"Claude Code keeps using its configured gateway: {provider_url}")
@@ -136,7 +144,7 @@ def _user_settings(request: RunRequest) -> Json:
 
 
 def _settings_files(request: RunRequest) -> Iterator[Json]:
-    """Yield the project's and the user's settings files; each overrides the later ones."""
+    """Yield the contents of the project's and the user's settings files, highest priority first."""
     home = Path(request.get("CLAUDE_CONFIG_DIR") or request.home / ".claude").expanduser()
     yield read_json(request.cwd / ".claude" / "settings.local.json")
     yield read_json(request.cwd / ".claude" / "settings.json")

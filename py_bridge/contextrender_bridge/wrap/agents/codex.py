@@ -1,8 +1,8 @@
 """Codex: redirected by `-c`, which changes the provider's address and no other setting.
 
-Other users of the machine can read arguments, so the address does not have the secret. A header
-has it. Codex takes the header's value from a variable: by `env_http_headers` of a configured
-provider, or from `OPENAI_PROJECT` for the built-in provider, which does not have that option.
+Other users of the machine can read arguments, so the secret is not in the address but in a header,
+whose value Codex takes from a variable. For a configured provider, `env_http_headers` names the
+variable. The built-in provider does not have that option; its variable is `OPENAI_PROJECT`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ class Codex(Agent):
     install = "npm install --global @openai/codex"
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected by `-c` options, which override the user's configuration."""
+        """Return the run redirected by `-c` options, which override the user's configuration.
+
+        Find the configured provider and its address, set its address to a route, pass the secret in
+        a variable, and connect the recall tool. Raise CommandError if Codex cannot be redirected.
+        """
         words = request.arguments
         command = first_command(words)
         if asks_help_or_version(words, "-V") or command in COMMANDS_WITHOUT_CALLS.split():
@@ -84,9 +88,9 @@ class Codex(Agent):
 def _provider_key_and_address(
     name: str, config: Json, home: Path, request: RunRequest
 ) -> tuple[str, str]:
-    """Return the configuration key of a provider, empty for the built-in one, and its address.
+    """Return a provider's configuration key (empty for the built-in one) and its address.
 
-    Raise CommandError if it has no address, or signs its requests.
+    Raise CommandError if the provider is not defined, has no address, or signs its requests.
     """
     if name in SIGNING_PROVIDERS:
         raise CommandError(
@@ -109,7 +113,7 @@ def _provider_key_and_address(
 
 
 def _uses_chatgpt(home: Path, request: RunRequest) -> bool:
-    """Return whether Codex uses a ChatGPT account, and so sends its requests to ChatGPT."""
+    """Return whether Codex uses a ChatGPT account, whose requests it sends to ChatGPT's address."""
     if request.get("CODEX_API_KEY"):
         return False
     login = read_json(home / "auth.json")
@@ -128,7 +132,7 @@ def _config(request: RunRequest, home: Path) -> Json:
         key, _, text = option.partition("=")
         try:
             value: Any = _toml(f"value = {text}")["value"]
-        except ValueError:  # Codex takes what is not TOML as a text
+        except ValueError:  # Codex reads a value that is not TOML as a text
             value = text
         for name in reversed(key.strip().split(".")):
             value = {name: value}
@@ -146,7 +150,7 @@ def _config_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _without(arguments: Sequence[str], key: str) -> list[str]:
-    """Return the arguments without options that set `key`, because Codex takes the last one."""
+    """Return the arguments without `-c` options that set `key`: Codex would use the last one."""
     remaining: list[str] = []
     words = iter(arguments)
     for word in words:

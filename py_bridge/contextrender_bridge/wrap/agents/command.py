@@ -1,4 +1,4 @@
-"""Commands that take their provider's address from a variable: any command, and mini-swe-agent."""
+"""Agents whose provider's address is set by a variable: mini-swe-agent, and other commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Command(Agent):
     """A command that takes its provider's address from the variables `names`."""
 
     def __init__(self, program: str, names: Sequence[str]) -> None:
-        """Raise CommandError if `names` is empty."""
+        """Create the agent. Raise CommandError if `names` is empty."""
         if not names:
             raise CommandError(
                 "name the variable that holds the provider's address: "
@@ -31,7 +31,7 @@ class Command(Agent):
         self._names = names
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run redirected by the variables, with a note for each that was not set."""
+        """Return the run redirected by the variables, with a note on each that was not set."""
         variables = _variables(request, routes, *[(name,) for name in self._names])
         unset = [name for name in self._names if not request.get(name)]
         notes = [f"{name} is not set; wrap uses {_default_address(name)}." for name in unset]
@@ -52,7 +52,7 @@ class Mini(Agent):
         addresses = [word for word in request.arguments if word.startswith(f"{API_BASE}=")]
         if addresses:
             route = f"{routes.route_to(addresses[-1].partition('=')[2])}/v1"
-            # In a file, because other users can read arguments, and the address has the secret.
+            # The address has the secret, so it is in a file: other users can read arguments.
             file = request.folder / "mini.yaml"
             result.files[file] = json.dumps({"model": {"model_kwargs": {"api_base": route}}})
             result.arguments += ["-c", str(file)]
@@ -62,10 +62,10 @@ class Mini(Agent):
 def _variables(
     request: RunRequest, routes: ProviderRoutes, *groups: Sequence[str]
 ) -> dict[str, str]:
-    """Return the variables with new values.
+    """Return the variables with routes as values.
 
-    The variables of a group have one provider: each gets a route to the address in the first of
-    them that is set, or to the default one.
+    The variables of a group belong to one provider. Each gets the route to the address in the first
+    variable of the group that is set, or to the provider's default address.
     """
     variables: dict[str, str] = {}
     for names in groups:
@@ -76,7 +76,10 @@ def _variables(
 
 
 def _default_address(name: str) -> str:
-    """Return the address of the provider that a variable's name mentions, or raise CommandError."""
+    """Return the default address of the provider that a variable's name mentions.
+
+    Raise CommandError if it mentions none.
+    """
     for maker, address in (("ANTHROPIC", ANTHROPIC), ("OPENAI", OPENAI)):
         if maker in name.upper():
             return address

@@ -1,4 +1,4 @@
-"""Hermes: redirected by a managed folder for this run, which overrides the user's configuration.
+"""Hermes: redirected by a managed folder, made for one run, that overrides the configuration.
 
 Hermes merges `HERMES_MANAGED_DIR` over `config.yaml` key by key, so the provider keeps its key,
 headers and body. The settings of an administrator's managed folder are copied into the run's.
@@ -64,7 +64,7 @@ class Hermes(Agent):
     has_bare_calls = True
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run with a route to the provider that it is set to use."""
+        """Return the run with a route to its configured provider, and with the recall tool."""
         is_chat = first_command(request.arguments) in ("", "chat")
         if asks_help_or_version(request.arguments, "-V") or not is_chat:
             return run_unchanged(request)
@@ -87,7 +87,7 @@ class Hermes(Agent):
 
 
 def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
-    """Add to the overlay what sends the provider's calls to its route. Raise CommandError."""
+    """Add a route to the provider to the overlay. Raise CommandError if it has no address."""
     name = settings.provider
     if own_provider := _own_provider(settings, name):
         _route_own_provider(settings, *own_provider, routes)
@@ -104,7 +104,7 @@ def _route_provider(settings: HermesSettings, routes: ProviderRoutes) -> None:
 
 
 def _mcp_timeout(settings: HermesSettings) -> float:
-    """Return how many seconds Hermes waits for MCP servers, at least as long as the user set."""
+    """Return the seconds that Hermes waits for MCP servers: at least as many as the user set."""
     user_timeout = settings.config.get("mcp_discovery_timeout")
     if isinstance(user_timeout, int | float):
         return max(MCP_SECONDS, float(user_timeout))
@@ -112,9 +112,10 @@ def _mcp_timeout(settings: HermesSettings) -> float:
 
 
 def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | None:
-    """Add the entry of a provider that the user has defined to the overlay.
+    """Copy the entry of a provider that the user has defined into the overlay.
 
-    Return the entry and the name of its field with the address, None if there is no such provider.
+    Return the copy and the name of its field with the address, or None without such a provider.
+    Search `providers` first, then the list `custom_providers`, which is copied as a whole.
     """
     plain_name = name.removeprefix("custom:")
     for id, entry in as_object(settings.config.get("providers")).items():
@@ -128,7 +129,7 @@ def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | Non
     custom_providers = settings.config.get("custom_providers")
     if not isinstance(custom_providers, list):
         return None
-    # Hermes replaces a list as a whole. Only this user can read the copy; it is deleted later.
+    # Hermes replaces whole lists. Only this user can read the copy, which is deleted later.
     custom_copy = [dict(item) if isinstance(item, dict) else item for item in custom_providers]
     for entry in custom_copy:
         is_match = isinstance(entry, dict) and plain_name == _plain(entry.get("name"))
@@ -141,9 +142,9 @@ def _own_provider(settings: HermesSettings, name: str) -> tuple[Json, str] | Non
 def _route_own_provider(
     settings: HermesSettings, entry: Json, address_field: str, routes: ProviderRoutes
 ) -> None:
-    """Replace the address in a provider's entry; add the mode and key that Hermes derives from it.
+    """Replace the address in a provider's entry by a route. Add its API mode and key variable.
 
-    Hermes cannot derive them from the address of the route.
+    Hermes derives the mode and the variable from the provider's address, but cannot from a route's.
     """
     base = settings.expanded(entry[address_field])
     mode = entry.get("api_mode") or entry.get("transport")
@@ -154,11 +155,14 @@ def _route_own_provider(
 
 
 def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderRoutes) -> None:
-    """Add the route of a built-in provider to the overlay or the `.env`. Raise CommandError."""
+    """Add the route of a built-in provider to the overlay or the `.env`.
+
+    Raise CommandError if OpenRouter has no key.
+    """
     variable, default_address = KNOWN_PROVIDERS[name]
     is_configured = str(settings.model.get("provider") or "").lower() == name
     model = settings.model if is_configured else {}
-    # Hermes takes OpenRouter's address from the variable alone.
+    # Hermes reads OpenRouter's address only from the variable.
     configured_address = "" if name == "openrouter" else settings.expanded(model.get("base_url"))
     base = configured_address or settings.variables.get(variable) or default_address
     mode = model.get("api_mode") or _mode(base)
@@ -168,7 +172,7 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
         settings.env[variable] = _route(base, mode, routes)
         return
     if name == "anthropic":
-        # Hermes accepts other addresses only if they end in /anthropic, the name of this route.
+        # Hermes accepts another address only if it ends in /anthropic, which is the route's name.
         address = base if base.rstrip("/").endswith("/v1") else with_version(base)
         route = routes.route_to(address, name)
     else:
@@ -181,9 +185,9 @@ def _route_known_provider(settings: HermesSettings, name: str, routes: ProviderR
 
 
 def _bare_address(settings: HermesSettings, name: str) -> str:
-    """Return the address of a provider that is neither defined nor built in; empty if none is set.
+    """Return the address of a provider that is neither defined nor built in, or "" without one.
 
-    `custom` and local servers have one; `auto` has one if it is not the address of a known cloud.
+    `custom` and local servers use the configured address. `auto` uses it unless it is a cloud's.
     """
     base = settings.expanded(
         settings.variables.get("CUSTOM_BASE_URL") or settings.model.get("base_url")
@@ -208,9 +212,9 @@ def _route_bare_address(
 
 
 def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str, str]:
-    """Return the field that names the variable of the host's key, if no other key is set.
+    """Return the field that names the variable with the host's key, if no other key is set.
 
-    Hermes names the variable by the host's domain, such as `ACME_API_KEY` for `api.acme.com`.
+    Hermes derives the variable's name from the host, such as `ACME_API_KEY` for `api.acme.com`.
     """
     if entry.get("api_key") or settings.variables.get(str(entry.get("key_env") or "")):
         return {}
@@ -221,12 +225,12 @@ def _key_variable(settings: HermesSettings, base: str, entry: Json) -> dict[str,
 
 
 def _route(base: str, mode: object, routes: ProviderRoutes) -> str:
-    """Return the address of a route to a provider, with the version that the mode expects."""
+    """Return the route to a provider, with the version if clients of this API mode expect it."""
     return routes.route_with_version(base, messages=mode == MESSAGES)
 
 
 def _mode(base: str) -> str:
-    """Return the API mode that Hermes derives from an address; empty if it derives none."""
+    """Return the API mode that Hermes derives from an address, or "" if it derives none."""
     path = urlsplit(base.lower()).path.rstrip("/")
     is_messages = path.endswith(("/anthropic", "/anthropic/v1"))
     return MODE_BY_HOST.get(_host(base)) or (MESSAGES if is_messages else "")

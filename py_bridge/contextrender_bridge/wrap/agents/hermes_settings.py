@@ -1,4 +1,4 @@
-"""Hermes' settings: the user's configuration and `.env`, overridden by an administrator's."""
+"""Reads Hermes' settings: the user's configuration and `.env`, overridden by an administrator's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MANAGED = Path("/etc/hermes")
 
 @dataclass
 class HermesSettings:
-    """The effective configuration and variables. `overlay` and `env` are what this run adds.
+    """The effective configuration and variables. This run adds `overlay` and `env` to them.
 
-    `managed` and `managed_env` are an administrator's. Hermes connects to MCP servers only if the
-    user's configuration `has_mcp_servers`.
+    `managed` and `managed_env` are the administrator's configuration and variables. Hermes connects
+    to MCP servers only if the user's own configuration has some (`has_mcp_servers`).
     """
 
     request: RunRequest
@@ -47,7 +47,7 @@ class HermesSettings:
 
     @property
     def provider(self) -> str:
-        """The provider by Hermes' rules: from the option, the configuration or the variable."""
+        """The provider's name: by Hermes' rules from the option, configuration or variable."""
         name = value_of(self.request.arguments, "--provider") or self.model.get("provider")
         return str(name or self.variables.get("HERMES_INFERENCE_PROVIDER") or "auto").lower()
 
@@ -81,7 +81,7 @@ def _home(request: RunRequest) -> Path:
         profile = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
     if profile in ("", "default"):
         return folder
-    # HERMES_HOME may be the folder of another profile, beside which this one is.
+    # HERMES_HOME may be the folder of another profile; this profile's folder is beside it.
     common_folder = folder.parent.parent if folder.parent.name == "profiles" else folder
     return common_folder / "profiles" / profile
 

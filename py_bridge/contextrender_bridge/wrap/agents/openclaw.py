@@ -40,7 +40,12 @@ class OpenClaw(Agent):
     install = "npm install --global openclaw"
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run with a route for each configured provider that the proxy supports."""
+        """Return the run with a route for each configured provider whose API the proxy supports.
+
+        Write a file that includes the user's configuration, and changes the addresses and adds the
+        recall tool. Raise CommandError if the command uses a gateway, or the model's provider has
+        no route.
+        """
         words = list(request.arguments)
         if first_command(words) != "agent":
             return run_unchanged(request)
@@ -80,7 +85,7 @@ class OpenClaw(Agent):
 def remove_stale_files(folder: Path) -> None:
     """Delete the files of killed runs in a folder.
 
-    A file's name has the id and the start of its process: another process may have that id now.
+    A file's name has its process's id and start time, because another process may have the id now.
     """
     for path in folder.glob(f"{PREFIX}*.json"):
         pid, _, start = path.stem.removeprefix(PREFIX).partition("-")
@@ -90,7 +95,7 @@ def remove_stale_files(folder: Path) -> None:
 
 
 def _config_file(request: RunRequest) -> Path:
-    """Return the user's configuration file: of the option, the variable, or the state folder."""
+    """Return the user's configuration file: the option's, the variable's, or the state folder's."""
     path = value_of(request.arguments, "--config") or request.get(VARIABLE)
     if path:
         return request.cwd / Path(path).expanduser()
@@ -99,7 +104,7 @@ def _config_file(request: RunRequest) -> Path:
 
 
 def _check_model(config: Json, redirected: Json, file: Path) -> None:
-    """Raise CommandError unless the agent's model has a route."""
+    """Raise CommandError if the provider of the agent's model has no route."""
     setting = config.get("agents", {}).get("defaults", {}).get("model", {})
     model = str(setting.get("primary", "") if isinstance(setting, dict) else setting)
     provider = model.partition("/")[0]

@@ -50,7 +50,11 @@ class OpenCode(Agent):
     has_bare_calls = True
 
     def redirect(self, request: RunRequest, routes: ProviderRoutes) -> Redirect:
-        """Return the run with a route for each provider that opencode may use, if supported."""
+        """Return the run with a route for each known or configured provider that is supported.
+
+        Merge the routes and the recall tool into the configuration that the environment has. Raise
+        CommandError if the model's provider has no route.
+        """
         words = request.arguments
         command = first_command(words)
         if asks_help_or_version(words, "-v") or command in COMMANDS_WITHOUT_CALLS.split():
@@ -94,7 +98,7 @@ def _model_and_providers(layers: Sequence[Json]) -> tuple[str, Json]:
 
 
 def _address(name: str, settings: Json, request: RunRequest) -> str:
-    """Return a provider's address; empty if it has none or the proxy does not support its API."""
+    """Return a provider's address, or "" if it has none or the proxy does not support its API."""
     package = settings.get("npm")
     if package and package not in SUPPORTED_PACKAGES:
         return ""
@@ -105,7 +109,7 @@ def _address(name: str, settings: Json, request: RunRequest) -> str:
 
 
 def _config_files(request: RunRequest) -> Iterator[Json]:
-    """Yield the configuration files' contents; each overrides the previous ones."""
+    """Yield the contents of the configuration files. Each overrides the previous ones."""
     home = Path(request.get("XDG_CONFIG_HOME") or request.home / ".config") / "opencode"
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         yield read_json(home / name)
