@@ -1,7 +1,8 @@
-"""The service: the Jac app's walkers over HTTP, on jac-scale's storage and users, hardened.
+"""The service: it runs the Jac app's walkers for HTTP requests.
 
 Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and `/metrics`, the page and its
-sign-in at `/console/`, and the proxy at `/v1/` and `/s/`; none of the runtime's own.
+sign-in at `/console/`, and the proxy at `/v1/` and `/s/`. The Jac runtime's own routes are not
+served.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from contextrender_bridge.base.settings import set_for_library
 
 __all__ = ["build_app"]
 
-# Loading jac-scale as a plugin would start by compiling its own HTTP server, which is not used.
+# As a plugin, jac-scale would first compile its own HTTP server, which is not used here.
 set_for_library("JAC_DISABLED_PLUGINS", "jac-scale:*")
 
 

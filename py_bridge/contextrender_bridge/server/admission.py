@@ -1,4 +1,4 @@
-"""Admission of requests: finds each request's caller, and counts the calls of users."""
+"""Admission of requests: it finds each request's caller, and counts users' calls."""
 
 import asyncio
 import contextvars
@@ -23,7 +23,7 @@ TOKEN_THREADS: Final = 4
 
 
 class Admission:
-    """The check of every request's token and of its user's calls, and the limits of bodies."""
+    """The admission of requests: it checks tokens, and limits users' calls and bodies."""
 
     def __init__(
         self,
@@ -32,28 +32,28 @@ class Admission:
         settings: Settings,
         begin: Callable[[], None],
     ) -> None:
-        """Call `begin` first in each thread that reads users from the store."""
+        """Create the pool of threads that read users from the store. Each first runs `begin`."""
         self._accounts, self._quotas = accounts, quotas
         self.bodies = BodyLimits(settings, SMALL, user=_current_user)
         self._threads = ThreadPoolExecutor(TOKEN_THREADS, "token", initializer=begin)
         self.sign_in = SignIn(accounts, self.identify)
 
     def close(self) -> None:
-        """Stop the threads, once they have finished the token checks and logins that have begun."""
+        """Wait for the token checks and logins that have begun, and stop the threads."""
         self._threads.shutdown(wait=True)
         self.sign_in.close()
 
     def caller_finder(self, request: Request) -> FindCaller:
-        """Return the function that finds the caller by the request's token, link or cookie."""
+        """Return a function that finds the caller by the request's token, link or cookie."""
         token, accounts = bearer_of(request), self._accounts
         if token or "cookie" not in request.headers:
             return lambda: accounts.caller(token) or accounts.visitor(token)
         return self.sign_in.caller_finder(request)
 
     def admit(self, find_caller: FindCaller) -> Caller:
-        """Return the caller and count a call, in this thread.
+        """Return the caller, and count a call. This blocks the thread.
 
-        Raise Unauthorized, or InvalidRequest (429).
+        Raise Unauthorized if there is no caller, InvalidRequest (429) after too many calls.
         """
         caller = _identify(find_caller)
         if self._quotas.has_limits:
@@ -61,19 +61,22 @@ class Admission:
         return caller
 
     async def admit_async(self, find_caller: FindCaller) -> Caller:
-        """Do what `admit` does, from the event loop."""
+        """Run `admit` in a thread and return the caller. For use on the event loop."""
         return await self._in_thread(lambda: self.admit(find_caller))
 
     async def admit_token(self, token: str) -> Caller:
-        """Return a token's user and count a call. Raise Unauthorized, or InvalidRequest (429)."""
+        """Return a token's user, and count a call.
+
+        Raise Unauthorized if the token is invalid, InvalidRequest (429) after too many calls.
+        """
         return await self.admit_async(lambda: self._accounts.caller(token))
 
     async def identify(self, find_caller: FindCaller) -> Caller:
-        """Return the caller without counting a call. Raise Unauthorized."""
+        """Return the caller without counting a call. Raise Unauthorized if there is none."""
         return await self._in_thread(lambda: _identify(find_caller))
 
     async def is_from_local_user(self, request: Request) -> bool:
-        """Return whether a request has the local user's token."""
+        """Return whether a request has the local user's token; False if the store fails."""
         token = bearer_of(request)
         try:
             caller = await self._in_thread(lambda: self._accounts.caller(token))
@@ -87,13 +90,13 @@ class Admission:
 
 
 def _current_user() -> str:
-    """Return the user of the current request, empty until its token was checked."""
+    """Return the name of the current request's user; empty before its token is checked."""
     request = REQUEST.get()
     return request.user if request else ""
 
 
 def _identify(find_caller: FindCaller) -> Caller:
-    """Return the caller, whose name the log then has. Raise Unauthorized."""
+    """Return the caller, and note its name for the log. Raise Unauthorized if there is none."""
     if (caller := find_caller()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
     if (request := REQUEST.get()) is not None:

@@ -1,4 +1,4 @@
-"""The ASGI application: the walkers' route, and what all routes share."""
+"""The ASGI application of the service: the route of the walkers, and the parts of all routes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,14 +50,14 @@ from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness
 
 SMALL_BYTES: Final = 65_536
-"""The largest body that is read before its token is checked. Most agents' calls are smaller."""
+"""The largest body, in bytes, that is read before its token is checked. Most calls are smaller."""
 
 
 class Service:
-    """The walkers over HTTP, and the parts of the server that the other routes use."""
+    """The service's walkers, its limits, and the parts that its routes share."""
 
     def __init__(self, app: Path, data: Path, settings: Settings, *, is_alone: bool) -> None:
-        """Load the Jac app. `is_alone` is True if no other process here serves the store."""
+        """Load the Jac app and open the store. `is_alone` is True if there are no other workers."""
         self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
@@ -107,14 +107,14 @@ class Service:
     async def call_inside(
         self, name: str, fields: Mapping[str, Any], caller: Caller
     ) -> ServiceReply:
-        """Return a walker's reply to the mounted proxy, which has admitted the caller already."""
+        """Return a walker's reply to the mounted proxy, which has already admitted the caller."""
         reply = await self._run_walker(name, fields, lambda: caller)
         if isinstance(reply, ContextRenderError):
             return ServiceReply(reply.status, json_value(error_fields(reply)))
         return ServiceReply(200, reply)
 
     def close(self) -> None:
-        """Finish running walkers and close the store."""
+        """Wait for running walkers, then close the store."""
         self._readiness.close()
         self.admission.close()
         self._threads.close()
@@ -137,7 +137,12 @@ class Service:
         answers: ProviderAnswers,
         send_reply: SendReply,
     ) -> Any:
-        """Return a walker's reply, within the caller's rights and limits."""
+        """Run a walker for a caller and return its reply.
+
+        Validate and redact the fields, check that a read-only link permits the call, check the
+        user's limits, run the walker, and record an event in the audit log if the walker has one.
+        `send_reply` sends a report before the run ends. `answers` has the answers of providers.
+        """
         if (reader := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_endpoint")
 
@@ -175,16 +180,21 @@ class Service:
 
 
 def _is_small(request: Request) -> bool:
-    """Return whether the body may be read before the token is checked.
+    """Return whether the body is small enough to be read before the token is checked.
 
-    Then the walker's thread checks the token, and no second thread is needed.
+    Then the walker's thread also checks the token, and no second thread is needed.
     """
     length = request.headers.get("content-length", "")
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
 def build_app(data: Path, *, app: Path | None = None, is_alone: bool = True) -> Starlette:
-    """Return the ASGI app over the store in `data`. Its `state.service` is the Service."""
+    """Return the ASGI app of the service with the data folder `data`.
+
+    It has the routes of the service, of the console's page and of the mounted proxy. While it
+    runs, it also runs the periodic tasks. `app` is the folder of the Jac app (default: the
+    package's own). The app's `state.service` is the Service.
+    """
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()

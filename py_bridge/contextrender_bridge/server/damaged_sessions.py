@@ -1,7 +1,7 @@
 """The handling of requests for a damaged session. Nothing is repaired.
 
-A request with a full history is answered: the session is set aside under another name, and the
-history is recorded again. Every other request gets the error Damaged.
+If the request has the full history, it is answered: the damaged session is moved to another name,
+and the history is recorded again. Every other request gets the error Damaged.
 """
 
 import logging
@@ -20,13 +20,19 @@ log = logging.getLogger("contextrender")
 
 
 def first_damage(store: Store, owner: UUID, key: str) -> StoreFinding | None:
-    """Return the first finding about a session, None if its rows are intact or absent."""
+    """Return the first finding about a session; None if its rows are intact or it does not exist.
+
+    A session that was set aside is no finding here.
+    """
     findings = check_session(store, owner, session_id_of(owner, key), read_problem)
     return next((finding for finding in findings if finding.kind != "set aside"), None)
 
 
 def set_damaged_aside(store: Store, owner: UUID, key: str, finding: StoreFinding) -> None:
-    """Set a damaged session aside and log one warning. If another process does so, do nothing."""
+    """Move a damaged session to another name, and log one warning.
+
+    Do nothing if another request moves or writes it at the same time.
+    """
     with suppress(WriteConflict):
         set_aside(store, owner, key, f"{finding.kind} {finding.message}")
         log.warning(

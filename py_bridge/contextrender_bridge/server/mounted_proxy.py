@@ -1,4 +1,4 @@
-"""The proxy as a part of a service: it calls the walkers in this process."""
+"""The proxy mounted in a service: it runs the service's walkers in the same process."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -17,7 +17,7 @@ from contextrender_bridge.server.accounts.callers import Caller
 PATHS: Final = ("/v1/{path:path}", "/s/{session}/{path:path}")
 URL: Final = "http://contextrender.mounted"
 RunWalker = Callable[[str, Mapping[str, Any], Caller], Awaitable[ServiceReply]]
-"""A function that returns the reply of a walker, from its name, its fields and the user."""
+"""A function that runs a walker, given its name, its fields and the user, and returns its reply."""
 _USER: ContextVar[Caller] = ContextVar("user")
 """The user of the current request."""
 
@@ -27,7 +27,7 @@ def mounted_proxy(
 ) -> Proxy:
     """Return a proxy that serves only requests with a token of this service.
 
-    `user_of` returns the user of a valid token or raises a ContextRenderError.
+    `user_of` returns the user of a valid token, or raises Unauthorized.
     """
 
     async def identify(scope: Scope, target: Target) -> bool:
@@ -46,7 +46,7 @@ def mounted_proxy(
 
 
 class InProcessClient(AsyncContextRender):
-    """A client of this process's walkers without HTTP, for the user of the current request."""
+    """A client that runs this process's walkers without HTTP, as the current request's user."""
 
     def __init__(self, run_walker: RunWalker) -> None:
         self._core = Core(URL, "none", retries=0)

@@ -1,4 +1,4 @@
-"""The Jac app in this process, and the runs of its walkers, each for one user."""
+"""The Jac app in this process, and the runs of its walkers, each for one user's graph."""
 
 import contextvars
 import importlib
@@ -38,8 +38,8 @@ from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
 
-# Of two requests that change the same rows, the later one is run again. Meanwhile it holds a start
-# lock, so that no other request of that session begins in this process and overtakes it again.
+# If two requests change the same rows, the later one is run again. Meanwhile it holds a start lock,
+# so that no other request of that session begins in this process and overtakes it again.
 MAX_RETRIES: Final = 40
 START_LOCKS: Final = 256
 MAX_PAUSE_SECONDS: Final = 0.05
@@ -52,9 +52,9 @@ type Fields = Callable[[], Mapping[str, Any]]
 class WalkerRun:
     """A run of a walker at a user's root, which may take several attempts.
 
-    `fields` returns the walker's fields, new for each attempt, and `encode` its reply. `send_early`
-    sends a report before the changes are on disk, as the only reply, and `early_reports` has it.
-    If `can_write` is False, nothing is written.
+    `fields` returns a new copy of the walker's fields for each attempt. `encode` encodes its reply.
+    `send_early` sends a report as the only reply, before the changes are on disk; `early_reports`
+    has that report. If `can_write` is False, nothing is written.
     """
 
     name: str
@@ -68,11 +68,11 @@ class WalkerRun:
 
 
 class _Retry(Exception):
-    """Another request changed what this one read. Nothing was written, so it can run again."""
+    """Raised when another request changed rows that this request has read; it can run again."""
 
 
 def load_app(app: Path) -> dict[str, type]:
-    """Import the app, and return the walkers that its entry file imports, by name."""
+    """Import the app in the folder `app`, and return its entry file's walkers by name."""
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
     get_scale_config(app)
@@ -93,10 +93,10 @@ def load_app(app: Path) -> dict[str, type]:
 
 
 class Runtime:
-    """The walkers of an app, over one store. `on_conflict` is called at each lost race."""
+    """The walkers of an app, with one store. `on_conflict` is called after each write conflict."""
 
     def __init__(self, app: Path, data: Path) -> None:
-        """Load the app, and open the store that the settings name, or else that of `data`."""
+        """Load the app, and open the store of the settings, or by default the one in `data`."""
         self.walkers = load_app(app)
         self.replies = {name: Reply(walker) for name, walker in self.walkers.items()}
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
@@ -104,12 +104,12 @@ class Runtime:
         self.store = open_store(data)
         self._locks = SessionLocks.shared(data)
         self._start_locks = [threading.Lock() for _ in range(START_LOCKS)]
-        # The root of the system, which all requests share. It has no edges.
+        # The system's root, which all requests share. It has no edges.
         self._system_root = Root().__jac__
         self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
-        """Run a walker and return its reply as JSON. This thread waits for models and embedders."""
+        """Run a walker and return its reply as JSON. Block this thread for models and embedders."""
         run = WalkerRun(name, fields, root, self.replies[name].encode)
         while isinstance(result := self.run(run), PendingProviderCall):
             run.answers.put(result, result.answer())
@@ -144,7 +144,7 @@ class Runtime:
         fields = run.fields()
         start_lock = self._start_locks[hash((run.root, fields.get("session"))) % START_LOCKS]
         with start_lock:
-            pass  # A request that is run again holds it.
+            pass  # Wait while a request that is run again holds the lock.
         with suppress(_Retry):
             return attempt(fields)
         with start_lock:
@@ -157,9 +157,9 @@ class Runtime:
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
-        """Let Jac work on one user's graph during the block, or without a `root` as the system.
+        """Let Jac use the graph of the user with this root during the block; None: of the system.
 
-        Yield the memory. Only its `flush` writes.
+        Yield the request's memory. Only its `flush` writes.
         """
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         entry = memory.root or self._system_root
@@ -188,8 +188,8 @@ class Runtime:
     def _attempt(self, run: WalkerRun, fields: Mapping[str, Any]) -> Any:
         """Run a walker once; raise PendingProviderCall if a provider's answer is missing.
 
-        If no answer was used yet, return the PendingProviderCall and write the changes, which are
-        the new messages. After a lost race raise _Retry, or Conflict if it cannot run again.
+        If it has used no answer yet, instead write its changes (the new messages) and return the
+        PendingProviderCall. After a conflict raise _Retry, or Conflict if it cannot run again.
         """
         name, answers, walker_class = run.name, run.answers, self.walkers[run.name]
 
@@ -206,7 +206,7 @@ class Runtime:
             memory.read_only = not run.can_write or not getattr(walker_class, "can_write", True)
             try:
                 walker = walker_class(**fields)
-                # Break its reference cycle with its anchor, so that it is freed with the request.
+                # Break the walker's reference cycle with its anchor, to free it with the request.
                 memory.on_end.callback(vars(walker).clear)
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
@@ -233,7 +233,7 @@ class Runtime:
                 raise
 
     def _raise_if_damaged(self, session: object, root: str, failure: Exception) -> None:
-        """Raise Damaged if a failure may come from damaged rows of the session."""
+        """Raise Damaged if the session has damaged rows that may have caused the failure."""
         if not isinstance(session, str):
             return
         finding = first_damage(self.store, UUID(root), session)
@@ -245,5 +245,5 @@ class Runtime:
 
 
 def _conflict() -> Conflict:
-    """Return the error of a request that lost each race, or that lost one after it had written."""
+    """Return the error of a request that had too many conflicts, or one after it had written."""
     return Conflict("Other requests keep changing the same data. Try again.")

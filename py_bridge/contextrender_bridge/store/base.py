@@ -1,7 +1,7 @@
-"""A database of nodes and edges: what SQLite and PostgreSQL have in common.
+"""The base class of the stores in SQLite and in PostgreSQL.
 
-Statements are written once, with `?` for values; a driver turns them into its own. Every statement
-on nodes and edges binds the owner, so that rows can be spread over machines by owner.
+Statements are written once, with `?` for values; each subclass converts them for its driver. Every
+statement on nodes and edges binds the owner, so rows can be distributed over machines by owner.
 Long because it is one class: reading, writing and layout of the same four tables.
 """
 
@@ -41,7 +41,7 @@ CLAIM_WORK: Final = (
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
     "WHERE CAST(meta.value AS DOUBLE PRECISION) NOT BETWEEN ? AND ?"
 )
-"""Store the time of a claim, unless the last one was between two times."""
+"""Store the time of a claim, unless the time of the last claim is between two times."""
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
@@ -58,7 +58,7 @@ ReadRows = Callable[..., list[Any]]
 
 
 class Cursor(Protocol):
-    """A cursor, as both databases have it."""
+    """The methods of a cursor that both drivers have."""
 
     @property
     def rowcount(self) -> int:
@@ -68,27 +68,27 @@ class Cursor(Protocol):
         """Run one statement."""
 
     def executemany(self, query: Any, params: Any, /) -> Any:
-        """Run one statement for many rows; `rowcount` is then the sum."""
+        """Run one statement for many rows of values; then `rowcount` is the sum over all rows."""
 
     def fetchall(self) -> Any:
-        """Return every row."""
+        """Return all rows of the last query."""
 
 
 def row_data(value: Any) -> bytes:
-    """Return the data of a row from the driver's value. Raise StoreDamaged if it is no data."""
+    """Return a row's data, from the driver's value. Raise StoreDamaged if that is not bytes."""
     if not isinstance(value, (bytes, memoryview)):
         raise StoreDamaged
     return bytes(value)
 
 
 class OtherLayout(Exception):
-    """The database was written by a version of the program with another layout."""
+    """Raised when a version of the program with another layout wrote the database."""
 
 
 class Store(ABC):
     """A database of nodes and edges: reads, and a queue of writes.
 
-    `on_refused` is called at each write that raised StoreUnavailable.
+    `on_refused` is called after each write that fails with StoreUnavailable.
     """
 
     system: ClassVar[str]
@@ -96,37 +96,40 @@ class Store(ABC):
     place: str
     """The file or address of the database for messages, without a password."""
     has_arrays: ClassVar = False
-    """Whether one `?` can stand for a list of ids."""
+    """True if one `?` can stand for a list of ids."""
     ids_per_query: ClassVar = 500
-    """The most ids that one query takes."""
+    """The maximum number of ids in one query."""
 
     def __init__(self) -> None:
-        """Set up the queue. Nothing is read or written yet."""
+        """Create the queue of writes, without using the database."""
         self.on_refused: Callable[[], None] = lambda: None
         self.kinds = TypeNumbers(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
         )
         self._queue = WriteQueue(self._write_all)
 
-    # What the driver of each database does.
+    # Methods that each database implements, and what follows from them.
 
     @abstractmethod
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
-        """Return rows of what is committed. Raise StoreUnavailable."""
+        """Return the committed rows of a query. Raise StoreUnavailable if the database fails."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Cursor]:
-        """Return a cursor in a write transaction, which is committed as the block ends.
+        """Return a cursor in a write transaction, which is committed when the block ends.
 
-        Then it is on disk. Raise StoreUnavailable if it is not, or may not be, on disk.
+        The transaction is on disk then. Raise StoreUnavailable if it is not, or may not be.
         """
 
     @abstractmethod
     def execute_many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a query with `?` for each of these rows of values."""
+        """Run a statement with `?` once for each of these rows of values."""
 
     def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
-        """Run statements in order, each for all its rows. Return how many rows each changed."""
+        """Run statements in order, each for all its rows of values.
+
+        Return the number of database rows that each statement changed.
+        """
         row_counts: list[int] = []
         for query, rows in statements:
             if rows:
@@ -135,7 +138,7 @@ class Store(ABC):
         return row_counts
 
     def id_condition(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
-        """Return the condition that a column has one of these ids, with `?`, and its values."""
+        """Return a condition, with `?`, that a column has one of these ids, and its values."""
         if self.has_arrays:
             return f"{column} = ANY(?)", (list(ids),)
         return f"{column} IN ({','.join('?' * len(ids))})", ids
@@ -143,29 +146,29 @@ class Store(ABC):
     @staticmethod
     @abstractmethod
     def uuid(value: Any) -> UUID:
-        """Return the id of a value of the driver. Raise StoreDamaged if it is none."""
+        """Return the id in the driver's value. Raise StoreDamaged if it is not an id."""
 
     @abstractmethod
     def error_for(self, failure: Exception) -> Exception:
-        """Return the error that callers get for an error of the driver; any other one unchanged."""
+        """Return the error for callers if `failure` is the driver's; otherwise `failure` itself."""
 
     @abstractmethod
     def connect(self) -> Any:
-        """Return a connection of the driver, for accounts. The caller closes it."""
+        """Return a new connection of the driver, for the accounts. The caller closes it."""
 
     @abstractmethod
     def close(self) -> None:
         """Close every connection."""
 
     def probe(self) -> None:
-        """Write one row to see that writing works. Raise StoreUnavailable."""
+        """Write one row to check that writing works. Raise StoreUnavailable if it does not."""
         self.claim("probe", seconds=0)
 
     def claim(self, work: str, seconds: float) -> bool:
-        """Return whether no process has claimed this work in the last `seconds`, and claim it then.
+        """Claim work that one process does for all, unless it was claimed in the last `seconds`.
 
-        The process that claims it does the work for all. A claim up to `seconds` in the future, by
-        another process's clock, counts too. Raise StoreUnavailable.
+        Return whether this process has claimed it. A claim up to `seconds` in the future counts
+        too, because clocks differ. Raise StoreUnavailable if the database fails.
         """
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
@@ -173,20 +176,20 @@ class Store(ABC):
             return self.run(cursor, (CLAIM_WORK, [values])) == [1]
 
     def file_damage(self) -> list[str]:
-        """Return the first errors that the database finds in its own pages, a line for each."""
+        """Return the first errors that the database finds in its own file, one line each."""
         return []
 
     def size(self) -> int | None:
-        """Return the bytes of tables and indexes; None if the caller measures the file."""
+        """Return the bytes of tables and indexes; None if the caller must measure the file."""
         return None
 
     def reclaim(self) -> None:  # noqa: B027
-        """Give back the space of deleted rows, if the database does not do so by itself."""
+        """Free the disk space of deleted rows, if the database does not do so by itself."""
 
     # Reading.
 
     def nodes(self, owner: UUID, ids: Iterable[UUID]) -> list[NodeRow]:
-        """Return the owner's nodes with these ids that exist, in any order."""
+        """Return the owner's nodes with these ids, in any order; ids without a node are skipped."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
         rows = self._rows_of_ids(query, [owner], "id", ids)
         return [(self.uuid(id), rev, kind, row_data(data)) for id, rev, kind, data in rows]
@@ -202,7 +205,7 @@ class Store(ABC):
         return [self.uuid(id) for (id,) in self.read(query, (owner, first, last))]
 
     def revision_of(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
-        """Return a node's revision and its column `listed`; None if there is no such node."""
+        """Return a node's revision and its value of `listed`; None if there is no such node."""
         query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
         rows = self.read(query, (owner, id))
         return (rows[0][0], rows[0][1]) if rows else None
@@ -210,9 +213,10 @@ class Store(ABC):
     def _rows_of_ids(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
     ) -> Iterator[Any]:
-        """Yield the rows of a query whose `column` has one of these ids, by a query for each slice.
+        """Yield the rows of a query whose `column` has one of these ids.
 
-        The query ends with a condition and has these values.
+        Run the query once per slice of the ids. It has the values `values` and ends with a
+        condition, to which the condition on the ids is added.
         """
         for slice in batched(ids, self.ids_per_query):
             condition, id_values = self.id_condition(column, slice)
@@ -224,7 +228,7 @@ class Store(ABC):
         return self.uuid(source), kind, self.uuid(target), row
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
-        """Return the edges from and to these nodes; an edge between two of them comes twice."""
+        """Return the edges from and to these nodes. An edge between two of them appears twice."""
         return [
             self._edge_row(*values)
             for slice in batched(ids, self.ids_per_query)
@@ -236,7 +240,7 @@ class Store(ABC):
     ) -> tuple[list[NodeRow], list[EdgeRow]]:
         """Return the nodes with these ids, and the edges from and to them, by one query.
 
-        The ids are at most `ids_per_query`.
+        There may be at most `ids_per_query` ids.
         """
         condition, id_values = self.id_condition("id", ids)
         nodes_query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {condition}"
@@ -268,13 +272,13 @@ class Store(ABC):
         return query, (owner, *sources, owner, *targets)
 
     def edges_from(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[EdgeRow]:
-        """Yield the edges of one kind from these nodes."""
+        """Yield the edges of one kind that lead from these nodes."""
         query = "SELECT source, kind, target, data FROM edges WHERE owner = ? AND kind = ?"
         for values in self._rows_of_ids(query, [owner, kind], "source", ids):
             yield self._edge_row(*values)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
-        """Yield the source of each edge of one kind to these nodes."""
+        """Yield the source of each edge of one kind that leads to these nodes."""
         query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
         for (source,) in self._rows_of_ids(query, [owner, kind], "target", ids):
             yield self.uuid(source)
@@ -288,13 +292,16 @@ class Store(ABC):
         return total
 
     def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
-        """Yield the id and the bytes of each of these nodes that exists."""
+        """Yield the id and the stored bytes of each of these nodes; skip ids without a node."""
         query = "SELECT id, LENGTH(data) FROM nodes WHERE owner = ?"
         for id, size in self._rows_of_ids(query, [owner], "id", ids):
             yield self.uuid(id), int(size)
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
-        """Return the newest listed nodes of a kind that come before a place, or newest of all."""
+        """Return the ids of the newest listed nodes of a kind, newest first.
+
+        They are older than the place `before`; None begins with the newest of all.
+        """
         number, id = before or (float("inf"), owner)
         rows = self.read(
             "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
@@ -309,8 +316,10 @@ class Store(ABC):
     def write(self, batch: WriteBatch) -> None:
         """Write a batch in one transaction; it is on disk when this returns.
 
-        Raise WriteConflict or StoreUnavailable. Then nothing is written. If the answer of a remote
-        database was lost, everything may be written: writing the batch again changes nothing.
+        Raise WriteConflict if another request changed a row that must be unchanged. Raise
+        StoreUnavailable if the database fails. In both cases nothing is written, except that a
+        remote database may have written everything if its answer was lost. Writing the batch again
+        then changes nothing.
         """
         try:
             with span("store write", db__system__name=self.system):
@@ -322,7 +331,11 @@ class Store(ABC):
             self.reclaim()
 
     def apply(self, cursor: Cursor, batch: WriteBatch) -> None:
-        """Write a batch within a transaction. Raise WriteConflict."""
+        """Write a batch within a transaction.
+
+        Raise WriteConflict if a node to insert exists or a node's revision has changed. The caller
+        must then roll back.
+        """
         deleted_ids = [(owner, id) for owner, id, _ in batch.delete_nodes]
         checked: list[Statement] = [
             (INSERT_NODE, batch.insert_nodes),
@@ -341,14 +354,14 @@ class Store(ABC):
         for owner, ids in batch.delete_unchecked:
             unchecked += node_deletions(owner, ids)
         row_counts = self.run(cursor, *checked, *unchecked)
-        # A row did not change if another request was faster. The caller rolls back.
+        # A statement changes fewer rows if another request was faster.
         if row_counts[: len(checked)] != [len(rows) for _, rows in checked]:
             raise WriteConflict
 
     def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
         """Write batches in one transaction, each in a savepoint, so that one can fail alone.
 
-        Return an error, or None, for each.
+        Return an error, or None, for each batch. Raise the error of a single batch.
         """
         with self.transaction() as cursor:
             if len(batches) == 1:
@@ -375,7 +388,7 @@ class Store(ABC):
             self.run(cursor, (query, [(module, name)]))
 
     def create_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
-        """Create the tables in an empty database by the statements `create`.
+        """Create the tables by the statements `create`, if the database is empty.
 
         Raise OtherLayout if it has the tables of another version.
         """

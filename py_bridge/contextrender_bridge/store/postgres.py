@@ -1,9 +1,9 @@
-"""The store in PostgreSQL, for many processes and machines.
+"""The store in PostgreSQL, for several processes and machines.
 
-Long because one class has all that differs from SQLite.
+Long because one class has everything that differs from SQLite.
 
-It uses psycopg 3 and its pool. No transaction needs what an earlier one set on its connection, so
-PgBouncer may run each on another server connection (`prepare_threshold=None`, no startup options).
+It uses psycopg 3 and its pool. PgBouncer may run each transaction on another server connection, so
+the code uses no prepared statements (`prepare_threshold=None`) and no startup options.
 """
 
 import threading
@@ -25,9 +25,9 @@ from contextrender_bridge.store.writes import REFUSED, StoreUnavailable, WriteBa
 
 NO_ANSWER: Final = "The database does not answer; try again."
 NOT_REPLICATED: Final = "canceling wait for synchronous replication"
-"""The beginning of the server's warning that no standby confirmed a commit."""
+"""The start of the server's warning that no standby has confirmed a commit."""
 OPENING_LOCK: Final = 7_391_002
-"""An arbitrary number: the lock of the process that creates the tables."""
+"""The arbitrary number of the lock that a process holds while it creates the tables."""
 CREATE = [
     *statements(
         TABLES,
@@ -40,7 +40,7 @@ CREATE = [
         without_rowid="",
         partition="",
     ),
-    # The data is compressed already. A result of 2 KB stays in its row, which is read faster.
+    # The data is compressed already. Results of 2 KB are stored in their rows, which is faster.
     "ALTER TABLE nodes ALTER COLUMN data SET STORAGE EXTERNAL",
     "ALTER TABLE nodes SET (toast_tuple_target = 4080)",
 ]
@@ -49,16 +49,22 @@ CONFLICTS: Final = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.DivisionByZero,  # py_bridge/contextrender_bridge/store/postgres_write.py
 )
-"""The errors of a write that lost against another one; it can be tried again."""
+"""The errors of a write that conflicts with another write. It can be tried again."""
 
 
 class PostgresStore(Store):
-    """A pool of connections to one database, or to whichever of several hosts takes writes."""
+    """The store in one PostgreSQL database, with a pool of connections.
+
+    If the address has several hosts, it uses the host that accepts writes.
+    """
 
     system = "postgresql"
 
     def __init__(self, address: str, settings: Settings) -> None:
-        """Connect, and create missing tables. Raise StoreUnavailable if that fails."""
+        """Connect, and create the tables if the database is empty.
+
+        Raise StoreUnavailable if that fails, OtherLayout if the tables are of another version.
+        """
         super().__init__()
         parameters = conninfo_to_dict(address)
         connect_timeout = settings.database_connect_timeout
@@ -132,10 +138,11 @@ class PostgresStore(Store):
 
     @contextmanager
     def _write_connection(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
-        """Return a connection, and a function that starts the time limit of its last commit.
+        """Yield a connection, and a function that starts the time limit of its last commit.
 
-        When the block ends, its commits are on disk on every machine that must have them. The limit
-        is needed because the server's own does not count a commit's wait for a standby.
+        The server's own time limit does not include a commit's wait for a standby. When the block
+        ends, its commits are on disk, also on the standbys that must confirm them. Raise
+        WriteConflict if the write conflicts with another one, StoreUnavailable if it fails.
         """
         notices: list[str] = []
 
@@ -163,8 +170,8 @@ class PostgresStore(Store):
     def _write_all(self, batches: Sequence[WriteBatch]) -> list[Exception | None]:
         """Write batches in one transaction and one round trip, if each is a single statement.
 
-        If one of several conflicts or is refused, all are written again as in other databases, each
-        in a savepoint, which shows which one it is.
+        If one of several batches conflicts or is refused, write all again, each in a savepoint, to
+        find out which batch failed.
         """
         combined = [combined_statement(batch) for batch in batches]
         statements = [statement for statement in combined if statement is not None]
@@ -195,7 +202,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[ReadRows]:
-        """Return a function that reads what is committed now, without any later write."""
+        """Yield a function that reads all rows as they were when the block began."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 

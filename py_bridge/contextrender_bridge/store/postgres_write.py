@@ -1,8 +1,7 @@
-"""A batch as one statement of PostgreSQL: written, checked and committed in one round trip.
+"""A batch as one PostgreSQL statement, which writes, checks and commits it in one round trip.
 
-The statement counts the rows that its parts wrote. If one is missing, another request has changed
-or inserted it. Then the statement divides by zero, which undoes it: no other expression of
-PostgreSQL fails.
+The statement counts the rows that its parts wrote. If the count is too low, another request has
+changed or inserted a row. Then the statement divides by zero, because only an error undoes it.
 """
 
 from collections.abc import Sequence
@@ -45,17 +44,17 @@ DELETE_EDGES: Final = """deleted_edges AS (
     ) AS input (source, kind, target)
     WHERE edges.owner = %(owner)s AND edges.source = input.source AND edges.kind = input.kind
     AND edges.target = input.target)"""
-"""The parts of the statement. Each begins with its name, with which its parameters begin too."""
+"""The parts of the statement. Each begins with its name, which is the prefix of its parameters."""
 
 CombinedStatement = tuple[str, dict[str, Any]]
 """A query of PostgreSQL and its parameters by name."""
 
 
 def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
-    """Return one statement that writes the whole batch, or None if there is none.
+    """Return one statement that writes the whole batch, or None if the batch needs several.
 
-    There is none for a batch that deletes nodes, writes nodes and edges of several owners or only
-    deletes edges.
+    It needs several if it deletes nodes, has rows of several owners, or only deletes edges. The
+    statement has one part per kind of change, and compares the count of written rows.
     """
     deletes_nodes = batch.delete_nodes or batch.delete_edges_at or batch.delete_unchecked
     counted_parts = (
@@ -79,7 +78,7 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
             continue
         name = text.split()[0]
         texts.append(text)
-        if text != DELETE_EDGES:  # an edge to delete may be gone already
+        if text != DELETE_EDGES:  # An edge to delete need not exist.
             counts.append(f"(SELECT count(*) FROM {name})")
         for column, column_values in zip(columns.split(), zip(*rows, strict=True), strict=True):
             if column == "owner":
@@ -94,7 +93,7 @@ def combined_statement(batch: WriteBatch) -> CombinedStatement | None:
 
 
 def run_together(connection: Connection[Any], statements: Sequence[CombinedStatement]) -> None:
-    """Run statements in one round trip and one transaction. Raise PostgreSQL's errors."""
+    """Run statements in one round trip and one transaction. Raise psycopg's error if one fails."""
     # One statement is a transaction by itself.
     if len(statements) == 1:
         connection.execute(*statements[0])

@@ -31,11 +31,11 @@ FAILURES: Final = {
 """The sentence that a caller gets for each of SQLite's failures."""
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 LOG_BYTES: Final = 16 * 2**20
-"""The size to which SQLite cuts a larger write-ahead log once all of it is in the file."""
+"""The size to which SQLite cuts a larger write-ahead log after copying all of it into the file."""
 PAGE_BYTES: Final = 8_192
-"""A page holds three results of 2 KB with their calls; of pages of 4 KB a third stays empty."""
+"""A page fits three results of 2 KB with their calls. A third of a 4 KB page would stay empty."""
 VACUUM_PAGES: Final = 500
-"""The most pages that one step takes off the file. Others cannot write meanwhile, some ms."""
+"""The maximum number of pages that one step frees. It stops other writes for some ms."""
 CREATE = statements(
     TABLES,
     serial="INTEGER PRIMARY KEY",
@@ -50,12 +50,12 @@ CREATE = statements(
 
 
 class SqliteStore(Store):
-    """One file and its idle connections: readers never wait, writers queue."""
+    """The store in one SQLite file. Readers never wait for writers; writers wait in a queue."""
 
     system = "sqlite"
 
     def __init__(self, path: Path) -> None:
-        """Open the file. If it is missing, create it for its owner alone, with its tables."""
+        """Open the file. If it is missing, create it with its tables, private to its owner."""
         super().__init__()
         self.place = str(path)
         # With mode=rw SQLite never creates a file in place of one that was removed.
@@ -73,7 +73,7 @@ class SqliteStore(Store):
 
     def _create_tables(self) -> None:
         with self._connection() as connection:
-            # Only an empty file takes these. INCREMENTAL lets `reclaim` shrink the file.
+            # These only affect an empty file. INCREMENTAL lets `reclaim` shrink the file.
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -120,7 +120,7 @@ class SqliteStore(Store):
         return sqlite3.connect(self._address, uri=True)
 
     def copy_to(self, target: Path) -> None:
-        """Copy what is committed into another file, while others read and write."""
+        """Copy all committed rows into another file, while others read and write."""
         with self._connection() as connection, closing(sqlite3.connect(target)) as copy:
             connection.backup(copy)
 
@@ -152,7 +152,7 @@ class SqliteStore(Store):
 
     @override
     def reclaim(self) -> None:
-        """Take free pages off the file in steps, and empty the log unless somebody reads it."""
+        """Remove free pages from the file in steps, and empty the log unless a reader uses it."""
         with self._connection() as connection:
 
             def run_pragma(pragma: str) -> None:
@@ -171,7 +171,7 @@ class SqliteStore(Store):
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
     def close(self) -> None:
-        """Close idle connections; SQLite copies the log into the file at the last one."""
+        """Close all idle connections. With the last one, SQLite copies the log into the file."""
         with self._idle_lock:
             while self._idle:
                 self._close_connection(self._idle.pop())
@@ -181,18 +181,18 @@ class SqliteStore(Store):
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Return a connection for the block. Raise StoreUnavailable for what SQLite refuses."""
+        """Yield a connection. Raise StoreUnavailable if an operation of SQLite fails."""
         with self._idle_lock:
             connection = self._idle.pop() if self._idle else None
         try:
             if connection is None:
                 connection = self._open_connection()
-            self._file.check_log()  # SQLite would crash if it read an index of the log that is cut.
+            self._file.check_log()  # SQLite would crash if the log's index were cut.
             yield connection
         except sqlite3.Error as failure:
             self._is_damaged |= _code(failure) in DAMAGE
             if connection is not None and _code(failure) != sqlite3.SQLITE_BUSY:
-                # It may have cached wrong contents of the file, so it is not used again.
+                # The connection may have cached wrong contents of the file: do not use it again.
                 self._close_connection(connection)
                 connection = None
             raise self.error_for(failure) from failure
@@ -209,10 +209,10 @@ class SqliteStore(Store):
             check_same_thread=False,
             isolation_level=None,
         )
-        # A reply of success means "on disk": FULL syncs the log at every commit, so it outlives a
-        # power cut. NORMAL would outlive only the process.
+        # FULL syncs the log at every commit, so that committed rows survive a power cut. With
+        # NORMAL they would only survive the end of the process.
         connection.execute("PRAGMA synchronous=FULL")
-        # What is deleted is overwritten, not left readable in free pages.
+        # Overwrite deleted rows, which would otherwise be readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
         with self._file.connection_lock:
@@ -223,7 +223,7 @@ class SqliteStore(Store):
 
     def _close_connection(self, connection: sqlite3.Connection) -> None:
         with self._file.connection_lock:
-            # As its last connection closes, SQLite copies the log into the file: no damaged one.
+            # The last connection copies the log into the file, but must not copy a damaged log.
             if not self._file.can_save_log():
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
@@ -231,12 +231,12 @@ class SqliteStore(Store):
 
 
 def _with_index(query: str) -> str:
-    """Return the query with SQLite's own words for the mark BY_TARGET."""
+    """Return the query with SQLite's clause `INDEXED BY` in place of the mark BY_TARGET."""
     return query.replace(BY_TARGET, "INDEXED BY edges_target")
 
 
 def _with_id_bytes(row: Sequence[Any]) -> list[Any]:
-    """Return the values with the bytes of each id, as SQLite stores them."""
+    """Return the values with each id as bytes, as SQLite stores it."""
     return [value.bytes if type(value) is UUID else value for value in row]
 
 

@@ -1,4 +1,4 @@
-"""The file of a SQLite store: checks that it is the one that was opened, and that it is whole.
+"""The file of a SQLite store: checks that it was not replaced, cut or overwritten.
 
 A write to a file that was replaced would be lost.
 """
@@ -19,14 +19,14 @@ MAGIC: Final = b"SQLite format 3\0"
 HEADER: Final = struct.Struct(">16s H 6x I I 68x")
 """The file's first 100 bytes: MAGIC, the page size, the change counter and the number of pages."""
 CHECKPOINT_SECONDS: Final = (0.02, 0.1, 0.4)
-"""Waits for another process that copies its log into the file, because it copies the header before
-other pages."""
+"""Waits before further checks of the file. Another process may be copying its log into the file,
+which copies the header before other pages."""
 INTEGRITY_CHECK: Final = "PRAGMA integrity_check(20)"
 """The check of every page and index of a file. It stops after 20 errors."""
 
 
 class SqliteFile:
-    """A database file that this process holds open once, for all stores in it.
+    """A database file, of which this process has only one open handle for all its stores.
 
     When a process closes any handle to a file, it loses all of SQLite's locks on the file. Another
     process could then damage it.
@@ -36,21 +36,24 @@ class SqliteFile:
     _guard: ClassVar = threading.Lock()
 
     def __init__(self, path: Path, identity: tuple[int, int]) -> None:
-        """Use `open`."""
+        """Open the file. Callers use `open`, which shares one object per file."""
         self._path, self._identity = path, identity
         self._handle = path.open("rb", buffering=0)
         self._header_lock = threading.Lock()
         self._open_count = 0
-        # What the header said and how large the file was at the last check.
+        # The values of the header and the size of the file at the last check.
         self._page_bytes = self._change_counter = self._file_bytes = 0
         self._log: WriteAheadLog | None = None
         self._connection_count = 0
         self.connection_lock = threading.Lock()
-        """Held while a connection is opened or closed: SQLite removes the log with the last one."""
+        """The lock for opening and closing connections. SQLite removes the log with the last."""
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return the file at a path, which `close` gives back. Raise StoreUnavailable."""
+        """Return the file at a path; the caller must `close` it.
+
+        Raise StoreUnavailable if there is no file or it cannot be opened.
+        """
         with cls._guard:
             identity = file_identity(path)
             try:
@@ -64,7 +67,7 @@ class SqliteFile:
             return file
 
     def close(self) -> None:
-        """Undo one `open`; the last one closes the file."""
+        """Undo one `open`. Close the handle after the last one."""
         with self._guard:
             self._open_count -= 1
             if not self._open_count:
@@ -76,7 +79,7 @@ class SqliteFile:
         self._connection_count += 1
 
     def remove_connection(self) -> None:
-        """Count one connection less. After the last one, forget the log, which SQLite removed."""
+        """Count one connection less. After the last one, close the log, which SQLite removed."""
         self._connection_count -= 1
         if not self._connection_count and self._log is not None:
             self._log.close()
@@ -85,7 +88,7 @@ class SqliteFile:
     def check_before_write(self) -> None:
         """Raise StoreUnavailable if the log was removed, cut or overwritten.
 
-        The caller is in a write transaction. The first one of this process opens the log.
+        The caller must be in a write transaction. The first call opens the log.
         """
         if self._log is None:
             self._log = WriteAheadLog(self._path)
@@ -97,7 +100,7 @@ class SqliteFile:
             self._log.record_write()
 
     def check_log(self) -> None:
-        """Raise StoreUnavailable if the log is known to be damaged or SQLite would crash on it."""
+        """Raise StoreUnavailable if the log is known to be damaged, or SQLite would crash on it."""
         if self._log is not None:
             self._log.check_before_read()
 
@@ -108,7 +111,7 @@ class SqliteFile:
     def check_whole(self, before_write: bool = False) -> None:
         """Raise StoreUnavailable if the file was cut or overwritten.
 
-        `before_write` raises it also if another file, or none, is now at the path.
+        With `before_write`, also raise it if another file, or no file, is now at the path.
         """
         if before_write and file_identity(self._path) != self._identity:
             raise StoreUnavailable(
@@ -126,10 +129,10 @@ class SqliteFile:
         )
 
     def _is_whole(self) -> bool:
-        """Return whether header and size are as they were, or as later writes make them.
+        """Return whether the header and the size are possible after those of the last check.
 
-        Pages that a killed process or a full disk kept out of the file are in the log. So a file
-        may be shorter than its header says, but not shorter than it was.
+        If a process was killed or the disk was full, some pages are only in the log. So a file may
+        be shorter than its header says, but not shorter than at the last check.
         """
         with self._header_lock:
             self._handle.seek(0)
@@ -142,7 +145,7 @@ class SqliteFile:
                 and page_bytes == self._page_bytes
                 and change_counter >= self._change_counter
             )
-            # `reclaim` shortens the file, and says so in the header.
+            # `reclaim` shortens the file, and then the header has fewer pages.
             is_cut = file_bytes < self._file_bytes and file_bytes < page_count * page_bytes
             if not is_header_valid or is_cut:
                 return False
@@ -152,9 +155,10 @@ class SqliteFile:
 
 
 def make_file(path: Path) -> None:
-    """Create an empty file that only its owner may read, if there is none. Raise StoreUnavailable.
+    """Create an empty file that only its owner may read, if there is no file.
 
-    A file that exists is not opened, because closing it would drop SQLite's locks.
+    Do not open an existing file, because closing it would release SQLite's locks. Raise
+    StoreUnavailable if the file cannot be created.
     """
     try:
         if not path.exists():
@@ -164,9 +168,9 @@ def make_file(path: Path) -> None:
 
 
 def integrity_errors(answers: Sequence[tuple[str]]) -> list[str]:
-    """Return the errors among the answers to INTEGRITY_CHECK, each in one line.
+    """Return the errors in the answers to INTEGRITY_CHECK, one line each.
 
-    A line of `***` is the heading of a database.
+    A line that begins with `***` is only a heading.
     """
     lines = [line.strip() for (answer,) in answers for line in answer.splitlines()]
     return [line for line in lines if line not in ("", "ok") and not line.startswith("***")]

@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple, NoReturn
 from contextrender_bridge.store.writes import StoreUnavailable
 
 INDEX_HEADER: Final = struct.Struct("=12xBxHI4x2I8s8x")
-"""A flag that SQLite has filled the index, the page size, the number of frames, the last frame's
-checksum, and the salt. The index begins with two copies of this header. The number of frames whose
-pages are in the database file already follows in four bytes."""
+"""The index's header: a flag that SQLite has filled the index, the page size, the number of frames,
+the last frame's checksum, and the salt. The index begins with two copies of it. Four bytes follow:
+the number of frames whose pages have been copied into the database file."""
 INDEX_START: Final = 2 * INDEX_HEADER.size + 4
 ENTRY_BYTES: Final = 4
 ENTRIES_PER_BLOCK: Final = 4_096
 INDEX_BLOCK_BYTES: Final = 32_768
 """Each block of the index begins with its entries, which are page numbers of frames."""
 HEADER_ENTRIES: Final = 34
-"""The entries of the first block whose place the index's header takes."""
+"""The number of entries by which the first block is shorter, because it has the header."""
 LOG_HEADER: Final = struct.Struct(">16x8s2I")
 """The log's salt and the checksum of its header. Each frame repeats the salt of its log."""
 FRAME_HEADER: Final = struct.Struct(">I4x8s2I")
@@ -44,7 +44,7 @@ class Index(NamedTuple):
     """The last frame's."""
     salt: bytes
     copied_count: int
-    """The number of frames whose pages are in the database file already."""
+    """The number of frames whose pages have been copied into the database file."""
 
     @property
     def frame_bytes(self) -> int:
@@ -57,7 +57,7 @@ class Index(NamedTuple):
 
 
 class WriteAheadLog:
-    """The log and its index, which a process with connections to the database holds open.
+    """The log and its index. A process keeps them open while it has connections to the database.
 
     When the process closes any handle to the index, it loses all of SQLite's locks on it.
     """
@@ -73,10 +73,10 @@ class WriteAheadLog:
         self._last_write: tuple[Index | None, int] | None = None
         """The index and the time of the log's last change, in ns, after the last transaction."""
         self._damaged_file: Path | None = None
-        """The file that was found damaged. It counts as damaged until this process ends."""
+        """The file that was found damaged, or None. It is never accepted again by this process."""
 
     def close(self) -> None:
-        """Close both files. No connection of this process may be open."""
+        """Close both files. The caller must have closed all connections of this process."""
         self._log.close()
         self._index.close()
 
@@ -90,7 +90,7 @@ class WriteAheadLog:
     def check_before_write(self) -> None:
         """Raise StoreUnavailable if another program removed, cut or overwrote either file.
 
-        The caller is in a write transaction, so no process writes meanwhile.
+        The caller must be in a write transaction, so that no process writes meanwhile.
         """
         if (file_identity(self._log_path), file_identity(self._index_path)) != self._identities:
             raise StoreUnavailable(
@@ -117,7 +117,7 @@ class WriteAheadLog:
         self._last_write = self._read_index(), self._log_change_time()
 
     def can_be_saved(self) -> bool:
-        """Return whether index and log are whole, so that SQLite can copy the log's pages."""
+        """Return whether index and log are undamaged, so that SQLite may copy the log's pages."""
         if self._damaged_file is None:
             return True
         index = self._read_index()
@@ -139,7 +139,7 @@ class WriteAheadLog:
         )
 
     def _find_damage(self, index: Index) -> Path | None:
-        """Return the file whose last frame or entry contradicts the index, or None."""
+        """Return the damaged file, or None if the last frame, its entry and the header agree."""
         if not index.frame_count:
             return None
         if index.copied_count > index.frame_count:
@@ -163,10 +163,10 @@ class WriteAheadLog:
         return size < self._largest_index
 
     def _is_whole(self, index: Index) -> bool:
-        """Return whether index and log agree on every frame, and every page has its checksum.
+        """Return whether index and log agree on every frame, and every checksum is right.
 
-        Each checksum continues the one of the frame before, the first one that of the log's header.
-        If that header is damaged, the first frame's checksum is not verified.
+        A frame's checksum continues the checksum of the frame before; the first one continues the
+        checksum of the log's header. If that header is damaged, the first one is not verified.
         """
         if index.copied_count > index.frame_count:
             return False
@@ -200,7 +200,7 @@ class WriteAheadLog:
         return _unpack(FRAME_HEADER, data)
 
     def _read_index(self) -> Index | None:
-        """Return the state by the index; None if its copies differ or SQLite has not filled it."""
+        """Return the state in the index; None if its two headers differ or are not filled yet."""
         start = os.pread(self._index.fileno(), INDEX_START, 0)
         header, copy = start[: INDEX_HEADER.size], start[INDEX_HEADER.size : -4]
         if len(start) < INDEX_START or header != copy:
@@ -218,7 +218,7 @@ class WriteAheadLog:
 
 
 def add_to_checksum(checksum: Checksum, data: bytes) -> Checksum:
-    """Return SQLite's running checksum after more bytes, whose number is a multiple of eight."""
+    """Return SQLite's running checksum after adding `data`, whose length is a multiple of 8."""
     first, second = checksum
     for even, odd in struct.iter_unpack("=2I", data):
         first = (first + even + second) & 0xFFFFFFFF
@@ -227,7 +227,7 @@ def add_to_checksum(checksum: Checksum, data: bytes) -> Checksum:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and number of the file at a path, or None if there is no file."""
+    """Return the device and the inode number of the file at a path, or None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -236,5 +236,5 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def _unpack(layout: struct.Struct, data: bytes) -> tuple[Any, ...]:
-    """Return the values of a layout. Bytes that a file which was cut does not have are zero."""
+    """Return the values of a layout. Missing bytes, of a file that was cut, count as zero."""
     return layout.unpack(data.ljust(layout.size, b"\0"))

@@ -1,9 +1,8 @@
-"""Counts that all processes on one data folder share, and the limits of users.
+"""Counts that all processes of a data folder share, and the limits of users.
 
-They are of failed logins, used codes, each user's calls per minute and the sessions that running
-calls create. They are in a small SQLite file that is never synced, so after a power cut they may
-begin at zero. Stored bytes are read before a call, so calls at the same time may exceed that limit
-by what they bring.
+The counts are failed logins, used codes, each user's calls per minute, and the sessions that
+running calls create. Their small SQLite file is never synced, so they may be zero after a power
+cut. Stored bytes are measured before a call. So simultaneous calls may exceed that limit.
 """
 
 import ipaddress
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 FILE = "counts.db"
 MAX_FAILURES = 10
 FAILURE_SECONDS = 300.0
-"""A name or a network may fail MAX_FAILURES logins in this time."""
+"""The time in which a name or a network may fail MAX_FAILURES logins."""
 MAX_STORED_FAILURES = 10_000
 RETRY_SECONDS = 60
-"""When a client may try again if the user must delete something first."""
+"""The `retry-after` of a refusal if the user must first delete something."""
 MEASURE_SECONDS = 10.0
 """How long a measure of stored bytes is used. The bytes of later requests are added to it."""
 CREATION_SECONDS = 600.0
-"""How long a session counts that a call is creating; its process may have been killed."""
+"""How long a session in creation is counted at most, because its process may have been killed."""
 LOCK_TIMEOUT_SECONDS = 5.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) WITHOUT ROWID;
@@ -50,7 +49,7 @@ CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROW
 
 
 class Counts:
-    """The file of counts, opened at its first use. Threads and processes may share it."""
+    """The file of counts, opened at its first use. Threads and processes can share it."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / FILE
@@ -59,7 +58,7 @@ class Counts:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock for the block, and commit. Raise ServerError if that fails."""
+        """Run the block in a write transaction. Raise ServerError if SQLite fails."""
         with self._lock:
             try:
                 connection = self._connection = self._connection or self._open()
@@ -87,15 +86,15 @@ class Counts:
 
 
 class LoginAttempts:
-    """The failed logins of the last FAILURE_SECONDS, by keys: a user's name, a network."""
+    """The failed logins of the last FAILURE_SECONDS. Keys are users' names and networks."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
-        """Count an attempt as failed, until `forgive`, and return 0.
+        """Count an attempt as failed, until `forgive` removes it, and return 0.
 
-        Return the seconds to wait instead if one of the keys has failed too often.
+        If one of the keys has failed too often, only return the seconds to wait.
         """
         now = time.time()
         with self._counts.transaction() as file:
@@ -128,7 +127,7 @@ class LoginAttempts:
 
 
 def network_of(address: str) -> str:
-    """Return an IPv4 address, or the network of an IPv6 one: one client has all its addresses."""
+    """Return an IPv4 address, or the /64 network of an IPv6 address, which one client may own."""
     try:
         parsed = ipaddress.IPv6Address(address)
     except ValueError:
@@ -137,7 +136,7 @@ def network_of(address: str) -> str:
 
 
 class Quotas:
-    """The limits of a server's users: calls per minute, stored bytes and sessions."""
+    """The limits of each user: calls per minute, stored bytes and sessions."""
 
     def __init__(
         self,
@@ -157,12 +156,12 @@ class Quotas:
         self._clock = clock
         self._counts = counts
         self._measures: dict[str, tuple[float, int]] = {}
-        """For each user, the time of the last measure and the stored bytes."""
+        """For each user, the time of the last measure and the estimate of the stored bytes."""
 
     def check_call(self, caller: "Caller") -> None:
         """Count a call. Raise InvalidRequest (429) above the limit.
 
-        A user may have up to a minute's calls left. Each call takes one, and time adds them again.
+        A token bucket holds up to a minute's calls. Each call takes one, and time refills it.
         """
         if (max_calls := self._settings.user_max_calls_per_minute) is None:
             return
@@ -170,7 +169,7 @@ class Quotas:
         with self._counts.transaction() as file:
             query = "SELECT left, since FROM calls WHERE user = ?"
             calls_left, since = file.execute(query, (caller.user,)).fetchone() or (max_calls, now)
-            elapsed = max(now - since, 0)  # the clock may have been set back
+            elapsed = max(now - since, 0)  # The clock may have been set back.
             calls_left = min(float(max_calls), calls_left + elapsed * max_calls / 60)
             is_allowed = calls_left >= 1
             row = (caller.user, calls_left - 1 if is_allowed else calls_left, now)
@@ -183,9 +182,9 @@ class Quotas:
     def reserve(
         self, caller: "Caller", fields: Mapping[str, Any], body: WalkerInput
     ) -> Iterator[None]:
-        """Check the limits of bytes and sessions for a call that brings messages.
+        """Check the limits of bytes and sessions for a call with messages, or raise InvalidRequest.
 
-        A session that the call will create counts during the block. Raise InvalidRequest (429).
+        If the call will create a session, count that session during the block.
         """
         data = fields.get("data")  # an exported session
         if "messages" not in fields and data is None:
@@ -205,10 +204,10 @@ class Quotas:
 
     @contextmanager
     def _reserve_session(self, owner: UUID, key: str, limit: int) -> Iterator[None]:
-        """Count a session that a call will create, for the block.
+        """Count a session, which a call will create, during the block.
 
-        Raise InvalidRequest (429) if the user has `limit` sessions, with those that earlier calls
-        are creating now. Only users who create sessions wait for the counts, and not for the store.
+        Raise InvalidRequest (429) if the user has `limit` sessions, including sessions that earlier
+        calls are creating now. The counts are not locked while the store is read.
         """
         user, now = str(owner), self._clock()
         with self._counts.transaction() as file:
@@ -221,8 +220,8 @@ class Quotas:
             )
             earlier = [session for (session,) in file.execute(query, (user, key, number))]
         try:
-            # Pending sessions are read before the stored ones are counted. So a session that is
-            # stored meanwhile counts twice, and not never.
+            # Read pending sessions before counting the stored ones. Then a session that is stored
+            # in between is counted twice, and never missed.
             pending = [other for other in earlier if not has_session(self._store, owner, other)]
             session_count = count_sessions(self._store, owner) + len(pending)
             if session_count >= limit and not has_session(self._store, owner, key):
@@ -234,10 +233,10 @@ class Quotas:
                 file.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
     def _check_bytes(self, caller: "Caller", max_mb: int, request_bytes: int) -> None:
-        """Raise InvalidRequest (429) if the user has stored `max_mb`; add the request's bytes."""
+        """Raise InvalidRequest (429) if the user has stored `max_mb`. Add the request's bytes."""
         now, max_bytes = self._clock(), max_mb * 2**20
         measured_at, size = self._measures.get(caller.user, (float("-inf"), 0))
-        # The sum is an estimate. Before it refuses a call, the stored bytes are measured.
+        # The sum is an estimate, so measure the stored bytes before refusing a call.
         if now - measured_at > MEASURE_SECONDS or size + request_bytes > max_bytes:
             measured_at, size = now, stored_bytes(self._store, UUID(caller.root))
         self._measures[caller.user] = (measured_at, size + request_bytes)

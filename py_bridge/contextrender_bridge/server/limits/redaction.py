@@ -1,7 +1,7 @@
-"""Redaction: rules find secrets in messages and replace them before anything is read or stored.
+"""Redaction: rules find secrets in messages, and replace them before messages are processed.
 
-Equal messages become equal. So digests and prefixes stay valid for a client that always sends the
-original. It needs the extra `redact`: RE2 takes time linear in the text, whatever the rule is.
+Equal messages are equal after redaction. So digests and prefixes are valid for a client that always
+sends the originals. It needs the extra `redact` (RE2), whose time is linear in the text's length.
 """
 
 import importlib
@@ -32,19 +32,19 @@ RULES: Final = {
     "private_keys": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     "emails": r"\b[\w.%+-]+@[\w-]+(?:\.[\w-]+)+\b",
 }
-"""The built-in patterns by name. Of a match, the groups `before...` and `after...` stay."""
+"""The built-in patterns by name. A match is replaced except its groups `before...`, `after...`."""
 MARK: Final = "[redacted:{}]"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 KEPT_FIELDS: Final = frozenset({"role", "type", "id", "tool_call_id"})
-"""Fields of a message that have its kind and ids; they are never redacted."""
+"""Fields with a message's kind and ids, which are never redacted."""
 ARGUMENT_FIELDS: Final = frozenset({"arguments", "input", "args"})
-"""Fields with the arguments of a tool call. In them a field of any name is redacted."""
+"""Fields with the arguments of a tool call. Within them, fields of any name are redacted."""
 TOO_DEEP: Final = MARK.format("too-deep")
 """The text that replaces JSON that is nested too deeply to be searched."""
 
 
 class Rule(NamedTuple):
-    """A compiled pattern, its mark, and a match's replacement: the mark between kept groups."""
+    """A compiled pattern, its mark, and the replacement of a match: the mark and kept groups."""
 
     pattern: Any
     mark: str
@@ -52,15 +52,15 @@ class Rule(NamedTuple):
 
 
 class Redaction:
-    """Rules, which are applied in their order."""
+    """A list of rules, which are applied in order."""
 
     def __init__(self, rules: Mapping[str, str]) -> None:
-        """Compile patterns by name. Raise CommandError for one that RE2 does not take."""
+        """Compile patterns by name. Raise CommandError if one is invalid or RE2 is missing."""
         self._rules = [_compile(*rule) for rule in rules.items()]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Redaction":
-        """Read names of `RULES`, and files with a `NAME PATTERN` per line. Raise CommandError."""
+        """Return the rules of these names or files. Raise CommandError if one is invalid."""
         rules: dict[str, str] = {}
         for name in names:
             rules |= {name: RULES[name]} if name in RULES else read_rules(Path(name).expanduser())
@@ -82,7 +82,7 @@ class Redaction:
         return text
 
     def _redact_export(self, value: Any) -> Any:
-        """Return a value of an exported session with its messages redacted: objects with a role."""
+        """Return a part of an exported session with its messages, objects with a role, redacted."""
         if isinstance(value, list):
             return [self._redact_export(item) for item in value]
         if not isinstance(value, dict):
@@ -108,18 +108,18 @@ class Redaction:
         return self._redact_message(value)
 
     def _redact_arguments(self, value: Any) -> Any:
-        """Return the arguments of a tool call redacted. Arguments that are JSON stay JSON."""
+        """Return the arguments of a tool call redacted. If they were JSON, the result is JSON."""
         if not isinstance(value, str):
             return self._redact_json(value)
         redacted = self._redact_json_or_text(value)
         if redacted == value or not _is_json(value) or _is_json(redacted):
             return redacted
-        # A match across values broke the JSON, so only its mark is kept.
+        # A match across values broke the JSON: return only the rule's mark.
         marks = (rule.mark for rule in self._rules)
         return json.dumps({"redacted": next(mark for mark in marks if mark in redacted)})
 
     def _redact_json_or_text(self, text: str) -> str:
-        """Return a text redacted; in JSON each value, however its characters are escaped."""
+        """Return a text redacted. If it is JSON, redact each unescaped value, then the whole."""
         if not self._rules or text.lstrip()[:1] not in ("{", "["):
             return self.redact_text(text)
         try:
@@ -131,16 +131,16 @@ class Redaction:
         try:
             redacted_value = self._redact_json(value)
             is_changed = bool(redacted_value != value)
-            # Without escapes, so that the rules see the characters.
+            # Write the JSON without escapes, so that the rules match the characters.
             unescaped = _dump(redacted_value, text) if is_changed or "\\u" in text else text
         except RecursionError:
             return json.dumps([TOO_DEEP])
-        # A rule may match across values, which only the whole text has.
+        # A rule may match across values, so also apply it to the whole text.
         redacted = self.redact_text(unescaped)
         return text if redacted == unescaped and not is_changed else redacted
 
     def _redact_json(self, value: Any, name: str = "") -> Any:
-        """Return a JSON value redacted. A rule may need the `name` of its field for a match."""
+        """Return a JSON value redacted. `name` is its field; rules may match name and value."""
         if isinstance(value, Mapping):
             return self._redact_mapping(value)
         if isinstance(value, str):
@@ -154,7 +154,7 @@ class Redaction:
         return value
 
     def _redact_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object redacted. Names that become equal are numbered, so no value is lost."""
+        """Return an object redacted. Number names that become equal, so that no value is lost."""
         redacted: dict[str, Any] = {}
         for name, item in value.items():
             redacted_name = unique_name = self.redact_text(name)
@@ -166,23 +166,23 @@ class Redaction:
         return redacted
 
     def _redact_with_name(self, name: str, value: str) -> str:
-        """Return a field's value without what a rule finds in the name and the value together."""
+        """Return a field's value, redacted by rules that match the name and value together."""
         if not name:
             return value
         before, after = f'"{name}": "', '"'
         for rule in self._rules:
             field = _replace(rule, before + value + after)
             if not (field.startswith(before) and field.endswith(after)):
-                # The match covers a part of the name, so the value cannot be separated.
+                # The match includes a part of the name, so the value cannot be separated.
                 return rule.mark
             value = field[len(before) : -len(after)]
         return value
 
 
 def read_rules(path: Path) -> dict[str, str]:
-    """Return a file's patterns by name: a name and a pattern per line, `#` before a remark.
+    """Return a file's patterns by name. A line has a name and a pattern, or a `#` and a comment.
 
-    Raise CommandError.
+    Raise CommandError if the file cannot be read or a line is invalid.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -216,7 +216,7 @@ def _is_json(text: str) -> bool:
 
 
 def _dump(value: Any, original: str) -> str:
-    """Return a value as JSON with unescaped characters, indented if the original has lines."""
+    """Return a value as JSON with unescaped characters; indent it if `original` has lines."""
     indent = 2 if "\n" in original else None
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
@@ -227,7 +227,7 @@ def _dump(value: Any, original: str) -> str:
 
 
 def _compile(name: str, pattern: str) -> Rule:
-    """Return a rule. Raise CommandError if RE2 refuses it or it matches an empty text."""
+    """Return the rule of a pattern. Raise CommandError if it is invalid or matches empty text."""
     try:
         re2: Any = importlib.import_module("re2")
     except ImportError:

@@ -1,7 +1,8 @@
-"""Retention: deletes sessions beyond a user's limits of age, number and bytes.
+"""Retention: the deletion of sessions beyond a user's limits of age, number and bytes.
 
-It deletes whole sessions, the longest unused first. A session that was written within the last hour
-is in use and stays. So does one that is written after it was found and before it is deleted.
+Whole sessions are deleted, least recently written first. A session that was written within the last
+hour is in use and is not deleted. Nor is a session that is written between its selection and its
+deletion.
 """
 
 import math
@@ -28,13 +29,16 @@ from contextrender_bridge.sessions.user_rows import (
 IN_USE_SECONDS: Final = 3600.0
 DAY: Final = 86_400.0
 TURN_SHARE: Final = 0.9
-"""The share of the interval for which one process's turn lasts. The same process comes again at the
-end of the interval, possibly a little early."""
+"""How long a claim of the work lasts, as a share of the interval. It is below 1, because a process
+may run slightly before the end of its interval."""
 
 
 @dataclass(frozen=True)
 class DueSession:
-    """A session to delete; `reason` names the limit. `bytes` are those of its events."""
+    """A session to delete. `reason` is the limit: `age`, `sessions` or `bytes`.
+
+    `bytes` is the size of its events and of the edges from them.
+    """
 
     user: Caller
     session: StoredSession
@@ -43,23 +47,24 @@ class DueSession:
 
 
 class Retention:
-    """The limits of one store."""
+    """The retention of one store. `on_deleted` is called with the reason of each deletion."""
 
     def __init__(self, runtime: Runtime, accounts: Accounts, settings: Settings) -> None:
         self._runtime, self._accounts, self._settings = runtime, accounts, settings
         self.on_deleted: Callable[[str], None] = lambda reason: None
 
     def due_sessions(self) -> Iterator[DueSession]:
-        """Yield the sessions beyond the limits, of every user."""
+        """Yield the sessions of every user that are beyond the limits."""
         now = time.time()
         for user in self._accounts.all():
-            # A user's sessions are all found before the caller deletes one.
+            # Find all of a user's sessions before the caller deletes one.
             yield from list(self._due_of(user, now))
 
     def delete_due(self) -> list[DueSession]:
-        """Delete the sessions beyond the limits, and return them. Finish earlier deletions.
+        """Finish earlier deletions, then delete the sessions beyond the limits and return them.
 
-        Each deleted session has a line in the audit log. Raise StoreUnavailable.
+        Record each deleted session in the audit log. Raise StoreUnavailable if the database cannot
+        be read.
         """
         for user in self._accounts.all():
             for key in unfinished_removals(self._runtime.store, UUID(user.root)):
@@ -71,9 +76,9 @@ class Retention:
         return deleted
 
     def delete_in_turn(self) -> list[DueSession]:
-        """Do `delete_due`, unless another process of this store does or did in this interval.
+        """Run `delete_due`, unless a process has claimed this work for the current interval.
 
-        Changed limits do not wait for the next interval. Raise StoreUnavailable.
+        After a change of the limits, run it at once. Raise StoreUnavailable if the database fails.
         """
         limits = self._settings
         work = (
@@ -84,6 +89,10 @@ class Retention:
         return self.delete_due()
 
     def _due_of(self, user: Caller, now: float) -> Iterator[DueSession]:
+        """Yield a user's sessions beyond the limits, least recently written first.
+
+        Stop at the first session within all limits. Also stop, with a warning, at a session in use.
+        """
         settings, store, owner = self._settings, self._runtime.store, UUID(user.root)
         max_days = _or_infinite(settings.retention_days)
         max_count = _or_infinite(settings.retention_sessions)
@@ -112,7 +121,7 @@ class Retention:
             yield due
 
     def _delete_due_session(self, due: DueSession) -> bool:
-        """Delete a session and report it; return False if `_delete` does."""
+        """Delete a session, count it and record it in the audit log; return False if that fails."""
         if not self._delete(due.user, due.session.key, due.session.updated_at):
             return False
         self.on_deleted(due.reason)
@@ -125,9 +134,10 @@ class Retention:
         return True
 
     def _delete(self, user: Caller, key: str, updated_at: float | None) -> bool:
-        """Delete a session; return False if it was written after `updated_at` or does not exist.
+        """Delete a session and return True, or False if it was not deleted.
 
-        Return False also after another failure, which is logged. None finishes an earlier deletion.
+        It is not deleted if it was written after `updated_at`, if it does not exist, or after a
+        failure, which is logged. `updated_at` is None to finish an earlier deletion.
         """
         fields = {"session": key, "updated_at": updated_at}
         try:

@@ -1,4 +1,4 @@
-"""Loading of what the first request would otherwise wait for."""
+"""Loading, before the first request, of models and code for which it would otherwise wait."""
 
 import gc
 import sys
@@ -8,9 +8,9 @@ from contextrender_bridge.process_memory import give_back
 
 
 def warm_up() -> None:
-    """Load what the first request would wait for, and exempt all objects from garbage collection.
+    """Load what the first request needs, and exempt all present objects from garbage collection.
 
-    A collection that reads the runtime's 90,000 objects stops every request for 20 ms.
+    A garbage collection that visits the runtime's 90,000 objects stops every request for 20 ms.
     """
     load_models()
     gc.collect()
@@ -19,9 +19,9 @@ def warm_up() -> None:
 
 
 def has_compiled() -> bool:
-    """Return whether this process has compiled Jac, at a first start or after a change.
+    """Return whether this process has compiled Jac code, as at a first start or after a change.
 
-    The compiler, with llvmlite, uses 80 MB that a process which finds compiled files does not need.
+    The compiler uses 80 MB. A new process, which finds the compiled files, does not need them.
     """
     return "jaclang.compiler.passes" in sys.modules
 
@@ -29,7 +29,7 @@ def has_compiled() -> bool:
 def load_models() -> None:
     """Load what walkers share: the tokenizer, the embedder and the code that calls models.
 
-    The names of models are checked, and no provider is called. Call it after `build_app`.
+    Check the names of models, but call no provider. Call this function after `build_app`.
     """
     from contextrender_bridge.engine.models.embeddings import load_embedder
     from contextrender_bridge.engine.models.providers import check_model, load_writers

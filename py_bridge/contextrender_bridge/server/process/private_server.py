@@ -1,6 +1,7 @@
-"""The process behind `embedded()`: a server whose address and token only its starter gets.
+"""The process behind `embedded()`: a server for the process that starts it.
 
-It writes them to its standard output as a line of JSON, and serves until its standard input ends.
+It writes its address and token to standard output as a line of JSON, and serves until its standard
+input ends.
 """
 
 import json
@@ -19,14 +20,17 @@ from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.request_guards import guarded_protocol
 
 TOKEN_DAYS = 3650
-"""The token is in two processes' memory only, and nothing renews it."""
+"""The lifetime of the token. It exists only in the memory of two processes, and is not renewed."""
 
 
 def main(data: str) -> int:
-    """Serve the store in `data` to the process that started this one."""
+    """Serve the store in the folder `data` to the process that started this one.
+
+    Write the address and the token, or an error, as a line of JSON. Return the exit code.
+    """
     os.umask(0o077)
     make_app_importable()
-    # Libraries print to stderr from now on, so that the starter reads only our line.
+    # Send the prints of libraries to stderr, so that the starter reads only our line.
     output = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -41,7 +45,7 @@ def main(data: str) -> int:
 
 
 def _start(data: Path) -> tuple[uvicorn.Server, socket, dict[str, str]]:
-    """Load the app. Return a server, its listening socket, and its `url` and `token`."""
+    """Load the app. Return the server, its listening socket, and its `url` and `token`."""
     from contextrender_bridge.server.process.loading import warm_up
     from contextrender_bridge.server.watching.logs import configure_logging
 

@@ -1,10 +1,10 @@
 """Memory and processors of a server, and its periodic tasks.
 
-The threads that take turns at Python's interpreter are kept on one processor, because only one of
-them computes at a time. On two processors, a thread that waits for a moment (a read, a compression)
-wakes another one elsewhere and then waits for it in turn. On one processor it continues before the
-other one runs. The system chooses the processor again every few seconds. Threads of several workers
-are not kept on one.
+The threads that share Python's interpreter lock are kept on one processor, because only one of them
+computes at a time. On two processors, a thread that releases the lock for a short read wakes a
+thread on the other processor, and then waits for that thread. On one processor it continues before
+the other thread runs. The system chooses the processor again every few seconds. If there are
+several workers, their threads are not kept on one processor.
 """
 
 import gc
@@ -24,12 +24,15 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 CHECK_SECONDS: Final = 5.0
 """The interval of the periodic tasks that check this process."""
 TRIM_CHECKS: Final = 6
-"""After memory has grown, it is given back again at this check, when requests must be over."""
+"""The check, counted from the one that finds growth, at which memory is given back once more.
+
+By then the requests that used the memory should be over.
+"""
 LARGE_SESSION_BYTES: Final = 16 * 2**20
 """A larger session is dropped from memory when it has been idle for `IDLE_SECONDS`."""
 IDLE_SECONDS: Final = 30.0
 MIN_GROWTH_BYTES: Final = 24 * 2**20
-"""Less growth is not given back, because giving back stops allocations for some 10 ms."""
+"""The smallest growth that is given back. Giving back stops allocations for some 10 ms."""
 
 
 def resident_bytes() -> int:
@@ -41,15 +44,18 @@ def resident_bytes() -> int:
 
 
 class MemoryTrimmer:
-    """Gives memory back to the system after large requests: at once, and when they must be over."""
+    """A task that gives memory back to the system, during and after large requests."""
 
     def __init__(self) -> None:
         self._least_bytes = resident_bytes()
         self._checks_left = 0
-        """Checks until memory is given back again, because a request may have used it until now."""
+        """The number of checks until memory is given back again; 0 if it has not grown."""
 
     def trim(self) -> None:
-        """Check the memory, and give back what is free. It is called every CHECK_SECONDS."""
+        """Drop large idle sessions, and give free memory back to the system if memory has grown.
+
+        Give it back once more some checks later. The server calls this every CHECK_SECONDS.
+        """
         has_grown = resident_bytes() >= self._least_bytes + MIN_GROWTH_BYTES
         has_dropped = WORKING_SET.drop_idle(LARGE_SESSION_BYTES, IDLE_SECONDS)
         self._checks_left = TRIM_CHECKS if has_grown else max(self._checks_left - 1, 0)
@@ -63,14 +69,14 @@ class MemoryTrimmer:
 
 
 UNBOUND_SECONDS: Final = 0.02
-"""How long the threads run on any processor, so that the system chooses the next one."""
+"""How long the threads may run on any processor, so that the system chooses the next one."""
 
 
 class OneProcessor:
-    """Threads of this process that are kept on one processor."""
+    """The group of this process's threads that are kept on one processor."""
 
     def __init__(self, is_enabled: bool = True) -> None:
-        """Begin without threads. If it is not enabled, or not on Linux, it does nothing."""
+        """Begin without threads. If it is not enabled, or not on Linux, all methods do nothing."""
         self._lock = threading.Lock()
         self._threads: list[int] = []
         is_active = is_enabled and hasattr(os, "sched_getaffinity")
@@ -78,19 +84,22 @@ class OneProcessor:
         self._current_processors = self._allowed_processors
 
     def add_thread(self) -> None:
-        """Keep the calling thread on the processor of the others."""
+        """Add the calling thread to the group."""
         with self._lock:
             thread = threading.get_native_id()
             self._threads.append(thread)
             _bind([thread], self._current_processors)
 
     def release_thread(self) -> None:
-        """Let the calling thread run on any processor. It may have inherited the one processor."""
+        """Let the calling thread run on any processor, even if its creator is in the group."""
         _bind([threading.get_native_id()], self._allowed_processors)
 
     @contextmanager
     def main_thread(self) -> Iterator[None]:
-        """Add the calling thread for the block, as the first one, whose processor is chosen."""
+        """Add the calling thread to the group as the first one. After the block, end the group.
+
+        `choose_processor` keeps the group on the processor of its first thread.
+        """
         self.add_thread()
         try:
             yield
@@ -117,9 +126,9 @@ class OneProcessor:
 
 
 def _last_processor(thread: int) -> frozenset[int]:
-    """Return the processor that a thread ran on last; none if the system does not report it."""
+    """Return the processor on which a thread ran last; empty if the system does not report it."""
     try:
-        # The fields after the name, which may have spaces: the 37th is the processor (proc(5)).
+        # Skip the name, which may have spaces. The 37th field after it is the processor (proc(5)).
         fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
         return frozenset({int(fields[36])})
     except OSError:
@@ -129,7 +138,7 @@ def _last_processor(thread: int) -> frozenset[int]:
 def _bind(threads: Collection[int], processors: Collection[int]) -> None:
     """Let these threads run only on these processors. Without processors, do nothing."""
     for thread in threads if processors else ():
-        # A thread may have ended, and a sandbox may forbid it.
+        # A thread may have ended, or a sandbox may forbid the call.
         with suppress(OSError):
             os.sched_setaffinity(thread, processors)
 
@@ -137,9 +146,9 @@ def _bind(threads: Collection[int], processors: Collection[int]) -> None:
 def run_periodically(
     task: str, work: Callable[[], object], seconds: float
 ) -> AbstractContextManager[None]:
-    """Do `work` at once and every so many seconds, in a thread, while the block runs.
+    """Run `work` in a thread, at once and then every `seconds`, while the block runs.
 
-    A failure is logged, and the work is done again in the next period.
+    Log a failure, and run the work again after the next period.
     """
 
     def run_once() -> None:

@@ -1,4 +1,4 @@
-"""A server whose store cannot be opened: it answers 503 with the reason, and tries again."""
+"""An app for a store that cannot be opened yet: it answers 503 with the reason, and retries."""
 
 import asyncio
 import sqlite3
@@ -22,9 +22,9 @@ STORE_ERRORS = (ContextRenderError, NotWritable, OSError, sqlite3.Error)
 
 
 class RecoveringApp:
-    """The ASGI app that `build` returns, or one that answers 503 while `build` fails.
+    """The ASGI app that `build` returns. While `build` fails, it answers 503.
 
-    `on_open` is called if the first attempt to build it fails and a later one succeeds.
+    `on_open` is called if the first attempt to build the app fails and a later one succeeds.
     """
 
     def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
@@ -37,14 +37,17 @@ class RecoveringApp:
         self._try_to_build()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass everything on to the app, or to its substitute while there is none."""
+        """Pass requests to the app, or to a substitute that answers 503 until the app is built."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         else:
             await (self.app or self._unready_app)(scope, receive, send)
 
     def token(self, current_token: str) -> str:
-        """Return the local user's token. Raise NotReady while there is no store."""
+        """Return the local user's token. Raise NotReady while the app is not built.
+
+        Return `current_token` itself while it is valid and not due for renewal.
+        """
         if self.app is None:
             raise NotReady(self._reason)
         return str(self.app.state.service.accounts.local_token(current_token))
@@ -75,14 +78,14 @@ class RecoveringApp:
         while self.app is None and not self._is_ending.wait(RETRY_SECONDS):
             try:
                 self._try_to_build()
-            except CommandError as refusal:  # at the first attempt it ends the command
+            except CommandError as refusal:  # At the first attempt this error ends the command.
                 self._reason = f"{refusal}"
         if self.app is not None:
             with suppress(Exception):
                 self._on_open()
 
     def _try_to_build(self) -> None:
-        """Build the app. If the store fails, print each new reason once."""
+        """Build the app. If the store fails, print the reason unless it is the last one again."""
         try:
             self.app = self._build()
         except STORE_ERRORS as error:
@@ -93,7 +96,7 @@ class RecoveringApp:
 
 
 def _sentence(error: BaseException) -> str:
-    """Return the sentence for clients about one of the STORE_ERRORS."""
+    """Return the sentence that clients get for one of the STORE_ERRORS."""
     if isinstance(error, ContextRenderError):
         return error.message
     if isinstance(error, NotWritable):
@@ -104,7 +107,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _unready_app(reason: Callable[[], str]) -> Starlette:
-    """Return an app that reports that the process lives, and answers 503 to everything else."""
+    """Return an app that answers health checks of the process, and 503 to all other requests."""
 
     async def alive(_: Request) -> Any:
         return json_response(b'{"status":"ok"}')

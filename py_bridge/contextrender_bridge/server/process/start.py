@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve with the options of the command line, which override the settings."""
+    """Run `contextrender serve`: the options override the settings. Return the exit code."""
     for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
         if text is not None:
             set_option(name, text)
@@ -76,15 +76,17 @@ def serve(
     idle_timeout: float | None = None,
     workers: int = 1,
 ) -> int:
-    """Listen, load the app, print when it is ready, and serve until SIGINT or SIGTERM.
+    """Listen, load the app, print that it is ready, and serve until SIGINT or SIGTERM.
 
-    With `idle_timeout` serve also only until nobody has used it for that many seconds.
+    With `idle_timeout`, also stop after that many seconds without use. Several workers are
+    processes that share the port and the loaded app. Return the exit code. Raise CommandError if an
+    option is invalid, or a server of this data folder already has the address.
     """
     if idle_timeout is not None and workers > 1:
         raise CommandError("--idle-timeout is for one process, not for several workers.")
     if workers > MAX_WORKERS:
         raise CommandError(f"there may be up to {MAX_WORKERS} workers.")
-    with suppress(NotWritable):  # The server waits until the folder can be written.
+    with suppress(NotWritable):  # The server answers 503 until the folder is writable.
         make_data_private(data)
     keep_little()
     _check_address(host, port, data)
@@ -108,7 +110,7 @@ def serve(
 
 
 def _check_address(host: str, port: int, data: Path) -> None:
-    """Raise CommandError if a server of this data folder has the address already."""
+    """Raise CommandError if a server of this data folder already has the address."""
     with suppress(NoCredentials):
         other = stored_credentials(data)
         parts = urlsplit(other.url)
@@ -129,7 +131,7 @@ def _print_ready(url: str, data: Path) -> None:
 
 
 def _load_for_workers(app: Path, figures: str) -> Callable[[int], None]:
-    """Load the app once for all workers. Return the function to call when one has ended.
+    """Load the app once for all workers. Return the function to call when a worker has ended.
 
     The workers share their counts for `/metrics` in the folder `figures`.
     """

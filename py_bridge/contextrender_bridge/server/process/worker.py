@@ -1,4 +1,4 @@
-"""A process that serves the app under its supervisor, until a signal or until nobody uses it."""
+"""A worker: a process that serves the app under a supervisor until it is stopped or idle."""
 
 import signal
 import socket
@@ -30,17 +30,17 @@ ANNOUNCE_SECONDS = 2.0
 
 
 class IdleTracker:
-    """An ASGI app that measures for how long nobody has used the app in it."""
+    """An ASGI app that wraps another one, and measures for how long that one has not been used."""
 
     def __init__(self, app: Any, data: Path) -> None:
-        """Begin to measure. A live lease in the folder `data` counts as use, as a request does."""
+        """Begin to measure. Requests count as use, and so do live leases in the folder `data`."""
         self._app = app
         self._data = data
         self._running_requests = 0
         self._last_use = time.monotonic()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass everything on to the app. A health check is no use."""
+        """Pass a request to the app. Health checks do not count as use."""
         if scope["type"] != "http" or scope["path"].startswith("/healthz"):
             await self._app(scope, receive, send)
             return
@@ -67,10 +67,11 @@ def run_worker(
     app: Path,
     idle_timeout: float | None,
 ) -> int:
-    """Serve as one worker, until a signal ends it, or it was not used for `idle_timeout` seconds.
+    """Serve as one worker until a signal, or until it was not used for `idle_timeout` seconds.
 
-    Return the exit code for the supervisor: RENEW, before serving, if compiling has used memory
-    that a new process does not need; otherwise STOP with an `idle_timeout`, and 0 without.
+    Build the app and load what requests need. If that has compiled Jac code, return RENEW, because
+    a new process needs less memory. Otherwise serve, with the limits divided among the workers; the
+    first worker also announces the service. Then return STOP with an `idle_timeout`, 0 without.
     """
     forget_settings()
     configure_logging()
@@ -87,8 +88,8 @@ def run_worker(
     max_connections = ceil(settings.max_connections / worker.count)
     protocol = guarded_protocol(max_connections, settings.header_timeout)
     config = http_config(idle_tracker, http=protocol, ws="auto", date_header=True)
-    # uvicorn raises a signal again after it has shut down. Ignore it then, so that a stopped server
-    # exits with 0, and not with a traceback or by the signal.
+    # After its shutdown, uvicorn raises the signal again. Ignore it, so that a stopped server exits
+    # with 0, without a traceback.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
@@ -111,9 +112,10 @@ def run_worker(
 def announce_service(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
     """Keep a server's address and a valid token in the file by which clients find the service.
 
-    The address is this server's unless the one in the file answers, so that no client changes to a
-    second server. `token_for` takes the file's token, and returns it, or a new one when half of its
-    time is over or it was revoked. Clients read the file again when their token is refused.
+    If another server, whose address is in the file, still answers, leave the file unchanged, so
+    that clients do not switch servers. `token_for` takes the file's token, and returns it, or a new
+    one if half of its lifetime is over or it was revoked. Clients read the file again when their
+    token is refused.
     """
 
     def write_file() -> None:
@@ -127,7 +129,7 @@ def announce_service(url: str, token_for: Callable[[str], str], data: Path) -> I
                     renewed.save(data)
         except NotReady:
             pass  # The server reports this itself.
-        except (ContextRenderError, OSError) as failure:  # It is tried again soon.
+        except (ContextRenderError, OSError) as failure:  # The next period tries again.
             log_failure("announcing", failure)
 
     write_file()
