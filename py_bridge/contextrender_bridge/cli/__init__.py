@@ -27,7 +27,10 @@ PACKAGE = "contextrender_bridge"
 
 @dataclass(frozen=True)
 class Subcommand:
-    """A subcommand: its help, its `module` or `module:class`, and whether it needs the server."""
+    """A subcommand.
+
+    `module` is its module, or `module:class` if a class of it has the functions.
+    """
 
     help: str
     module: str
@@ -129,7 +132,7 @@ GROUPS = {
         ),
     },
 }
-"""The subcommands in the order of `--help`: in each group the most used first."""
+"""The subcommands in the order of `--help`. In each group, the most used comes first."""
 
 SUBCOMMANDS: dict[str, Subcommand] = {}
 for _group in GROUPS.values():
@@ -137,7 +140,11 @@ for _group in GROUPS.values():
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code. Print an error of the user's as one sentence."""
+    """Run one subcommand and return its exit code.
+
+    Print help or the names of unknown variables first if needed. Print an error that the user can
+    mend as one sentence. Return 130 after Ctrl-C, and 141 if the output is closed.
+    """
     _replace_unprintable()
     parser = _parser()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -169,14 +176,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replace_unprintable() -> None:
-    """Have a character that the terminal's encoding lacks printed as `?` instead of failing."""
+    """Print `?` for each character that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _unknown_command_message(words: Sequence[str]) -> str:
-    """Return an error message if the first word is neither a command nor an option."""
+    """Return an error message if the first word is no command and no option, else ""."""
     if not words or words[0].startswith("-") or words[0] in SUBCOMMANDS:
         return ""
     name = printable(words[0], 40)

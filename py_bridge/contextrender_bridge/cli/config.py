@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format_value(row: SettingValue) -> str:
-    """Return a setting's value as a person would write it; a secret is not shown."""
+    """Return a setting's value as a user writes it. A secret is not shown."""
     if row.secret and row.value:
         return "(set)"
     if isinstance(row.value, bool):

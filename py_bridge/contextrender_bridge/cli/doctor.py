@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results. Return 1 if one of them keeps ContextRender from working, otherwise 0."""
+    """Print the results of all checks. Return 1 if one of them is `bad`, otherwise 0."""
     with defaults_for_invalid():
         findings = [
             *check_python(),
@@ -163,7 +163,7 @@ def check_data_folder() -> Iterator[CheckResult]:
 
 
 def check_models() -> Iterator[CheckResult]:
-    """Check that the tokenizer and the embedder can be loaded, and the model's settings."""
+    """Check the model's settings, and that the tokenizer and the embedder can be loaded."""
     if importlib.util.find_spec("jaclang") is None:
         return
     settings = current_settings()
@@ -257,7 +257,7 @@ def check_plugins() -> Iterator[CheckResult]:
 
 
 def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
-    """Return the message of `load`, or its failure."""
+    """Return a result with the message that `load` returns, or with the failure it raises."""
     try:
         return CheckResult(check, load())
     except Exception as failure:
@@ -266,14 +266,14 @@ def _check_loading(check: str, load: Callable[[], str]) -> CheckResult:
 
 
 def _describe_tokenizer() -> str:
-    """Count the tokens of a phrase; return the encoding's name and the count."""
+    """Count the tokens of a phrase. Return the encoding's name and the count as text."""
     from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
 
 
 def _describe_embedder() -> str:
-    """Embed a word; return the embedder's name."""
+    """Embed a word, to check that this works. Return the embedder's name."""
     from contextrender_bridge.engine.models.embeddings import load_embedder
 
     embedder = load_embedder(current_settings().embed_model)

@@ -73,7 +73,7 @@ def _run_jac(action: str, words: Sequence[str]) -> int:
 
 @contextmanager
 def _as_user(name: str, folder: Path | None) -> Iterator[None]:
-    """Have Jac work on one user's graph while the block runs. Changes are not stored."""
+    """Let Jac use one user's graph while the block runs. Changes are not stored."""
     from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
@@ -86,7 +86,7 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
-    """Run a file's walker, whose first fields get the values. Raise CommandError if it fails."""
+    """Run a file's walker with `values` as its first fields. Raise CommandError if it fails."""
     from contextrender_bridge.runtime.developing import report_failing_line, spawn_at_root
 
     with report_failing_line(file):
@@ -106,7 +106,10 @@ def _run_walker(file: Path, name: str | None, values: Sequence[str]) -> None:
 
 
 def _walker_type(file: Path, name: str | None) -> Any:
-    """Return the walker of a file by its name, None for its only one. Raise CommandError."""
+    """Return the walker with this name in a file. If `name` is None, return the only walker.
+
+    Raise CommandError if there is no file, or no such walker.
+    """
     from contextrender_bridge.runtime.developing import walkers_of
 
     if not file.is_file():
@@ -122,7 +125,10 @@ def _walker_type(file: Path, name: str | None) -> Any:
 
 
 def _parse_value(value: str, field_type: object) -> Any:
-    """Return a value of the command line: parsed as JSON, unless it is none or the field a text."""
+    """Return a command line's value parsed as JSON.
+
+    Return the text itself if the field is a text, or if the value is not JSON.
+    """
     if field_type in (str, "str"):
         return value
     try:

@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Set the price if an option says so, then print it. Return 1 if no price is known."""
+    """Set or remove the price if an option requests it, then print it.
+
+    Without a model, print all own prices. Return 1 if the model has no price, otherwise 0. After
+    `--unset`, return 0.
+    """
     is_change = args.set is not None or args.unset
     if args.model is None:
         if is_change:
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _set_price(model: str, numbers: str | None) -> None:
-    """Write a model's price to the configuration file; None removes it.
+    """Write a model's price to the configuration file. If `numbers` is None, remove the price.
 
     Raise CommandError if the price is invalid, or if another source overrides the file.
     """

@@ -52,7 +52,7 @@ class Restore:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Restore the whole backup or nothing, and print its size."""
+        """Restore the whole backup, or nothing if that fails, and print its size."""
         from contextrender_bridge.store.backup import is_empty, restore
         from contextrender_bridge.store.opening import open_named
 
@@ -82,7 +82,7 @@ class Collect:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Print a line for each deleted session, and their sum. A server may run meanwhile."""
+        """Delete sessions, and print a line for each and their sum. A server may run meanwhile."""
         from contextrender_bridge.server.accounts.users import Accounts
         from contextrender_bridge.server.limits.retention import Retention
         from contextrender_bridge.server.runtime import Runtime
@@ -121,7 +121,11 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Print the findings. Return 1 if one of them was not repaired, otherwise 0."""
+        """Print the findings. Return 1 if one of them was not repaired, otherwise 0.
+
+        With `--repair`, repair the findings after all are found, unless the database's file is
+        damaged.
+        """
         from contextrender_bridge.runtime.archetypes import read_problem
         from contextrender_bridge.server.runtime import load_app
         from contextrender_bridge.sessions.check import check_store
@@ -160,7 +164,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line for each finding, by session, then those of no session and the sums."""
+    """Print a line for each finding, those without a session last, and then the sums."""
 
     def order(finding: Mapping[str, Any]) -> tuple[bool, str, str]:
         has_no_session = not finding["session"]

@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the files, and remove them after a confirmation."""
+    """List the files, and remove them after a confirmation.
+
+    With an agent's name, remove only the plugin in that agent. Raise CommandError if the service
+    runs, or if there is no terminal to confirm at.
+    """
     if args.host:
         host = find_host(args.host)
         make_changes(host.uninstall(data_dir().absolute()), dry_run=args.dry_run)
@@ -67,7 +71,7 @@ def installed_plugins() -> list[str]:
 
 
 def remaining_files() -> Iterator[tuple[Path, str]]:
-    """Yield each existing path with a description."""
+    """Yield each path of ContextRender that exists, with a description."""
     data, config = data_dir(), config_file()
     if data.is_dir():
         size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) / 2**20
@@ -77,7 +81,7 @@ def remaining_files() -> Iterator[tuple[Path, str]]:
 
 
 def program_removal() -> str:
-    """Return the command that removes the program, by the way it seems to have been installed."""
+    """Return the command that removes the program. It depends on how this was installed."""
     place = Path(sys.prefix).parts
     if "tools" in place and "uv" in place:
         return "uv tool uninstall contextrender"
@@ -87,7 +91,7 @@ def program_removal() -> str:
 
 
 def _running() -> str | None:
-    """Return the address of the running service of the data folder; None if none is running."""
+    """Return the address of the data folder's service, or None if it does not run."""
     try:
         url = stored_credentials(data_dir()).url
     except NoCredentials:

@@ -85,7 +85,10 @@ def _read_line() -> str:
 
 
 def _checked_days(days: int | None) -> int | None:
-    """Return the days until a token expires, None for the setting's. Raise CommandError."""
+    """Return the days until a token expires; None means the setting's.
+
+    Raise CommandError if invalid.
+    """
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise CommandError(f"--days must be a number from 1 to {MAX_DAYS}.")
     return days

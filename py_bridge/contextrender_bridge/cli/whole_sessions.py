@@ -24,7 +24,10 @@ class Export:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Write the export. Raise CommandError if the file exists."""
+        """Write the export to the file, or to standard output without one.
+
+        Raise CommandError if the file exists or cannot be written.
+        """
         if args.file is not None and Path(args.file).exists():
             raise CommandError(f"{args.file} already exists; remove it, or name another file.")
         with ServiceClient() as service:
@@ -54,7 +57,7 @@ class Import:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Import the files in order. Stop at the first that cannot be read or is refused."""
+        """Import the files in order. Stop at the first file that cannot be read or imported."""
         if args.name and len(args.files) > 1:
             raise CommandError("--as names one session, so it takes only one FILE.")
         with ServiceClient() as service:
@@ -97,7 +100,7 @@ class Delete:
 
 
 def _read_export(file: str) -> Json:
-    """Return the JSON in a file, `-` for standard input. Raise CommandError."""
+    """Return the JSON in a file; `-` is standard input. Raise CommandError if it cannot be read."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         data: Json = json.loads(text)

@@ -27,7 +27,7 @@ EXACT_NAME_ENDPOINTS = frozenset({"delete_session"})
 
 
 class ServiceClient:
-    """A connection to the service, with this machine's token or the one in the settings."""
+    """A connection to the service, with the token in the settings or this machine's token."""
 
     def __init__(self) -> None:
         """Open a connection. Raise NoCredentials if no service is known."""
@@ -46,9 +46,10 @@ class ServiceClient:
         self._client.close()
 
     def ask(self, endpoint: str, **fields: Any) -> Json:
-        """Return the reply of an endpoint. Fields that are None are not sent.
+        """Return an endpoint's reply. Fields that are None are not sent.
 
-        `session` may be the beginning of one session's name. Raise ContextRenderError.
+        `session` may be the beginning of a session's name, if no other name begins so. Raise a
+        ContextRenderError if the request fails.
         """
         try:
             return self._client.call(endpoint, fields)
@@ -63,7 +64,7 @@ class ServiceClient:
             raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
 
     def _complete_name(self, beginning: str) -> str:
-        """Return the only session name that begins so. Raise CommandError if there is none."""
+        """Return the only session name with this beginning. Raise CommandError if there is none."""
         page = self.ask("list_sessions", query=beginning, limit=200)
         names = [view["session"] for view in page["sessions"]]
         matches = [name for name in names if name.startswith(beginning)] if beginning else []
@@ -75,9 +76,9 @@ class ServiceClient:
         )
 
     def pages(self, endpoint: str, lists: Sequence[str], **fields: Any) -> Json:
-        """Return all pages of an endpoint's reply as one, and show progress.
+        """Request all pages of an endpoint's reply, show progress, and return them as one reply.
 
-        `lists` names the fields that have a part of a list on each page.
+        `lists` has the names of the fields whose lists are joined.
         """
         result = page = self.ask(endpoint, **fields)
         with Console(stderr=True).status("") as status:
@@ -91,8 +92,8 @@ class ServiceClient:
     def totals(self, session: str, branch: int | None = None) -> Json:
         """Return the totals of a session's answered calls.
 
-        A long session needs several requests: the service goes on from where the one before
-        stopped, and says `complete` at the end (docs/api.md, `savings`).
+        A long session needs several requests. Each continues where the last one stopped, until the
+        reply is `complete` (docs/api.md, `savings`).
         """
         fields = {"session": session, "branch": branch, "columns": False}
         while True:
@@ -118,7 +119,7 @@ def headline(totals: Json) -> str:
 
 
 def remaining_tokens_note(row: Json) -> str:
-    """Return a note on the tokens that an omitted result lacked; empty if it lacked none.
+    """Return a note on the tokens that remained when a result was omitted, or "" if not known.
 
     `row` describes the result in a reply of `explain` or `misses`.
     """
@@ -142,7 +143,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], RenderableType]) -> int:
-    """Print a reply: as JSON with --json, otherwise as drawn by `draw`."""
+    """Print a reply as JSON with --json, otherwise as `draw` draws it. Return 0."""
     if args.json:
         return print_json(view)
     Console(highlight=False).print(draw(view))
@@ -152,10 +153,11 @@ def print_view(args: argparse.Namespace, view: Json, draw: Callable[[Json], Rend
 def fit_table(
     titles: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
 ) -> Table:
-    """Return a table within `width` characters.
+    """Return a table of at most `width` characters.
 
-    It has the first column, every text column (weight 0), and as many others as fit, those of
-    the largest weight first. The text columns take the remaining width; longer texts are cut.
+    It has the first column, every text column (weight 0), and as many other columns as fit. Columns
+    of larger weight are preferred. The text columns share the remaining width; longer texts are
+    cut.
     """
     indexes = range(len(titles))
     widths = [
@@ -185,7 +187,7 @@ def fit_table(
 
 
 def new_table(*columns: str, text_columns: Container[str] = ()) -> Table:
-    """Return an empty table. Columns not in `text_columns` have numbers, aligned to the right."""
+    """Return an empty table. Columns that are not in `text_columns` are aligned to the right."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name in text_columns else "right", no_wrap=True)

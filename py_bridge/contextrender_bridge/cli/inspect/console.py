@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 def link_suffix(
     service: ServiceClient, session: str | None, turn: int | None, branch: int | None
 ) -> str:
-    """Return the part of the link that names the page. Raise CommandError if it does not exist."""
+    """Return the part of the link that names the page. Raise CommandError without such a page."""
     if session is None:
         return ""
     view = service.ask("inspect_session", session=session, branch=branch)
@@ -56,7 +56,10 @@ def link_suffix(
 
 
 def open_in_browser(link: str) -> bool:
-    """Open a link and return True, unless there is only a browser that would use this terminal."""
+    """Open a link in a browser and return True.
+
+    Return False if this is no terminal, if no window can be opened, or if opening fails.
+    """
     if not (can_open_windows() and sys.stdout.isatty()):
         return False
     with suppress(webbrowser.Error):

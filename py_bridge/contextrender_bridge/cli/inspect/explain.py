@@ -25,7 +25,7 @@ from contextrender_bridge.printing import add_json
 
 DEFAULT_ROWS = 200
 WIDE_COLUMNS = 120
-"""The width in characters from which these measures fit beside the names and the reasons."""
+"""The terminal's width, in characters, from which the measures fit beside names and reasons."""
 WIDE_MEASURES = {"relevance": "s", "usefulness": "U", "score": "score"}
 """The measures of a result by field, with their columns' titles (docs/method.md)."""
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:
     """Return a table of the results in the view's order.
 
-    `run` asks for the selected ones in the order of selection, then the others, newest first.
+    `run` requests the selected results in the order of selection, then the others, newest first.
     """
     head = Text.assemble(
         agent_text(args.session, "bold"),
@@ -102,7 +102,7 @@ def _use_line(use: Json) -> str:
 
 
 def _reason(row: Json) -> Text:
-    """Return how a result is shown, unless the columns say it, and why."""
+    """Return why a result is shown or omitted, and how, unless the columns show that."""
     parts = [row["display"]] if row["display"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
         parts.append(row["reason"] + remaining_tokens_note(row))

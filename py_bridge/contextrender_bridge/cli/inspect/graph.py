@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_dot(view: Json) -> str:
-    """Return the graph in Graphviz' language. Wider edges stand for more values."""
+    """Return the graph in Graphviz' language. An edge's width grows with its number of values."""
     lines = ["digraph reuse {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
     for number, label in _used_results(view):
         lines.append(f"  r{number} [shape=box, style=rounded, label={_quoted(label)}];")
@@ -60,7 +60,7 @@ def _used_results(view: Json) -> Iterator[tuple[int, str]]:
 
 
 def _values(edge: Json) -> str:
-    """Return an edge's first values, and the number of the others."""
+    """Return an edge's first values and the number of its other values, as text."""
     values = [printable(value, 40) for value in edge["values"][:MAX_EDGE_VALUES]]
     hidden_count = edge["count"] - len(values)
     return ", ".join(values) + (f" +{hidden_count}" if hidden_count else "")

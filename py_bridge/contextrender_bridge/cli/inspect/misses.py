@@ -38,7 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
-    """Return a headline, and a row for each result whose used value was nowhere in the prompt."""
+    """Return a headline, and a table of the results whose used values were not in the prompt.
+
+    If `totals` is None, the headline does not have the share of steps. Misses of names of tools or
+    fields alone are only counted.
+    """
     misses = [miss for miss in view["misses"] if not miss["names_only"]]
     names_only_count = len(view["misses"]) - len(misses)
     head = Text.assemble(agent_text(session, "bold"), f"  {headline(totals) if totals else ''}")

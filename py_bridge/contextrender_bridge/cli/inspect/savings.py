@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table. The prices of this machine's settings apply to a remote service, too."""
+    """Print the table. This machine's price settings apply to a remote service, too."""
     since = as_day(args.since)
     prices = [text for text in (current_settings().prices, *args.price) if text]
     with ServiceClient() as service:
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def group_columns(text: str) -> list[str]:
-    """Return the columns that rows are grouped by. Raise ArgumentTypeError for an unknown one."""
+    """Return the columns by which rows are grouped. Raise ArgumentTypeError if one is unknown."""
     names = [name.strip() for name in text.split(",")]
     if not set(names) <= set(GROUPS):
         raise argparse.ArgumentTypeError(f"must be one or several of {', '.join(GROUPS)}")
@@ -105,7 +105,7 @@ def group_columns(text: str) -> list[str]:
 
 
 def as_day(text: str) -> str:
-    """Return a day (UTC) in ISO format; empty for an empty text. Raise CommandError."""
+    """Return a day (UTC) in ISO format, or "" for an empty text. Raise CommandError if invalid."""
     year, month, day, *_ = time.gmtime()
     today = date(year, month, day)
     days = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
@@ -122,7 +122,8 @@ def as_day(text: str) -> str:
 def group_rows(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
     """Return the sums of the rows, grouped by the columns `by`.
 
-    `calls_without_price` counts calls of models without a price; the dollars are of other calls.
+    `calls_without_price` counts the calls whose models have no price. The dollars do not include
+    these calls.
     """
     totals: dict[str, Json] = {}
     for row in rows:
@@ -154,7 +155,7 @@ def draw(view: Json, by: Sequence[str]) -> RenderableType:
 
 
 def _notes(view: Json, calls_without_price: int) -> str:
-    """Return sentences on calls that were not counted, and on prices of other models."""
+    """Return sentences on what was not counted, and on models with another model's price."""
     notes = f"{view['sessions_counted']} of {view['sessions']} sessions have counted calls. "
     if calls_without_price:
         notes += f"{calls_without_price:,} calls are of models without a price: "

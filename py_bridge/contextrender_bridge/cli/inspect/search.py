@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
-    """Return the newest matches, up to --limit. `next` is None if there are no more pages."""
+    """Return at most --limit matches, newest first. `next` is None if there are no more."""
     result: Json = {"matches": [], "sessions": 0, "events": 0, "next": ""}
     while result["next"] is not None and len(result["matches"]) < args.limit:
         page = service.ask(
@@ -62,7 +62,7 @@ def find_matches(service: ServiceClient, args: argparse.Namespace) -> Json:
 
 
 def draw(view: Json) -> RenderableType:
-    """Return a table with a row for each match, and what was searched."""
+    """Return a table with a row for each match, and a line on what was searched."""
     table = new_table()
     table.add_column("session", overflow="fold", ratio=1)
     for title in ("branch", "turn", "message"):
@@ -88,7 +88,7 @@ def draw(view: Json) -> RenderableType:
 
 
 def _text(match: Json) -> Text:
-    """Return the first match in a text, with the text around it and the number of the others."""
+    """Return the first match in a text, with the text around it and the number of other matches."""
     more_note = f" (and {match['count'] - 1} more)" if match["count"] > 1 else ""
     return Text.assemble(
         _part(match["text_before"][-CONTEXT_CHARS:]),
@@ -99,9 +99,9 @@ def _text(match: Json) -> Text:
 
 
 def _part(text: str, style: str = "") -> Text:
-    """Return a part of a line. White space at an end becomes one space, as does white space alone.
+    """Return a part of a line. White space at each end becomes one space.
 
-    `agent_text` removes it.
+    It is added here, because `agent_text` removes white space at the ends.
     """
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""

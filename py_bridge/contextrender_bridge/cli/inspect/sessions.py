@@ -90,7 +90,7 @@ def draw(page: Json, search: str) -> RenderableType:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return the names, long ones cut to a unique beginning, which commands also accept."""
+    """Return the names. Long names are cut to a unique beginning, which commands also accept."""
     result = []
     for name in names:
         other_names = [other for other in names if other != name]
@@ -120,14 +120,14 @@ def _saved(totals: Json) -> str:
 
 
 def _cost(totals: Json) -> str:
-    """Return the cost of a session; `~` marks an estimate, made if no provider reported usage."""
+    """Return the cost of a session. `~` marks an estimate, made without reported usage."""
     if totals["cost"] is None:
         return "–"
     return f"{'~' if totals['is_estimate'] else ''}${totals['cost']:,.2f}"
 
 
 def _age(timestamp: float) -> str:
-    """Return how long ago a time was, in its largest unit; "now" within the last minute."""
+    """Return how long ago a time was, in its largest unit, or "now" in the last minute."""
     age = time.time() - timestamp
     for seconds, unit in TIME_UNITS:
         if age >= seconds:

@@ -36,7 +36,7 @@ WORDS = ("complete", "excerpt", "omitted", "used", "used, visible elsewhere", "m
 """The marks' meanings for the legend, in the order of `STYLES`."""
 MIN_TURN_COLUMNS = 20
 LABEL_WIDTH = 14
-"""The characters of a line for a result's position and tokens, beside its tool's name."""
+"""The characters of a line that a result's position and tokens take, beside its tool's name."""
 MIN_NAME_WIDTH = 20
 DEFAULT_MESSAGES = 200
 MAX_LINES = 200
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Json | None:
-    """Return the message that answered a call; None if it is not recorded yet."""
+    """Return the message that answered a call, or None if it is not recorded yet."""
     fields = {"session": args.session, "branch": args.branch, "position": view["history_messages"]}
     try:
         return service.ask("read_message", characters=ANSWER_CHARS, **fields)
@@ -86,11 +86,14 @@ def _answer(service: ServiceClient, view: Json, args: argparse.Namespace) -> Jso
 
 
 def draw(view: Json, session: str, totals: Json) -> RenderableType:
-    """Return the timeline of the newest turns, one column each, as many as fit."""
+    """Return the timeline: a column for each of the newest turns, as many as fit.
+
+    A legend explains the marks. Each listed result has a line with a mark for each turn.
+    """
     names = [printable(name) for name in view["results"]["tools"]]
     longest_name = max(map(len, names), default=0)
     width = Console().width - LABEL_WIDTH
-    # Long names are cut rather than turns left out, but not below a minimum.
+    # To show more turns, long names are cut, but not below a minimum.
     name_width = max(MIN_NAME_WIDTH, min(longest_name, width - MIN_TURN_COLUMNS))
     turn_columns = max(MIN_TURN_COLUMNS, width - name_width)
     turns = view["turns"][-turn_columns:]
@@ -115,7 +118,10 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
 
 
 def draw_call(view: Json, session: str, answer: Json | None) -> RenderableType:
-    """Return a call's budget, its messages, each with what was shown of it, and its answer."""
+    """Return a call's budget, its messages with how each was shown, and its answer.
+
+    A row stands for messages between two listed messages. `answer` is None if the call has none.
+    """
     call = view["explain"]
     head = Text.assemble(
         agent_text(session, "bold"),
@@ -164,16 +170,17 @@ def draw_answer(answer: Json) -> list[RenderableType]:
 
 
 def _budget(view: Json) -> str:
-    """Return the session's budget, or, if it is automatic, the budget of the newest call."""
+    """Return the session's budget. If it is automatic, return the budget of the newest call."""
     if isinstance(view["budget"], int):
         return short_count(view["budget"])
     return f"now {short_count(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
 def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
-    """Return the numbers of the results up to the last turn, and how many are left out.
+    """Return the numbers of the results to list, and how many are not listed.
 
-    If there are many, those are left out that none of the turns showed, used or missed.
+    Results that came after the last turn are never listed. If there are many, results that none of
+    the turns showed, used or missed are not listed.
     """
     all_results = range(min(turns[-1]["results"], len(results["positions"])))
     if len(all_results) <= MAX_LINES:
@@ -188,7 +195,7 @@ def _listed_results(results: Json, turns: list[Json]) -> tuple[list[int], int]:
 
 
 def _runs(flat_runs: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first number and the length of each run: a reply has them in one list in turn."""
+    """Yield the first number and the length of each run. `flat_runs` has them in turn."""
     return zip(flat_runs[::2], flat_runs[1::2], strict=True)
 
 
@@ -216,6 +223,6 @@ def _line(results: Json, turns: list[Json], number: int, name_width: int) -> Tex
 
 
 def _is_in_runs(flat_runs: list[int], number: int) -> bool:
-    # Only the last run that begins at or before the number can have it.
+    # Only the last run that begins at or before the number can contain it.
     run = bisect_right(flat_runs[::2], number) - 1
     return run >= 0 and number < flat_runs[2 * run] + flat_runs[2 * run + 1]

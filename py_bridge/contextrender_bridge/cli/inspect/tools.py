@@ -20,7 +20,7 @@ from contextrender_bridge.printing import add_json, printable
 
 DEFAULT_SESSIONS = 20
 FLOOD_TOKENS = 4_000
-"""The tokens from which a result counts as a flood."""
+"""The number of tokens from which a result counts as a flood."""
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
 WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
 """For `fit_table`: of each column of `HEADS`."""
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tools of a session, or of the newest ones together."""
+    """Print the tools of one session, or of the newest sessions together."""
     with ServiceClient() as service:
         if args.session:
             names = [args.session]
@@ -83,7 +83,7 @@ def draw(view: Json) -> RenderableType:
 
 
 def advice(view: Json) -> list[str]:
-    """Return sentences on tools with large unused results or unused declarations."""
+    """Return sentences on tools with large unused results, and on tools never called."""
     tools, sentences = view["tools"], []
     floods = [tool for tool in tools if tool["largest"] >= FLOOD_TOKENS and tool["unused_tokens"]]
     if floods:
