@@ -1,4 +1,5 @@
-"""The only door to jaclang 0.16.7 and jac-scale 0.2.31; docs/runtime.md lists what is replaced.
+"""The adapter to jaclang 0.16.7 and jac-scale 0.2.31; docs/runtime.md lists what it replaces.
 
-What one request sees and writes of the graph, and what walkers ask of the server they run in.
+It has the graph that one request reads and writes, and the functions that walkers use of the server
+that runs them.
 """

@@ -1,4 +1,4 @@
-"""Access to the stored graph that Jac has no words for: ids, owners, batched reads, plain rows."""
+"""Access to the stored graph that Jac does not have: by ids, in batches, or without archetypes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,10 +31,10 @@ def node_id(node: object) -> UUID:
 
 
 def has_edge(source: object, kind: type, target: object) -> bool:
-    """Return whether an edge of a type leads from `source` to `target`.
+    """Return whether an edge of type `kind` leads from `source` to `target`.
 
-    It proves to whom a node belongs that was found by its id. The target's edges are searched,
-    because a root has an edge to each of its owner's sessions.
+    This proves to whom a node belongs that was found by its id. The target's edges are searched,
+    because a root, as a source, has an edge to each of its owner's sessions.
     """
     start = node_id(source)
     edges = cast(Any, target).__jac__.edges
@@ -42,16 +42,17 @@ def has_edge(source: object, kind: type, target: object) -> bool:
 
 
 def nodes_before(ids: Iterable[UUID], kind: type) -> list[UUID]:
-    """Return the ids of the nodes from which edges of a type lead to these nodes of the caller."""
+    """Return the ids of the nodes with edges of a type to these nodes of the caller."""
     memory = CURRENT.get()
     number = memory.number(kind)
     return list(memory.store.sources(caller_root(), ids, number))
 
 
 def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
-    """Return the caller's newest nodes of a type that are older than `before`, newest first.
+    """Return up to `limit` of the caller's nodes of a type, newest first.
 
-    They are read from an index of the field `created_at`, which the type must have.
+    They are older than `before`; None begins with the newest of all. The order comes from an index
+    of the field `created_at`, which the type must have.
     """
     memory = CURRENT.get()
     number = memory.number(kind)
@@ -59,9 +60,9 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
 
 
 def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
-    """Return each edge at a node: its type's name, whether it leaves, the other end, the edge.
+    """Return each edge of a node: its type's name, whether it leaves, the other end, the edge.
 
-    The edges that leave the node come first. Each type's edges are together.
+    The edges that leave the node come first. Within each direction they are ordered by type.
     """
     id = node_id(node)
 
@@ -78,7 +79,7 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
 
 
 def edge_of(kind: type, fields: Mapping[str, object]) -> object:
-    """Return a new edge of a type that holds these fields."""
+    """Return a new edge of a type with these fields."""
     return kind(**fields)
 
 
@@ -88,9 +89,9 @@ def archetype_fields(archetype: object) -> dict[str, object]:
 
 
 def add_edges(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
-    """Connect a connected node to other nodes of the caller, like `source +>: edge :+> target`.
+    """Connect a stored or connected node to other nodes, like `source +>: edge :+> target` in Jac.
 
-    The targets are named by their ids, so that they need not be loaded.
+    Each pair in `edges` is an edge and the id of its target, which need not be loaded.
     """
     memory, source_anchor = CURRENT.get(), cast(Any, source).__jac__
     anchors: list[EdgeAnchor] = []
@@ -111,9 +112,9 @@ def add_edges(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
 
 
 def delete_edge(source: object, kind: type, target: object) -> None:
-    """Remove the edge of a type between two nodes, if there is one.
+    """Delete the edge of a type from `source` to `target`, if there is one.
 
-    Unlike Jac's own way, this does not read the source's other edges.
+    Unlike `del` in Jac, this does not read the source's other edges.
     """
     CURRENT.get().delete_edge(node_id(source), kind, node_id(target))
 
@@ -129,10 +130,10 @@ def nodes_between(first: UUID, last: UUID) -> list[UUID]:
 
 
 def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Return the committed fields of the caller's nodes, without unknown ids and unreadable rows.
+    """Return the committed fields of the caller's nodes by id; skip missing and unreadable nodes.
 
-    It builds no archetypes, and so is ten times faster than loading the nodes. Changes of this
-    request are visible after `commit_now`. Nodes that it has loaded are not read again.
+    This builds no archetypes, and is ten times faster than loading the nodes. It returns changes of
+    this request only after `commit_now`. Nodes that the request has loaded are not read again.
     """
     memory = CURRENT.get()
     assert memory.owner is not None
@@ -146,9 +147,9 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
 
 
 def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
-    """Yield the ids of the caller's stored nodes in order, in slices of about `size` stored bytes.
+    """Yield the ids of the caller's nodes in order, in slices of about `size` stored bytes.
 
-    Ids without a stored node are left out.
+    Skip ids without a stored node.
     """
     memory, requested = CURRENT.get(), list(ids)
     assert memory.owner is not None
@@ -164,10 +165,10 @@ def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
 def fetch_edges(
     nodes: Iterable[UUID], kind: type, *, strict: bool = True
 ) -> list[tuple[UUID, UUID, dict[str, Any]]]:
-    """Return the committed edges of a type that leave the caller's nodes: source, target, fields.
+    """Return the committed edges of a type from the caller's nodes, as source, target and fields.
 
-    For many nodes it is 25 to 40 times faster than following the edges in Jac. Raise ValueError
-    for an edge that cannot be read, or leave it out if not `strict`.
+    For many nodes it is 25 to 40 times faster than following the edges in Jac. If an edge cannot be
+    read, raise ValueError if `strict`, otherwise skip it.
     """
     memory = CURRENT.get()
     assert memory.owner is not None

@@ -1,7 +1,7 @@
-"""Conversion between stored rows and jaclang's nodes and edges; types by their stored names.
+"""Conversion between stored rows and jaclang's nodes and edges, and between types and their names.
 
-jaclang 0.16.7 keeps a list of edges at every node. Connecting two nodes appends to both lists,
-which must not read the thousands of edges that a node may have.
+jaclang 0.16.7 has a list of edges at every node. Connecting two nodes appends to both lists. This
+must not load the thousands of stored edges that a node may have.
 Long because a node, its edges and their rows are read together.
 """
 
@@ -26,16 +26,16 @@ _TYPES: Final[dict[TypeName, type]] = {}
 
 HASH_NEW: Final = 0
 HASH_STORED: Final = 1
-"""The runtime takes a hash of 0 for "not stored yet"; it does not read other values."""
+"""The hash of stored anchors. To the runtime 0 means "not stored yet"; it reads no other value."""
 
 
 def name_of(kind: type) -> TypeName:
-    """Return the module and name of a type, as they are stored."""
+    """Return the module and name of a type, by which it is stored."""
     return kind.__module__, kind.__name__
 
 
 def type_of(name: TypeName) -> type | None:
-    """Return the type of a stored name, None if the program has no such type."""
+    """Return the type with a stored name, or None if the program has no such type."""
     if name not in _TYPES:
         kind = Serializer._get_class(*name)
         if kind is None:
@@ -46,7 +46,7 @@ def type_of(name: TypeName) -> type | None:
 
 @lru_cache(1024)
 def type_at(kinds: TypeNumbers, number: int) -> type:
-    """Return the type with that number in a database; raise TypeError if the program lacks it."""
+    """Return the type with this number in a database. Raise TypeError if the program lacks it."""
     if (kind := type_of(kinds.name(number))) is None:
         raise TypeError("there is no such type")
     return kind
@@ -60,12 +60,12 @@ def number_of(kinds: TypeNumbers, kind: type) -> int:
 
 @lru_cache(1024)
 def edge_name(kind: type) -> bytes:
-    """Return a type's name as bytes, which are part of its edges' ids."""
+    """Return the name of a type of edges as bytes, from which the edges' ids are computed."""
     return ".".join(name_of(kind)).encode()
 
 
 def encode(anchors: Iterable[Any]) -> list[bytes]:
-    """Return the rows of nodes: their fields and, unless only the owner has any, their access."""
+    """Return the plain rows of nodes: their fields, and access rights of other users if any."""
     fields_and_notes = []
     for anchor in anchors:
         access = anchor.access
@@ -79,7 +79,7 @@ def encode(anchors: Iterable[Any]) -> list[bytes]:
 
 
 def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
-    """Return the rows of edges, None for each edge without fields and notes."""
+    """Return the plain rows of edges; None for each edge without fields and notes."""
     pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for edge in anchors:
         notes = {"undirected": True} if edge.is_undirected else {}
@@ -95,9 +95,10 @@ def _plain_fields(archetype: object) -> dict[str, Any]:
 def nodes_from(
     kinds: TypeNumbers, node_rows: Iterable[NodeRow], owner: UUID, read: Callable[[], None]
 ) -> list[tuple[Any, bytes] | Exception]:
-    """Return an owner's nodes, each with its row as it would be written, or its read error.
+    """Build an owner's nodes from their stored rows.
 
-    The first use of a node's edges calls `read`, which fills them in.
+    Return, for each, its anchor and the plain row that it would be written as, or the error if it
+    cannot be read. The first use of a node's edges calls `read`, which must fill the edge list.
     """
     node_rows = list(node_rows)
     nodes: list[tuple[Any, bytes] | Exception] = []
@@ -113,17 +114,20 @@ def nodes_from(
         vars(anchor).update(_state(id, owner, archetype, notes), edges=StoredEdges(read), version=0)
         vars(anchor)["topology_index_data"] = None
         archetype.__jac__ = anchor
-        # With new fields' defaults in the row, only a changed value makes the node a changed one.
+        # The row has the defaults of new fields, so that only changed values make a node differ.
         nodes.append((anchor, row if is_complete else encode([anchor])[0]))
     return nodes
 
 
 EdgeToLoad = tuple[EdgeKey, type, tuple[Any, Any], bytes | None]
-"""An edge with its type, the anchors of its two nodes, and its data."""
+"""An edge's key, its type, the anchors of its two nodes, and its data."""
 
 
 def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | None]]:
-    """Return edges by their ids, each with its row as it would be written."""
+    """Build edges, given by their ids, and return each with the row that it would be written as.
+
+    An edge whose row cannot be read gets default fields.
+    """
     edges: list[tuple[Any, bytes | None]] = []
     read_rows = rows.read_all([data for *_, data in edge_rows.values()])
     for (id, edge_row), read_row in zip(edge_rows.items(), read_rows, strict=True):
@@ -133,10 +137,10 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
         try:
             row, values, notes = _row_or_raise(read_row)
             archetype, _ = build(kind, values)
-        except (ValueError, TypeError):  # An edge is useful even without its fields.
+        except (ValueError, TypeError):  # Even without its fields an edge is useful.
             (archetype, _), notes = build(kind, {}), {}
             anchor.archetype = archetype
-            row = encode_edges([anchor])[0] or b""  # As if stored so: the row is not overwritten.
+            row = encode_edges([anchor])[0] or b""  # It counts as unchanged, so it is not written.
         vars(anchor).update(_state(id, owner, archetype, notes))
         anchor.is_undirected = bool(notes.get("undirected"))
         archetype.__jac__ = anchor
@@ -147,7 +151,8 @@ def edges_from(edge_rows: Mapping[UUID, EdgeToLoad]) -> list[tuple[Any, bytes | 
 def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
     """Return an archetype with these fields, and whether they are all the fields of its type.
 
-    Missing fields get their defaults. Raise TypeError or ValueError if it cannot be built.
+    Missing fields get their defaults. Raise TypeError if `cls` is None or a missing field has no
+    default.
     """
     if cls is None:
         raise TypeError("there is no such type")
@@ -164,7 +169,7 @@ def build(cls: type | None, values: Mapping[str, Any]) -> tuple[Any, bool]:
 
 
 def read_problem(name: TypeName, data: bytes) -> str:
-    """Return why a stored row cannot be read as that type, empty if it can."""
+    """Return why a stored row cannot be read as this type; empty if it can."""
     try:
         values = rows.read(data)[1]
         build(cls := type_of(name), values)
@@ -180,7 +185,7 @@ def read_problem(name: TypeName, data: bytes) -> str:
 
 @lru_cache(1024)
 def _value_model(cls: type) -> type[BaseModel] | None:
-    """Return a model of the values in a row; None if pydantic has none for a developer's type."""
+    """Return a pydantic model of a row's values; None if pydantic cannot model the type."""
     names = [declared.name for declared in fields(cls) if declared.name[0] != "_"]
     try:
         hints = get_type_hints(cls)
@@ -205,7 +210,7 @@ def _default(cls: type, declared: Any) -> Any:
 
 
 def _state(id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that anchors of nodes and of edges have in common."""
+    """Return the attributes that anchors of nodes and anchors of edges share."""
     access = Permission()
     if granted := notes.get("access"):
         access.all = access_level_cast(granted["all"])
@@ -226,36 +231,35 @@ Edge = Any
 
 
 def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
-    """Forget the edges of these nodes; `read` reads them again when they are needed."""
+    """Forget the loaded edges of these nodes. `read` reads them again when they are needed."""
     for anchor in anchors:
         anchor.edges = StoredEdges(read)
 
 
 class StoredEdges(UserList[Edge]):
-    """A node's edges: those in the database, read at their first use, then those added since.
+    """A node's edges: first the stored edges, which are read at their first use, then new edges.
 
-    Only `append` works without reading them.
+    Only `append` works without reading the stored edges.
     """
 
     def __init__(self, read: Callable[[], None]) -> None:
-        """Remember how to read the edges.
+        """Create an unread list. `read` must call `fill` for it.
 
-        `read` calls `fill` for this node, and perhaps for others that were loaded with it. Until
-        then, the list `is_unread`.
+        `read` may also fill the lists of nodes that were loaded with this one.
         """
         self._read = read
         self.is_unread = True
         self._edges: list[Edge] = []
 
     def fill(self, edges: list[Edge]) -> None:
-        """Put the edges of the database before those that were added."""
+        """Insert the stored edges before the edges that were added."""
         self.is_unread = False
         ids = {edge.id for edge in edges}
         self._edges = [*edges, *(edge for edge in self._edges if edge.id not in ids)]
 
     @property
     def data(self) -> list[Edge]:
-        """Every edge, as a plain list."""
+        """All edges, as a plain list. Reads the stored edges if they are unread."""
         if self.is_unread:
             self._read()
         return self._edges

@@ -1,4 +1,4 @@
-"""Tools for Jac developers on the stored graph: their own walkers, and a picture of a session."""
+"""Tools for Jac developers: run their own walkers on the stored graph, and draw a session."""
 
 import traceback
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MAX_EDGES: Final = 100_000
 
 
 def check_source(file: Path) -> None:
-    """Compile a file of Jac. Raise CommandError with the line and reason of its first error."""
+    """Compile a Jac file. Raise CommandError with the line and reason if it has an error."""
     program = JacRuntime.get_program()
     try:
         JacRuntime.get_compiler().get_bytecode(str(file.resolve()), program)
@@ -40,7 +40,10 @@ def check_source(file: Path) -> None:
 
 @contextmanager
 def report_failing_line(file: Path) -> Iterator[None]:
-    """Raise CommandError with the line of `file` and the reason if its code fails in the block."""
+    """Raise CommandError with the reason, and the last line of `file` called, if the block fails.
+
+    Errors of ContextRender are raised unchanged.
+    """
     try:
         yield
     except (CommandError, ContextRenderError):
@@ -54,7 +57,10 @@ def report_failing_line(file: Path) -> Iterator[None]:
 
 
 def walkers_of(file: Path) -> dict[str, type[Any]]:
-    """Import a file of Jac and return the walkers that it declares, by name."""
+    """Import a Jac file, and return the walkers that it declares by name.
+
+    Raise CommandError if it does not compile.
+    """
     check_source(file)
     JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
     module = JacRuntime.loaded_modules[file.stem]
@@ -65,12 +71,12 @@ def walkers_of(file: Path) -> dict[str, type[Any]]:
 
 
 def spawn_at_root(walker: Any) -> None:
-    """Run a walker from the root of the user whose unit of work this is."""
+    """Run a walker from the root of the current unit of work's user."""
     Jac.spawn(walker, Jac.get_context().get_root())
 
 
 def draw_session(key: str) -> str | None:
-    """Return the user's session of that key as text for Graphviz, None if there is none."""
+    """Return the user's session with this key as text for Graphviz, or None if there is none."""
     session = owned_node(session_id(key))
     if session is None:
         return None

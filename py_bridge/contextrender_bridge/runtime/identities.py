@@ -1,6 +1,6 @@
-"""The accounts of jac-scale 0.2.31, in the tables of our store.
+"""The accounts of jac-scale 0.2.31, in the tables of the store.
 
-jac-scale reads and writes them by SQLAlchemy, which no other module imports.
+jac-scale reads and writes the accounts by SQLAlchemy, which no other module imports.
 """
 
 from typing import Any, Final
@@ -17,14 +17,14 @@ DIALECTS: Final = {"sqlite": "sqlite://", "postgresql": "postgresql+psycopg://"}
 
 
 class NameTaken(Exception):
-    """Another request has just given the name to somebody else."""
+    """Raised when another request has just given the name to another user."""
 
 
 class Identities(SqliteIdentityStorage):
-    """The accounts of jac-scale in a store of either kind; raises StoreUnavailable if it fails."""
+    """The accounts of jac-scale in a store. Methods raise StoreUnavailable if the store fails."""
 
     def __init__(self, store: Store) -> None:
-        """Open no connection yet."""
+        """Create the SQLAlchemy engine for the store. It opens connections when they are needed."""
         super().__init__(db_path=":memory:")
         address = DIALECTS[store.system]
         self._engine = create_engine(address, creator=store.connect, poolclass=NullPool)
@@ -38,12 +38,12 @@ class Identities(SqliteIdentityStorage):
         event.listen(self._engine, "handle_error", raise_store_error)
 
     def ensure_indexes(self) -> None:
-        """Do nothing: the store has created the tables."""
+        """Do nothing, because the store has created the tables with their indexes."""
 
     def _store_user(self, user_doc: dict[str, Any]) -> None:
-        """Insert a user; raise NameTaken if one of the names exists.
+        """Insert a user. Raise NameTaken if one of the names exists.
 
-        The original's `INSERT OR IGNORE` exists in SQLite only, and hides that a name is taken.
+        jac-scale's own `INSERT OR IGNORE` exists only in SQLite, and hides that a name is taken.
         """
         names = [
             {"value_normalized": identity["value_normalized"], "user_id": user_doc["user_id"]}

@@ -1,6 +1,6 @@
 """The store as jaclang 0.16.7's `PersistentMemory`: for `jac db`, `jac dot` and `jac enter`.
 
-They see every user's graph, as anyone who may read the database. The server does not use this.
+These commands can read every user's graph. The server does not use this module.
 Long because jaclang's interface is.
 """
 
@@ -36,16 +36,16 @@ class QuarantinedRow(NamedTuple):
 
 
 def _is_relevant(record: logging.LogRecord) -> bool:
-    """Return whether a record is not jaclang's warning about a hash that is not used here."""
+    """Return False for jaclang's warning about a hash that is not used here, otherwise True."""
     return not record.getMessage().startswith("Falling back to str() for builtins.bytes")
 
 
 class OperatorMemory(PersistentMemory):
-    """Every user's graph, each read as that user's own requests read it."""
+    """The graphs of all users, each with a RequestMemory like in the user's own requests."""
 
     def __init__(self, store: Store) -> None:
-        """Read nothing yet."""
-        # jaclang hashes bytes by their `repr` and warns of each; here rows are compared.
+        """Open no user's graph yet, and filter jaclang's warnings about hashes."""
+        # jaclang hashes bytes by their `repr` and warns each time. Here rows are compared instead.
         logging.getLogger(Serializer.__module__).addFilter(_is_relevant)
         self._store = store
         self._by_owner: dict[UUID, RequestMemory] = {}
@@ -57,7 +57,7 @@ class OperatorMemory(PersistentMemory):
         return True
 
     def get(self, id: UUID) -> Any:
-        """Return the node of that id, of any user, or an edge of a node that was loaded."""
+        """Return the anchor of a node of any user, or of an edge of a loaded node; None if none."""
         for memory in self._by_owner.values():
             if (anchor := memory.__mem__.get(id)) is not None:
                 return anchor
@@ -71,7 +71,7 @@ class OperatorMemory(PersistentMemory):
         self._of(anchor.root or anchor.id).put(anchor)
 
     def delete(self, id: UUID) -> None:
-        """Do nothing: `apply` deletes."""
+        """Do nothing, because `apply` deletes."""
 
     def close(self) -> None:
         """Close the store."""
@@ -107,10 +107,10 @@ class OperatorMemory(PersistentMemory):
         return {anchor.id: anchor for anchor in self.query()}
 
     def commit(self, anchor: object = None) -> None:
-        """Do nothing: `apply` writes."""
+        """Do nothing, because `apply` writes."""
 
     def apply(self, changeset: ChangeSet) -> ApplyReport:
-        """Write the changed rows, one user after another; raise WriteConflict after a lost race."""
+        """Write the changed rows, one user after another. Raise WriteConflict after a conflict."""
         report = ApplyReport()
         for intent in chain.from_iterable(changeset.staged()):
             anchor = intent.anchor
@@ -149,7 +149,10 @@ class OperatorMemory(PersistentMemory):
         return [self._summary(QuarantinedRow(*row)) for row in self._store.read(query, (limit,))]
 
     def show_quarantined(self, id_prefix: str) -> dict[str, Any] | None:
-        """Return a node in quarantine, with its fields, by its id or the beginning of its id."""
+        """Return a node in quarantine, with its fields, by its id or the start of its id.
+
+        Return None if there is no such node, and an error if several ids begin so.
+        """
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:
             return {"error": "several begin so"} if matches else None
@@ -171,16 +174,16 @@ class OperatorMemory(PersistentMemory):
         }
 
     def recover_one(self, id_prefix: str) -> tuple[bool, str]:
-        """Put a node back from quarantine if it can be read now; return success and a message."""
+        """Move a node out of quarantine if it can be read now; return success and a message."""
         matches = self._quarantined(id_prefix)
         if len(matches) != 1:
             return False, "several begin so" if matches else "nothing begins so"
         return self._put_back(matches[0])
 
     def recover_all(self) -> tuple[int, list[tuple[str, str]]]:
-        """Put back every node that can be read now.
+        """Move every node that can be read now out of quarantine.
 
-        Return their number, and the id and problem of each other node.
+        Return the number of these nodes, and the id and problem of each other node.
         """
         quarantined = [QuarantinedRow(*row) for row in self._store.read(QUARANTINE)]
         attempts = [(row.id, *self._put_back(row)) for row in quarantined]
@@ -188,26 +191,26 @@ class OperatorMemory(PersistentMemory):
         return len(attempts) - len(failures), failures
 
     def list_aliases(self) -> list[dict[str, str]]:
-        """Return no aliases: types keep their names."""
+        """Return an empty list, because there are no aliases of types."""
         return []
 
     def add_alias(self, old_name: str, new_name: str) -> None:
-        """Refuse to add an alias."""
+        """Raise SystemExit, because there are no aliases of types."""
         raise SystemExit("Types keep their names here: there are no aliases.")
 
     def remove_alias(self, old_name: str) -> bool:
-        """Return False: there are no aliases."""
+        """Return False, because there are no aliases of types."""
         return False
 
     def quarantine_dangling(self, missing_id: UUID, referrer_id: UUID | None, kind: str) -> None:
-        """Do nothing: `contextrender check` finds dangling edges, and reading writes nothing."""
+        """Do nothing: reading must not write, and `contextrender check` finds dangling edges."""
 
     def is_recoverable_quarantine(self, id: UUID) -> bool:
         """Return True, so that jaclang keeps an edge to a node that cannot be loaded."""
         return True
 
     def fsck(self, repair: bool = False) -> dict[str, Any]:
-        """Refuse to check the graph."""
+        """Raise SystemExit, because `contextrender check` checks the graph."""
         raise SystemExit("Use `contextrender check`, which knows what there must be.")
 
     def _of(self, owner: UUID) -> RequestMemory:
@@ -217,18 +220,18 @@ class OperatorMemory(PersistentMemory):
         return self._by_owner[owner]
 
     def _counts(self, query: str) -> list[tuple[str, int]]:
-        """Return the rows of a query for types and counts, with the types' names."""
+        """Run a query for types and counts, and return it with the types' names."""
         counts = self._store.read(query)
         return [(self._store.kinds.name(kind)[1], count) for kind, count in counts]
 
     def _quarantined(self, prefix: str) -> list[QuarantinedRow]:
-        """Return the row with this id, or else all whose ids begin so."""
+        """Return the row with this id; if there is none, all rows whose ids begin with `prefix`."""
         exact = self._store.read(f"{QUARANTINE} WHERE id = ?", (prefix,))
         similar = exact or self._store.read(f"{QUARANTINE} WHERE id LIKE ?", (f"{prefix}%",))
         return [QuarantinedRow(*row) for row in similar]
 
     def _summary(self, row: QuarantinedRow) -> dict[str, str]:
-        """Return a row in quarantine as jaclang expects it."""
+        """Return a row in quarantine in the form that jaclang expects."""
         return {
             "id": row.id,
             "arch": ".".join(self._store.kinds.name(row.kind)),
@@ -238,7 +241,7 @@ class OperatorMemory(PersistentMemory):
         }
 
     def _put_back(self, row: QuarantinedRow) -> tuple[bool, str]:
-        """Move a node back from quarantine; return whether it can be read, and a message."""
+        """Move a node out of quarantine if it can be read; return success and a message."""
         if problem := read_problem(self._store.kinds.name(row.kind), bytes(row.data)):
             return False, problem
         insert = (

@@ -1,6 +1,6 @@
-"""The graph as one request reads and changes it: its user's alone, committed once or not at all.
+"""The graph of one user in one request, whose changes are committed together or not at all.
 
-It implements the request memory of jaclang 0.16.7 on our store. Long because jaclang's interface
+It implements the request memory of jaclang 0.16.7 with the store. Long because jaclang's interface
 reads, changes and commits in one class.
 """
 
@@ -57,32 +57,32 @@ NodesById = dict[UUID, tuple[Any, StoredNode] | None]
 
 
 class RequestMemory(TieredMemory):
-    """The anchors of one request.
+    """The nodes and edges (jaclang's anchors) that one request has loaded or created.
 
-    The runtime commits when a walk ends, and hides errors. Therefore `commit` does nothing here,
-    and the server calls `flush` once the reply is a success. After a failed flush, each one fails.
+    jaclang commits when a walk ends, and hides errors. Therefore `commit` does nothing here, and
+    the server calls `flush` once the walker has succeeded. After a failed flush, every flush fails.
     """
 
     def __init__(
         self, store: Store, owner: UUID | None = None, locks: SessionLocks | None = None
     ) -> None:
-        """Open the graph of `owner`, or roots alone if it is None."""
+        """Open the graph of `owner`; if it is None, only roots can be read and created."""
         super().__init__()
         self.store = store
         self.locks = locks or SessionLocks()
         self.owner = owner
-        # Closed when the request ends, with the request's error if it fails.
+        # This stack is closed when the request ends, with the request's error if it fails.
         self.on_end = ExitStack()
         self.wrote = False
         self.read_only = False
         self.all_stored = False
-        """True if the store has every loaded node and edge as it is here."""
+        """True after a flush, when the store has every loaded node and edge as it is here."""
         self._changes = PendingChanges(owner, store.kinds)
         self._edges_at: defaultdict[UUID, list[Any]] = defaultdict(list)
         """The loaded edges at each node."""
         self._failure: BaseException | None = None
         self._absent: set[UUID] = set()
-        """Ids that no node has."""
+        """Ids that have no node if they are not loaded."""
         self.root: Any = None
         """The anchor of the owner's root; None without an owner."""
         if owner is not None:
@@ -91,12 +91,12 @@ class RequestMemory(TieredMemory):
     # Reading.
 
     def get(self, id: UUID) -> Any:
-        """Return the anchor if it is the owner's: jaclang itself reads any user's node by id."""
+        """Return the owner's anchor with this id, or None. jaclang would read any user's node."""
         anchor = self.__mem__.get(id)
         return anchor if anchor is not None else self.batch_get([id]).get(id)
 
     def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
-        """Return the owner's anchors of these ids, by id, with one read."""
+        """Return the owner's anchors with these ids, by id, using one read."""
         anchors = {id: self.__mem__[id] for id in ids if id in self.__mem__}
         absent = self._changes.deleted_nodes.keys() | self._absent
         unread = [id for id in ids if id not in anchors and id not in absent]
@@ -107,9 +107,9 @@ class RequestMemory(TieredMemory):
         return anchors
 
     def nodes(self, ids: Iterable[UUID]) -> list[Any]:
-        """Return the nodes of the ids that exist, with one read.
+        """Return the nodes with these ids, using one read; skip ids without a node.
 
-        The request does not read the other ids again.
+        The request does not look up the skipped ids again.
         """
         requested = list(ids)
         anchors = self.batch_get(requested)
@@ -117,18 +117,21 @@ class RequestMemory(TieredMemory):
         return [anchors[id].archetype for id in requested if id in anchors]
 
     def load(self, hubs: Sequence[UUID]) -> None:
-        """Load nodes with their edges, with one read."""
+        """Load nodes together with their edges, using one read."""
         assert self.owner is not None
         nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
         removed = self._changes.deleted_nodes
         new = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in removed]
         group = self._keep_nodes(new, self.owner)
-        # Also those that exist: `absent` ids are only looked up if they are not loaded.
+        # All of them, because `_absent` only matters for ids that are not loaded.
         self._absent.update(hubs)
         self._fill_edge_lists(group, edges)
 
     def give(self, ids: Iterable[UUID]) -> NodesById:
-        """Take nodes out of this memory, as they are stored, for another request to `adopt`."""
+        """Remove stored nodes from this memory and return them, for a later request to `adopt`.
+
+        The value of an id that is known to have no node is None.
+        """
         nodes: NodesById = {}
         for id in ids:
             row = self._changes.nodes.get(id)
@@ -141,10 +144,10 @@ class RequestMemory(TieredMemory):
         return nodes
 
     def adopt(self, nodes: NodesById, session: UUID) -> bool:
-        """Take over the nodes that another request gave, and return True.
+        """Add the nodes that an earlier request returned from `give`, and return True.
 
-        Return False if another request has written to the session since: each of them also writes
-        the session's node, so that its revision changes.
+        Add nothing and return False if another request has written to the session since then. This
+        shows in the revision of the session's node, which every such request also writes.
         """
         session_node = nodes.get(session)
         if session_node is None or self.owner is None:
@@ -161,15 +164,15 @@ class RequestMemory(TieredMemory):
         return True
 
     def row(self, id: UUID) -> bytes | None:
-        """Return a node's committed row, not compressed, if this request has read it."""
+        """Return a node's committed plain row, or None if this request has not read it."""
         node = self._changes.nodes.get(id)
         return node.row if node is not None and node.row else None
 
     def number(self, kind: type) -> int:
-        """Return the number that a type is stored under.
+        """Return the number by which a type is stored.
 
-        A request that stores nothing numbers no type, so that it works on a full disk. For a type
-        that was never stored it gets a number that no row has.
+        A type that was never stored gets a new number. In a read-only request it gets NO_ROWS
+        instead, which no row has, so that the request works even if the disk is full.
         """
         if self.read_only:
             number = self.store.kinds.find(*name_of(kind))
@@ -181,7 +184,7 @@ class RequestMemory(TieredMemory):
         return self.get(id) is not None
 
     def find(self, ids: Any, filter: Any = None) -> Generator[Any, None, None]:
-        """Yield the owner's anchors of these ids."""
+        """Yield the owner's anchors with these ids that pass the filter."""
         for anchor in self.batch_get([ids] if isinstance(ids, UUID) else list(ids)).values():
             if filter is None or filter(anchor):
                 yield anchor
@@ -191,15 +194,16 @@ class RequestMemory(TieredMemory):
         return next(self.find(ids, filter), None)
 
     def get_roots(self) -> Generator[Any, None, None]:
-        """Yield the owner's root alone, so that no walk starts at another user's."""
+        """Yield only the owner's root, so that no walk starts at another user's root."""
         yield from (a.archetype for a in self.__mem__.values() if isinstance(a.archetype, Root))
 
     # Changing.
 
     def put(self, anchor: Any) -> None:
-        """Keep an anchor.
+        """Add an anchor to this memory.
 
-        A new edge's id follows from its ends, so that an edge that is made twice exists once.
+        The id of a new edge is computed from its ends and type, so that an edge that is created
+        twice exists only once.
         """
         if isinstance(anchor, EdgeAnchor) and anchor.hash == HASH_NEW and anchor.is_populated():
             anchor.id = edge_id(anchor.source.id, type(anchor.archetype), anchor.target.id)
@@ -207,12 +211,12 @@ class RequestMemory(TieredMemory):
         self.__mem__[anchor.id] = anchor
 
     def put_all(self, anchors: Iterable[Any]) -> None:
-        """Keep several anchors."""
+        """Add several anchors to this memory."""
         for anchor in anchors:
             self.put(anchor)
 
     def delete(self, id: UUID) -> None:
-        """Forget an anchor; the next flush deletes its row and, of a node, its edges."""
+        """Remove an anchor. The next flush deletes its row, and the edges of a node."""
         anchor = self.get(id)
         self.__mem__.pop(id, None)
         self._changes.delete_row(id)
@@ -221,14 +225,14 @@ class RequestMemory(TieredMemory):
         self._forget_edges_at(id)
 
     def delete_edge(self, source: UUID, kind: type, target: UUID) -> None:
-        """Delete an edge, which need not be loaded."""
+        """Delete an edge with the next flush. It need not be loaded."""
         if (id := edge_id(source, kind, target)) in self.__mem__:
             self.delete(id)
         elif self.owner is not None:
             self._changes.deleted_edges[id] = (self.owner, source, self.number(kind), target)
 
     def require_unchanged(self, id: UUID) -> None:
-        """Let each flush fail if another request has changed this node since it was read."""
+        """Make every flush fail if another request has changed this node since it was read."""
         self._changes.required_unchanged.add(id)
 
     def delete_edges_at(self, ids: Iterable[UUID]) -> None:
@@ -243,15 +247,17 @@ class RequestMemory(TieredMemory):
         self._changes.deleted_unread += ids
 
     def commit(self, anchor: object = None) -> None:
-        """Do nothing: `flush` writes."""
+        """Do nothing, because `flush` writes."""
 
     def abort(self) -> None:
-        """Do nothing: before `flush`, nothing is written."""
+        """Do nothing, because nothing is written before `flush`."""
 
     def flush(self) -> None:
-        """Write all changes so far; raise WriteConflict, Forbidden or StoreUnavailable.
+        """Write all changes so far. A read-only request writes nothing.
 
-        After a failed write, each further flush raises the same error.
+        Raise Forbidden if another user's data was changed, Damaged if a changed node cannot be
+        read, WriteConflict if another request has changed a row, StoreUnavailable if the database
+        fails. After a failed write, each further flush raises the same error.
         """
         if self.read_only:
             return
@@ -273,7 +279,7 @@ class RequestMemory(TieredMemory):
         self.wrote = True
 
     def _forget_changes(self, committed: CommittedRows) -> None:
-        """Bring the loaded nodes and edges to the state that was written."""
+        """Mark the written nodes and edges as stored, and forget those that were deleted."""
         for id in self._changes.edges_deleted_at:
             self._forget_edges_at(id)
         for id in self._changes.deleted_unread:
@@ -283,16 +289,16 @@ class RequestMemory(TieredMemory):
             self.__mem__[id].hash = HASH_STORED
 
     def close(self) -> None:
-        """Drop what was not flushed."""
+        """Drop all loaded nodes and edges, with changes that were not flushed."""
         loaded = [anchor for id, anchor in self.__mem__.items() if id != SYSTEM_ROOT]
         self.__mem__.clear()
-        # Break the reference cycles of nodes, edges and anchors. Collecting the garbage of a large
-        # request would stop the process for a quarter of a second.
+        # Break the reference cycles of nodes, edges and anchors. Otherwise the garbage collection
+        # after a large request would stop the process for a quarter of a second.
         for anchor in loaded:
             vars(anchor).clear()
 
     def quarantine_ref(self, referrer: object, stub: object) -> None:
-        """Do nothing for an edge to a missing node: `contextrender check` finds it."""
+        """Do nothing about an edge to a missing node, because `contextrender check` finds it."""
 
     def is_recoverable_quarantine(self, id: UUID) -> bool:
         """Return True, so that jaclang keeps an edge to a node that cannot be loaded."""
@@ -301,7 +307,7 @@ class RequestMemory(TieredMemory):
     # Rows and anchors.
 
     def _add_root(self, owner: UUID) -> None:
-        """Create the anchor of the owner's root, which has no fields to read."""
+        """Create the anchor of the owner's root without reading it, because it has no fields."""
         root = Root()
         anchor = root.__jac__
         anchor.id, anchor.persistent, anchor.hash = owner, True, HASH_STORED
@@ -310,9 +316,10 @@ class RequestMemory(TieredMemory):
         self._changes.nodes[owner] = StoredNode(0, b"")
 
     def _keep_nodes(self, node_rows: Sequence[NodeRow], owner: UUID) -> list[UUID]:
-        """Keep the nodes that this program can read, and return their ids.
+        """Add the nodes that this program can read, and return their ids.
 
-        The first use of one node's edges reads the edges of all of them.
+        The first use of the edges of one of these nodes reads the edges of all of them. Log nodes
+        that cannot be read, and note them as unreadable.
         """
         group: list[UUID] = []
         nodes = nodes_from(self.store.kinds, node_rows, owner, partial(self._fill, group))
@@ -333,7 +340,7 @@ class RequestMemory(TieredMemory):
         self._fill_edge_lists(unread, self.store.edges(self.owner or group[0], unread))
 
     def _fill_edge_lists(self, nodes: Iterable[UUID], edge_rows: Iterable[EdgeRow]) -> None:
-        """Fill the edge list of each of these nodes with its own edges."""
+        """Fill the unread edge lists of these nodes with the edges in the rows."""
         edges_by_node: dict[UUID, dict[UUID, Any]] = {id: {} for id in nodes}
         for edge in self._keep_edges(edge_rows):
             for end in (edge.source.id, edge.target.id):
@@ -344,12 +351,16 @@ class RequestMemory(TieredMemory):
                 edge_list.fill(list(edges.values()))
 
     def _unread_edges(self, id: UUID) -> StoredEdges | None:
-        """Return a node's edges if they are unread, None otherwise."""
+        """Return a loaded node's edge list if it is unread, None otherwise."""
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
         return edges if isinstance(edges, StoredEdges) and edges.is_unread else None
 
     def _keep_edges(self, edge_rows: Iterable[EdgeRow]) -> list[Any]:
-        """Keep the edges of known types that are not deleted, and return their anchors."""
+        """Add the edges in these rows, and return their anchors.
+
+        Skip edges of unknown types, deleted edges and edges of deleted nodes. Edges that are
+        already loaded are not built again.
+        """
         changes, anchors = self._changes, dict[UUID, Any]()
         unloaded: dict[UUID, EdgeToLoad] = {}
         for source, number, target, data in edge_rows:
@@ -379,7 +390,7 @@ class RequestMemory(TieredMemory):
             self._edges_at[end].append(edge)
 
     def anchor_or_stub(self, id: UUID) -> Any:
-        """Return a node's anchor or a stub, which jaclang replaces when it is used."""
+        """Return a node's anchor, or a stub that jaclang replaces at its first use."""
         if (anchor := self.__mem__.get(id)) is not None:
             return anchor
         stub = NodeAnchor.__new__(NodeAnchor)
@@ -387,19 +398,19 @@ class RequestMemory(TieredMemory):
         return stub
 
     def _forget_edges_at(self, id: UUID) -> None:
-        """Forget the loaded edges at a node, and remove them from the lists of their ends."""
+        """Forget a node's loaded edges, and remove them from the edge lists of both their ends."""
         for edge in self._edges_at.pop(id, ()):
             self.__mem__.pop(edge.id, None)
             self._changes.edges.pop(edge.id, None)
             self._unlist(edge)
 
     def _unlist(self, edge: Any) -> None:
-        """Remove an edge from the lists of its ends."""
+        """Remove an edge from the edge lists of its two ends."""
         for end in (edge.source.id, edge.target.id):
             anchor = self.__mem__.get(end)
             edges = [] if anchor is None else vars(anchor).get("edges", [])
             if isinstance(edges, StoredEdges):
-                # `_keep_edges` leaves a deleted edge out of a list that is read later.
+                # A list that is still unread needs no change: `_keep_edges` skips deleted edges.
                 edges = [] if edges.is_unread else edges.data
             if edge in edges:
                 edges.remove(edge)
@@ -412,35 +423,35 @@ def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
 
 
 CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
-"""The current request's memory. A request uses it 40 times; jaclang's own way to it is slower,
-because it asks the plugins each time."""
+"""The current request's memory. jaclang's own access to it is slower, because it calls the plugins
+each time, and a request uses it about 40 times."""
 
 
 def owned_node(id: UUID) -> object | None:
-    """Return the caller's node of that id, None if there is none."""
+    """Return the caller's node with this id, or None if there is none."""
     nodes: list[object] = CURRENT.get().nodes([id])
     return nodes[0] if nodes else None
 
 
 def nodes_at(ids: Iterable[UUID]) -> list[object]:
-    """Return the caller's nodes of the ids that exist, with one read."""
+    """Return the caller's nodes with these ids, using one read; skip ids without a node."""
     return CURRENT.get().nodes(ids)
 
 
 def load_ahead(hubs: Sequence[UUID]) -> None:
-    """Load nodes with their edges, with one read."""
+    """Load nodes together with their edges, using one read."""
     CURRENT.get().load(hubs)
 
 
 @lru_cache(1_000)
 def _warn_unreadable(id: UUID, kind: str, reason: str) -> None:
-    """Log a node that cannot be read, once per process."""
+    """Log that a node cannot be read, once per node and process."""
     log.warning("%s %s cannot be read: %s (see `contextrender check`)", kind, id, reason)
 
 
 @contextmanager
 def as_current(memory: RequestMemory) -> Iterator[None]:
-    """Make a memory the current request's for the block, and close it afterwards."""
+    """Make `memory` the current request's memory during the block, and close it afterwards."""
     current = CURRENT.set(memory)
     caller = CALLER.set(memory.owner or SYSTEM_ROOT)
     try:

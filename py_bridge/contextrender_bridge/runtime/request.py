@@ -1,7 +1,7 @@
-"""What walkers use of the request that runs them: its session's lock, its commits, early answers.
+"""The functions of a request for its walker: the session's lock, commits and early answers.
 
-It also replaces `commit`, `del` and `report` of jaclang 0.16.7, which hide a failed write, load
-edges without need and print contents.
+Hooks replace `commit`, `del` and `report` of jaclang 0.16.7, which hide a failed write, load edges
+without need and print contents.
 """
 
 import time
@@ -30,25 +30,24 @@ from contextrender_bridge.store.writes import NODES_PER_DELETION
 
 SendReply = Callable[[object], None]
 YIELD_SECONDS = 0.002
-"""The pause in which another thread sends an early answer: threads share one interpreter."""
+"""A pause after an early answer, which lets another thread run and send it."""
 
 SEND_REPLY: ContextVar[SendReply | None] = ContextVar("send_reply", default=None)
 """The function that sends the current request's reply early; None if it may not be sent early."""
 
 
 class SessionLease:
-    """The lock of one session of the caller, with the session's state in this process.
+    """The lock of one of the caller's sessions, with the session's state in this process.
 
-    `cached` is the state that earlier requests left, `state` the one that this request leaves.
-    `ahead` is a branch and a number of its messages; the nodes that a call after them needs are
-    loaded ahead.
+    `cached` is the state from earlier requests; the walker sets `state` for later ones. `ahead` is
+    a branch and a number of its messages; the nodes for the call after these messages are loaded.
 
-    A walk goes through many abilities, so no block can hold the lock. The request holds it until it
-    has written or failed. A state that is ahead of the database is dropped.
+    A walk has many abilities, so no block can hold the lock. The request holds it until it has
+    written or failed. If the write fails, a changed state is dropped.
     """
 
     def __init__(self, key: str) -> None:
-        """Wait for the lock of the caller's session of that key."""
+        """Wait for the lock of the caller's session with this key."""
         root = CALLER.get()
         self.place: Key = (str(root), key)
         self.id = session_id_of(root, key)
@@ -64,16 +63,16 @@ class SessionLease:
         self.cached = WORKING_SET.get(self.place)
 
     def adopt_nodes(self) -> bool:
-        """Take over the nodes that the last request left; return False if the store has others.
+        """Reuse the nodes that the last request has loaded; return False if they are outdated.
 
-        A request that fails leaves none, because it may have changed them.
+        The next request cannot reuse them if this request fails, because it may have changed them.
         """
         assert self.cached is not None
         nodes, self.cached.nodes = self.cached.nodes, {}
         return self._memory.adopt(nodes, self.id)
 
     def release(self) -> None:
-        """Release the lock before the request ends, if it has changed nothing of the session."""
+        """Release the lock before the request ends. The session must be unchanged."""
         self._memory.all_stored = False
         self.__exit__(None, None, None)
         self._released = True
@@ -88,11 +87,11 @@ class SessionLease:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release the lock; keep the session's state for the next request if it is stored."""
+        """Release the lock. Cache the session's state for the next request if it is stored."""
         if self._released:
             return
         with self._locks:
-            # After a refusal an unchanged state is still right. After other errors it may be wrong.
+            # After a refusal an unchanged state is still valid, but not after other errors.
             is_own_error = isinstance(failure, ContextRenderError)
             is_refusal = is_own_error and not isinstance(failure, Damaged)
             is_stored = failure is None and self._memory.wrote
@@ -108,24 +107,24 @@ class SessionLease:
 
 
 def commit_now() -> None:
-    """Write this request's changes now, under the walker's locks; raise the error of a failure.
+    """Write this request's changes now, while it holds its locks. Raise the error if that fails.
 
-    The changes stay written if the walker fails later.
+    If the walker fails later, these changes are not undone.
     """
     CURRENT.get().flush()
 
 
 def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
-    """Delete the caller's nodes with their edges, unread, in slices between which others can write.
+    """Delete the caller's nodes and their edges without reading them, in slices.
 
-    Each slice fails if the node `mark` has changed, so that no newer data is deleted. A request
-    that loses such a race may run again, and deletes the remaining nodes.
+    Other requests can write between slices. Each slice raises WriteConflict if the node `mark` has
+    changed, so that no newer data is deleted. The request may then run again for the other nodes.
     """
     memory, doomed = CURRENT.get(), list(ids)
     memory.require_unchanged(mark)
-    wrote = memory.wrote  # these writes do not store the state of a session
-    # The order of each table on disk: edges by their nodes' ids, nodes as they were inserted. So a
-    # slice changes few pages, and few slices change a page. A single slice is one write.
+    wrote = memory.wrote  # These writes do not store the state of a session.
+    # Delete in the order of each table on disk: edges by their nodes' ids, nodes as inserted. Then
+    # a slice changes few pages. If one slice has all nodes, it deletes their edges in one write.
     for slice in batched(sorted(doomed), NODES_PER_DELETION):
         memory.delete_edges_at(slice)
         if len(doomed) > NODES_PER_DELETION:
@@ -137,28 +136,28 @@ def delete_unread(mark: UUID, ids: Iterable[UUID]) -> None:
 
 
 def hold_until_done(lock: Any) -> None:
-    """Take a lock that the current request releases when it ends."""
+    """Acquire a lock, and release it when the current request ends."""
     CURRENT.get().on_end.enter_context(lock)
 
 
 def answer_early(report: object) -> None:
     """Answer the current request with this report, before its changes are on disk.
 
-    It is for clients that keep the whole history. If the write fails or the process dies, their
-    next call gets a 409, and they send the missing messages.
+    Only clients that have the whole history may use it. If the write fails or the process dies,
+    their next call gets the status 409, and they send the missing messages.
     """
     send_reply = SEND_REPLY.get()
     if send_reply is not None:
         send_reply(report)
-        time.sleep(YIELD_SECONDS)  # lets the thread that sends the answer run first
+        time.sleep(YIELD_SECONDS)  # Let the thread that sends the answer run first.
 
 
 @dataclass(frozen=True)
 class Signer:
     """The signer of the caller's share links.
 
-    `sign` returns a link's secret from the session's key, the link's name and the time of its end
-    in seconds since 1970. `generation` is the generation of the caller's tokens.
+    `sign` returns a link's secret, given the session's key, the link's name and its expiry time in
+    seconds since 1970. `generation` is the generation of the caller's tokens.
     """
 
     generation: str
@@ -170,7 +169,7 @@ SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
 
 
 class Hooks:
-    """Jac's `report`, `commit` and `del` in walkers on our store; other programs keep jaclang's."""
+    """Replacements of Jac's `report`, `commit` and `del` in requests; elsewhere they do nothing."""
 
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
@@ -216,10 +215,10 @@ def register_hooks() -> None:
 
 
 def _call_directly(name: str, hook: Any) -> None:
-    """Call jaclang's own function of a hook directly, until another plugin implements the hook.
+    """Call jaclang's only function of a hook directly, until another plugin implements the hook.
 
-    The plugin manager binds the arguments of each call by `inspect`; a render makes some ninety
-    calls.
+    The plugin manager is slow, because it binds each call's arguments by `inspect`. A render makes
+    some ninety calls.
     """
     (implementation,) = hook.get_hookimpls()
     function, through_manager = implementation.function, getattr(JacRuntimeInterface, name)
@@ -231,13 +230,13 @@ def _call_directly(name: str, hook: Any) -> None:
 
     def set_callee(callee: Any) -> None:
         setattr(JacRuntimeInterface, name, staticmethod(callee))
-        # Compiled modules import their `connect` and `visit` from these.
+        # Compiled modules import `connect` and `visit` from these libraries.
         for library in (jaclib, lib):
             if name in vars(library):
                 setattr(library, name, callee)
 
     def add_hookimpl(other_implementation: Any) -> None:
-        del hook._add_hookimpl  # the manager's own method is behind it
+        del hook._add_hookimpl  # Then the attribute is the manager's own method again.
         hook._add_hookimpl(other_implementation)
         set_callee(through_manager)
 

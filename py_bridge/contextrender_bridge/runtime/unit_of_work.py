@@ -1,7 +1,6 @@
 """The changes of one request, as rows.
 
-Changes are found by comparing rows with those that were read, byte by byte. A hash could miss a
-field.
+A node or edge has changed if its row differs from the row that was read. A hash could miss a field.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ LISTED_BY: Final = "created_at"
 
 
 class Forbidden(ContextRenderError):
-    """The error of a request that would change another user's data."""
+    """Raised when a request would change another user's data."""
 
     code = "forbidden"
     status = 403
@@ -31,7 +30,7 @@ class Forbidden(ContextRenderError):
 
 @dataclass(slots=True)
 class StoredNode:
-    """A node's revision, and its row as it is stored, not compressed."""
+    """A stored node's revision and its plain row."""
 
     rev: int
     row: bytes
@@ -42,25 +41,26 @@ StoredEdge = tuple[EdgeKey, bytes | None]
 
 @dataclass(slots=True)
 class CommittedRows:
-    """The changed rows as they are after a batch is written."""
+    """The changed rows in their state after a batch is written."""
 
     nodes: dict[UUID, StoredNode] = field(default_factory=dict)
     edges: dict[UUID, StoredEdge] = field(default_factory=dict)
 
 
 class PendingChanges:
-    """The rows that a request read, and the rows that its next write deletes.
+    """The rows that a request has read, and the deletions of its next write.
 
+    - `nodes`, `edges`: the rows that were read, by id.
     - `deleted_nodes`: nodes to delete, with the revisions that were read.
     - `deleted_edges`: edges to delete.
-    - `unreadable`: nodes that this program cannot read, and so does not overwrite.
-    - `required_unchanged`: nodes that must still be as they were read when the request writes.
+    - `unreadable`: the revisions of nodes that this program cannot read and must not overwrite.
+    - `required_unchanged`: nodes that no other request may have changed when this one writes.
     - `edges_deleted_at`: nodes whose edges are deleted without reading them.
     - `deleted_unread`: nodes that are deleted without reading them.
     """
 
     def __init__(self, owner: UUID | None, kinds: TypeNumbers) -> None:
-        """Collect the changes of one user, or of roots alone if `owner` is None."""
+        """Begin without rows. `owner` is the user; None if only roots may change."""
         self._owner = owner
         self._kinds = kinds
         self.nodes: dict[UUID, StoredNode] = {}
@@ -84,7 +84,8 @@ class PendingChanges:
     def collect(self, anchors: Iterable[Any]) -> tuple[WriteBatch, CommittedRows] | None:
         """Return the batch to write and the rows after it, or None if nothing has changed.
 
-        Raise Forbidden for another user's data, Damaged for a node that cannot be read.
+        Raise Forbidden if an anchor is another user's, Damaged if it would replace an unreadable
+        node.
         """
         batch, committed = WriteBatch(), CommittedRows()
         persistent = [
@@ -104,7 +105,7 @@ class PendingChanges:
         return batch, committed
 
     def mark_written(self, committed: CommittedRows) -> None:
-        """Take over the rows of a batch that is written, and forget the deletions."""
+        """Update the rows after their batch was written, and forget the deletions."""
         self.nodes |= committed.nodes
         self.edges |= committed.edges
         for id in self.deleted_unread:
@@ -115,7 +116,7 @@ class PendingChanges:
         self.deleted_unread.clear()
 
     def _collect_deletions(self, batch: WriteBatch) -> None:
-        """Add the deletions to the batch. A node without an owner is a root: it owns itself."""
+        """Add the deletions to the batch. Without an owner, each node is a root and owns itself."""
         owner = self._owner
         batch.delete_nodes += [(owner or id, id, rev) for id, rev in self.deleted_nodes.items()]
         batch.delete_edges += self.deleted_edges.values()
@@ -125,9 +126,9 @@ class PendingChanges:
             batch.delete_unchecked.append((owner, tuple(self.deleted_unread)))
 
     def _collect_required(self, batch: WriteBatch, committed: CommittedRows) -> None:
-        """Increment the revisions of nodes that must be unchanged: the write then checks them.
+        """Increment the revisions of nodes that must be unchanged, so that the write checks them.
 
-        An update of a changed node checks its revision itself.
+        A node that this request changes is not added, because its update checks the revision.
         """
         for id in self.required_unchanged & self.nodes.keys() - committed.nodes.keys():
             assert self._owner is not None
@@ -158,7 +159,10 @@ class PendingChanges:
             committed.nodes[id] = StoredNode(1 if stored_node is None else stored_node.rev + 1, row)
 
     def _may_be_written(self, anchor: Any) -> bool:
-        """Return whether a node may be new or changed; raise Damaged if its row cannot be read."""
+        """Return whether a node is to be written if it is new or changed.
+
+        Raise Damaged if the node's stored row cannot be read.
+        """
         is_stored = anchor.id in self.nodes
         if isinstance(anchor.archetype, Root):
             return not is_stored  # A root has no fields that could change.
@@ -189,6 +193,6 @@ class PendingChanges:
             committed.edges[anchor.id] = (key, row)
 
     def _check_owner(self, owner: UUID) -> None:
-        """Raise Forbidden for a row of another user."""
+        """Raise Forbidden if a row belongs to another user."""
         if self._owner is not None and owner != self._owner:
             raise Forbidden("This would change data of another user.")
