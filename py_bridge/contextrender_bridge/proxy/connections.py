@@ -133,6 +133,7 @@ class Connections:
         )
 
     def _open_session(self) -> aiohttp.ClientSession:
+        """Return a new session. If certificates cannot be read, set `_fault` to the reason."""
         certificates, self._fault = trusted_certificates()
         # Without certificates, connections without TLS still work.
         context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -169,7 +169,7 @@ SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
 
 
 class Hooks:
-    """Replacements of Jac's `report`, `commit` and `del` in requests; elsewhere they do nothing."""
+    """Hooks for `report`, `commit` and `del` in requests. Elsewhere jaclang's own are used."""
 
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]

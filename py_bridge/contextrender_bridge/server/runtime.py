@@ -38,8 +38,8 @@ from contextrender_bridge.sessions.locks import SessionLocks
 from contextrender_bridge.store.opening import open_store
 from contextrender_bridge.store.writes import WriteConflict
 
-# If two requests change the same rows, the later one is run again. Meanwhile it holds a start lock,
-# so that no other request of that session begins in this process and overtakes it again.
+# If two requests change the same rows, the later one runs again under a start lock. Then no other
+# request of its session begins in this process and overtakes it again.
 MAX_RETRIES: Final = 40
 START_LOCKS: Final = 256
 MAX_PAUSE_SECONDS: Final = 0.05
@@ -135,6 +135,8 @@ class Runtime:
             return self._run_with_retries(run)
 
     def _run_with_retries(self, run: WalkerRun) -> Any:
+        """Attempt a run, and retry under a start lock after each conflict; then raise Conflict."""
+
         def attempt(fields: Mapping[str, Any]) -> Any:
             try:
                 return contextvars.copy_context().run(self._attempt, run, fields)
@@ -157,10 +159,7 @@ class Runtime:
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
-        """Let Jac use the graph of the user with this root during the block; None: of the system.
-
-        Yield the request's memory. Only its `flush` writes.
-        """
+        """Let Jac use the graph of `root` (None: the system) in the block. Only `flush` writes."""
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         entry = memory.root or self._system_root
         context = ExecutionContext(

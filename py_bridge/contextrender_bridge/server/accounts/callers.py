@@ -1,7 +1,7 @@
 """Tokens and their users.
 
-A token is signed, so a forged one is refused without reading the store. It has its user's token
-generation, so all tokens of a user are revoked at once by a new generation. Every request reads the
+A token is signed, so a forged one is refused without reading the store. It contains the generation
+of its user's tokens: a new generation revokes all tokens of the user. Every request reads the
 user's row, so a change by another process takes effect at once.
 """
 
@@ -26,17 +26,17 @@ from contextrender_bridge.sessions.ids import link_id, session_id_of
 from contextrender_bridge.store.base import Store
 
 GENERATION = "tokens"
-"""The field of a user's profile with the generation of the valid tokens. A new user has none."""
+"""The profile field with the generation of the user's valid tokens; a new user lacks it."""
 DAY = 24 * 3600
 LOGIN_SECONDS = DAY
-"""How long a token for a password is valid."""
+"""How long a token from a login, or a console cookie, is valid."""
 CODE_SECONDS = 900
-"""How long the code in a link to the console is valid. It works once."""
+"""How long the code in a link to the console is valid. A code works only once."""
 CODE, CONSOLE, LINK = "console-code", "console", "session-link"
-"""The audiences (RFC 7519, 4.1.3) of tokens that no API client may use: codes in links to the
-console, cookies of the console, and read-only links to one session."""
+"""The audiences (RFC 7519, 4.1.3) of tokens that are not valid for API clients: codes in links to
+the console, cookies of the console, and read-only links to one session."""
 LEEWAY_SECONDS = 60
-"""The largest difference between the clocks of servers that make and read tokens."""
+"""The accepted difference between the clocks of servers that create and check tokens."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Claims:
 
     @property
     def is_due(self) -> bool:
-        """True if a client should renew the token, because half of its time is over.
+        """True if the token should be renewed, because half of its lifetime is over.
 
-        True also if its time has not begun, because the clock was set back.
+        It is also True if the lifetime has not begun, because the clock was set back.
         """
         return not self.made_at - LEEWAY_SECONDS <= time.time() <= (self.made_at + self.expires) / 2
 
@@ -63,12 +63,15 @@ class Tokens:
     """Tokens that are signed with the secret of one data folder."""
 
     def __init__(self, data: Path) -> None:
-        """Use the secret of `CONTEXTRENDER_JWT_SECRET`, or of the folder, where it is created."""
+        """Use the secret in `CONTEXTRENDER_JWT_SECRET`, or by default in the folder.
+
+        Create the folder's secret if it is missing.
+        """
         configured = current_settings().jwt_secret
         self._secret = str(configured or secret_in(data / "jwt_secret"))
 
     def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
-        """Return a token of a user, for API clients or only for an `audience`."""
+        """Return a token of a user for `seconds`, for one `audience` or (None) API clients."""
         now = int(time.time())
         claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
         if audience is not None:
@@ -76,7 +79,7 @@ class Tokens:
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
     def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
-        """Return a link that opens one session for reading until it ends or its node is deleted."""
+        """Return the secret of a read-only link to a session. It is valid until `ends`."""
         claims = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
         return jwt.encode({**claims, "exp": ends}, self._secret, algorithm="HS256")
 
@@ -90,7 +93,7 @@ class Tokens:
         return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
 
     def read(self, token: str, audience: str | None = None) -> Claims | None:
-        """Return the claims of a valid token of ours for this audience, None for any other."""
+        """Return the claims of a token if it is valid for this audience, otherwise None."""
         try:
             claims = jwt.decode(
                 token,
@@ -98,7 +101,7 @@ class Tokens:
                 algorithms=["HS256"],
                 audience=audience,
                 leeway=LEEWAY_SECONDS,
-                # A token is valid also if the clock was set back since. Only its end counts.
+                # Do not check when it was made, because the clock may have been set back since.
                 options={"require": ["sub", "exp"], "verify_iat": False},
             )
         except (jwt.PyJWTError, ValueError):
@@ -116,7 +119,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Caller:
-    """A user who calls: the id, the id of the root of the user's graph, and the name."""
+    """The user of a request: the id, the id of the root of the user's graph, and the name."""
 
     user: str
     root: str
@@ -124,21 +127,21 @@ class Caller:
     generation: str = field(repr=False)
     active: bool = True
     only_session: str | None = None
-    """The key of the session that a read-only link opens; None if the caller is the user."""
+    """The key of the only session that a read-only link opens; None without a link."""
 
 
 class Callers:
     """The users of tokens, codes, cookies and read-only links."""
 
     def __init__(self, store: Store, data: Path) -> None:
-        """Read users from the store, the secret of their tokens and the counts from `data`."""
+        """Use the users in the store, and the secret, the counts and the audit log in `data`."""
         self._store = store
         self.tokens = Tokens(data)
         self.counts = Counts(data)
         self.audit = AuditLog(data)
 
     def caller(self, token: str) -> Caller | None:
-        """Return the user of a token, if the token is valid."""
+        """Return the user of a token, or None if the token is invalid."""
         return self._bearer(self.tokens.read(token))
 
     def signer(self, user: Caller) -> Signer:
@@ -146,10 +149,10 @@ class Callers:
         return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
-        """Return the caller of a read-only link that is valid, who may read only its session.
+        """Return the caller of a read-only link, who may read only its session; None if invalid.
 
-        A link is valid while its node is stored. It is deleted when the link is revoked or its
-        session is deleted.
+        A link is valid while its node is stored. The node is deleted when the link is revoked or
+        its session is deleted.
         """
         claims = self.tokens.read(token, LINK)
         user = self._bearer(claims)
@@ -163,7 +166,7 @@ class Callers:
         return replace(user, user=f"{user.user} link", name=name, only_session=claims.session)
 
     def take_code(self, code: str) -> Caller | None:
-        """Return the user of a valid code that is used for the first time."""
+        """Return the user of a code; None if it is invalid or was used before."""
         claims = self.tokens.read(code, CODE)
         if claims is None or not self._is_first_use(claims):
             return None
@@ -172,12 +175,12 @@ class Callers:
         return user
 
     def console_sign_in(self, user: Caller) -> tuple[str, str]:
-        """Return a cookie for the console, and its proof, without which it is refused."""
+        """Return a cookie for the console, and the proof that must be sent with it."""
         cookie = self.tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
         return cookie, self.tokens.proof(cookie)
 
     def console_caller(self, cookie: str, proof: str) -> Caller | None:
-        """Return the user of a valid cookie with its proof."""
+        """Return the user of a console cookie; None if the cookie or its proof is invalid."""
         if not hmac.compare_digest(self.tokens.proof(cookie).encode(), proof.encode()):
             return None
         return self._bearer(self.tokens.read(cookie, CONSOLE))
@@ -189,7 +192,7 @@ class Callers:
             return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
 
     def _bearer(self, claims: Claims | None) -> Caller | None:
-        """Return the user of a token's claims, if the user is active and the token not revoked."""
+        """Return the user in a token's claims; None if inactive, or if the token was revoked."""
         user = self._user(claims.user) if claims else None
         if claims is None or user is None or not user.active:
             return None
@@ -213,5 +216,5 @@ class Callers:
 
 
 def _json(value: Any) -> Any:
-    """Return the value of a JSON column. SQLite returns its text, PostgreSQL the value."""
+    """Return the value of a JSON column, of which SQLite returns the text."""
     return json.loads(value) if isinstance(value, str) else value

@@ -1,11 +1,12 @@
 """Signing in to the API and to the console.
 
-A client gets a token for a name and a password, and may fail only so often. The console gets a
-cookie, which no script can read, for a code that works once.
+A client gets a token for a name and a password; the number of failed logins is limited. The console
+gets a cookie, which scripts cannot read, for a code that works once.
 
-A browser sends a cookie to every port of a host, so another server of this machine may get ours.
-The cookie is therefore valid only for walkers, and only with a proof. The page keeps the proof in
-its origin's storage and sends it as a header, which no other site's page can (docs/security.md).
+A browser sends a cookie to every port of a host, so another server of this machine may receive the
+console's. The cookie is therefore valid only for walkers, and only with a proof. The page stores
+the proof in its origin's storage and sends it as a header. Other sites' pages cannot read it
+(docs/security.md).
 
 A read-only link opens the views of one session, and nothing else.
 """
@@ -39,35 +40,35 @@ from starlette.routing import BaseRoute, Route
 LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"
 SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), 4096)
-"""The largest bodies, in bytes, of these routes, which read them before a token is checked."""
+"""The maximum size, in bytes, of a body on each route that reads it before checking a token."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
 ALLOWED_SITES = ("same-origin", "none")
-"""The values of Sec-Fetch-Site in requests of the server's own pages and of the browser's user."""
+"""The values of the header Sec-Fetch-Site in requests from our own pages or directly by a user."""
 
 type FindCaller = Callable[[], Caller | None]
-"""A function that reads a request's caller from the store, so not on the event loop."""
+"""A function that reads a request's caller from the store. It must not run on the event loop."""
 type Identify = Callable[[FindCaller], Awaitable[Caller]]
 """A function that finds the caller in a thread. It raises Unauthorized if there is none."""
 
 
 class SignIn:
-    """The routes of signing in, and the check of cookies."""
+    """The routes for signing in and out, and the check of the console's cookies."""
 
     def __init__(self, accounts: Accounts, identify: Identify) -> None:
         self._accounts = accounts
         self._identify = identify
         self._attempts = LoginAttempts(accounts.counts)
         self._fields = Fields(_Login)
-        # Hashing passwords is slow by design. Who guesses them must not occupy other threads.
+        # Hashing passwords is slow by design. An attacker must not occupy all other threads by it.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="login")
 
     def close(self) -> None:
-        """Finish the logins that have begun."""
+        """Wait for the logins that have begun, and stop the threads."""
         self._threads.shutdown(wait=True)
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes, which come before the page's own route with all of `/console/`."""
+        """Return the routes. They must come before the page's route for all of `/console/`."""
         return [
             Route(LOGIN, self.log_in, methods=["POST"]),
             Route(ENTER, self.enter, methods=["POST"]),
@@ -76,7 +77,7 @@ class SignIn:
         ]
 
     async def log_in(self, request: Request) -> Response:
-        """Answer a login with a token, or 401, or 429 after too many failures."""
+        """Answer a name and a password with a token, with 401, or after too many failures 429."""
         body = await request.body()
         address = request.client.host if request.client else ""
 
@@ -87,7 +88,7 @@ class SignIn:
         return response_of(await run_in_thread(self._threads, "login", check))
 
     async def link(self, request: Request) -> Response:
-        """Answer a request with a token with a code for a link: `/console/#code=CODE`."""
+        """Answer a request that has a token with a code for a link: `/console/#code=CODE`."""
         await self._bearer(request)
         code = self._accounts.tokens.code(bearer_of(request))
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
@@ -113,7 +114,10 @@ class SignIn:
         return reply
 
     def caller_finder(self, request: Request) -> FindCaller:
-        """Return the function that finds the caller by the cookie of a walker's request."""
+        """Return a function that finds the caller by the cookie of a walker's request.
+
+        Raise InvalidRequest (403) if another site's page sends the request.
+        """
         if not (cookie := request.cookies.get(_cookie_name(request))):
             return lambda: None
         _check_origin(request)
@@ -121,10 +125,13 @@ class SignIn:
         return lambda: self._accounts.console_caller(cookie, proof)
 
     def _token(self, name: str, password: str, address: str) -> str:
-        """Return a token for a login. Raise Unauthorized, or InvalidRequest (429)."""
+        """Return a token for a name and password, and record the login in the audit log.
+
+        Raise Unauthorized if they are wrong, InvalidRequest (429) after too many failures.
+        """
         keys = (f"name {name.lower().strip()}", f"address {network_of(address)}")
         record = self._accounts.audit.record
-        # The log never has an unknown name, which may be a password in the wrong field.
+        # Do not log an unknown name, because it may be a password in the wrong field.
         logged_name = name if self._accounts.find(name) else ""
         if seconds := self._attempts.begin(*keys):
             record("login_refused", logged_name, address=address)
@@ -158,12 +165,12 @@ class SignIn:
 
 
 def _cookie_name(request: Request) -> str:
-    """Return the cookie's name, which has the port: two servers on one host each have their own."""
+    """Return the cookie's name. It has the port, because servers on one host share cookies."""
     return f"contextrender-{request.url.port or request.url.scheme}"
 
 
 def _check_origin(request: Request) -> None:
-    """Raise InvalidRequest (403) if the browser reports that another site's page sends this."""
+    """Raise InvalidRequest (403) if, by the browser's headers, another site's page sends this."""
     origin_host = urlsplit(request.headers.get("origin", "")).netloc.lower()
     allowed_hosts = {"", request.headers.get("host", "").lower(), *current_settings().allowed_hosts}
     if (
@@ -175,7 +182,7 @@ def _check_origin(request: Request) -> None:
 
 
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
-    """Raise InvalidRequest (403) if a link of `session` does not permit this walker and fields."""
+    """Raise InvalidRequest (403) if a read-only link of `session` does not permit this request."""
     if not getattr(walker, "is_shareable", False) or fields.get("session") != session:
         sentence = "This link opens one session for reading, and nothing else."
         raise InvalidRequest(sentence, code="read_only_link", status=403)

@@ -1,4 +1,4 @@
-"""Users in jac-scale's user tables: adds and removes them, and sets passwords and tokens."""
+"""Users in jac-scale's tables: adding and removing users, their passwords and tokens."""
 
 import secrets
 from contextlib import suppress
@@ -21,11 +21,11 @@ from contextrender_bridge.sessions.user_rows import remove_owner, stored_session
 
 LOCAL_USER = "local"
 PASSWORD_BYTES = 72
-"""The longest password. bcrypt would ignore further bytes."""
+"""The maximum length of a password, because bcrypt ignores further bytes."""
 
 
 class Accounts(Callers):
-    """Users and their tokens. Only the operator adds users; nobody can register."""
+    """The users and their tokens. Only the operator adds users; nobody can register."""
 
     def __init__(self, runtime: Runtime, data: Path) -> None:
         """Use the runtime's store for users, and the folder `data` for the secret of tokens."""
@@ -35,9 +35,10 @@ class Accounts(Callers):
         self._decoy_hash = bcrypt.hashpw(b"", bcrypt.gensalt())
 
     def add(self, name: str, password: str | None = None) -> str:
-        """Create a user with a graph of its own, and return the id. Raise CommandError.
+        """Create a user with a graph of its own, and return the user's id.
 
-        Without a password it gets a random one, so that only tokens sign it in.
+        Without a password the user gets a random one, and can only sign in with tokens. Raise
+        CommandError if the name or the password is invalid, or the name exists.
         """
         if not (len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
             raise CommandError("a user name is 1 to 64 letters, digits and dashes.")
@@ -49,7 +50,7 @@ class Accounts(Callers):
                     [{"type": "username", "value": name}],
                     {"type": "password", "password": password or secrets.token_urlsafe(32)},
                 )
-            except NameTaken:  # another process has just added it
+            except NameTaken:  # Another process has just added the user.
                 result = {"error": name}
             memory.flush()
         if "error" in result:
@@ -63,20 +64,26 @@ class Accounts(Callers):
         return str(user["user_id"]) if user else None
 
     def user_named(self, name: str) -> Caller:
-        """Return the user with this name, also if it is being removed. Raise CommandError."""
+        """Return the user with this name, even one that is being removed.
+
+        Raise CommandError if there is none.
+        """
         users = [user for user in self.all() if user.name.lower() == name.lower()]
         if not users:
             raise CommandError(f"there is no user '{name}'.")
         return users[0]
 
     def all(self) -> list[Caller]:
-        """Return every user, by name."""
+        """Return all users, ordered by name."""
         rows = self._store.read("SELECT user_id FROM identity_users")
         users = [user for (id,) in rows if (user := self._user(id)) is not None]
         return sorted(users, key=lambda user: user.name)
 
     def set_password(self, name: str, password: str) -> None:
-        """Set another password, and revoke all tokens of the user."""
+        """Set a new password, and revoke all tokens of the user.
+
+        Raise CommandError if the password is invalid or there is no such user.
+        """
         _check_password(password)
         user = self.user_named(name)
         self._users.reset_password(user.user, password)
@@ -84,7 +91,7 @@ class Accounts(Callers):
         self.revoke(user)
 
     def revoke(self, user: Caller) -> None:
-        """Revoke all tokens of the user, in every process."""
+        """Revoke all tokens of the user. It takes effect in every process at once."""
         self._users.update_user_fields(
             user.user, {"profile": {GENERATION: secrets.token_urlsafe(9)}}
         )
@@ -96,9 +103,10 @@ class Accounts(Callers):
         self.revoke(user)
 
     def remove(self, name: str) -> int:
-        """Delete a user's sessions and account. Return the number of sessions. Raise CommandError.
+        """Delete a user's sessions and account, and return the number of sessions.
 
-        The user is locked out first and the account is deleted last, so it can be run again.
+        The user is locked out first and the account is deleted last, so that it can be run again
+        after a failure. Raise CommandError if there is no such user, or it is the local user.
         """
         user = self.user_named(name)
         if user.name == LOCAL_USER:
@@ -114,9 +122,9 @@ class Accounts(Callers):
         return len(keys)
 
     def local_token(self, current_token: str = "", days: int | None = None) -> str:
-        """Return a token of the local user, who is created at the first use.
+        """Return a token of the local user. Create the user if it does not exist.
 
-        `current_token` is returned again while it is valid and not due for renewal.
+        Return `current_token` itself while it is valid and not due for renewal.
         """
         if self.find(LOCAL_USER) is None:
             # Another server that starts at the same time may have created the user.
@@ -129,13 +137,16 @@ class Accounts(Callers):
         return self.token(user, days)
 
     def token(self, user: str, days: int | None = None) -> str:
-        """Return a new token of the user with this id, valid for `days` or as the settings say."""
+        """Return a new token of the user with this id, valid for `days` (default: the setting).
+
+        Raise CommandError if there is no such active user.
+        """
         return self._token(user, (days or current_settings().token_days) * DAY)
 
     def login(self, name: str, password: str) -> str | None:
-        """Return a token for a right password, otherwise None.
+        """Return a token if the name and the password are right, otherwise None.
 
-        A wrong name takes as long as a wrong password, so that nobody learns which names exist.
+        A wrong name takes as long as a wrong password, so that callers cannot find out names.
         """
         if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None

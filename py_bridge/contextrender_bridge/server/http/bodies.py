@@ -1,9 +1,8 @@
-"""Bodies of requests, validated strictly by the fields that a walker declares, and of replies.
+"""Bodies of requests, which are validated by the fields that a walker declares, and of replies.
 
-A reply is `{"reports": [...]}`, or an error as `asgi.error_fields` returns it.
+A reply is `{"reports": [...]}`, or an error in the form of `asgi.error_fields`.
 
-Jac's own server would create an object of the type that a JSON's key `__type__` names. This one
-does not.
+If JSON has a key `__type__`, Jac's own server creates an object of that type. This server does not.
 """
 
 import dataclasses
@@ -43,19 +42,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
-"""An exponent, possibly in a text. Only a number with such an exponent can overflow to infinity."""
+"""An exponent of three digits or more. Only numbers with such an exponent can become infinity."""
 QUOTED_CHARACTERS: Final = 100
-"""The most characters that an error quotes of a field's name."""
+"""The maximum number of characters of a field's name in an error."""
 
 WalkerInput = bytes | Mapping[str, Any]
-"""The fields of a walker's request: JSON, or its values if the request is of this process."""
+"""The fields of a request to a walker: JSON from a client, or values from this process."""
 
 
 class Fields:
     """The fields that a client may set on one walker."""
 
     def __init__(self, walker: type) -> None:
-        """Read the walker's `has` fields, except those `by postinit`, which clients cannot set."""
+        """Read the walker's `has` fields, except fields `by postinit`, which clients cannot set."""
         hints = get_type_hints(walker)
         types: dict[str, Any] = {}
         for field in dataclasses.fields(walker):
@@ -71,7 +70,7 @@ class Fields:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(fields_type)
 
     def parse(self, body: WalkerInput) -> Mapping[str, Any]:
-        """Return a validated copy of the fields. Raise InvalidRequest for the first wrong one."""
+        """Return a validated copy of the fields. Raise InvalidRequest if one is invalid."""
         value = parse_json(body) if isinstance(body, bytes) else json_value(body)
         if isinstance(value, dict):
             self._check_counts(value)
@@ -83,7 +82,7 @@ class Fields:
         return fields
 
     def _check_counts(self, fields: Mapping[str, Any]) -> None:
-        """Raise InvalidRequest for too many fields or messages, which take long to validate."""
+        """Raise InvalidRequest if there are too many fields or messages to validate quickly."""
         if len(fields) > len(self._names):
             unknown_name = next(name for name in fields if name not in self._names)
             raise InvalidRequest(self._unknown(unknown_name))
@@ -96,7 +95,7 @@ class Fields:
             raise InvalidRequest(sentence, code="too_many_messages", status=413)
 
     def _sentence(self, error: Mapping[str, Any]) -> str:
-        """Return the sentence for clients about one of pydantic's errors."""
+        """Return the sentence that clients get for one of pydantic's errors."""
         path = error["loc"]
         field = ".".join(str(part) for part in path)[:QUOTED_CHARACTERS]
         if error["type"] == "missing" and len(path) == 1:
@@ -114,13 +113,13 @@ class Fields:
 
 
 class Reply:
-    """The replies of one walker, which are encoded by the type of its `reports`.
+    """The encoder of one walker's replies, which uses the declared type of its `reports`.
 
-    This takes a fifth of the time of an encoding by the type of each value.
+    It takes a fifth of the time of an encoder that checks the type of each value.
     """
 
     def __init__(self, walker: type) -> None:
-        """Keep the walker. Its type of `reports` is read when the first reply is encoded."""
+        """Remember the walker. The type of its `reports` is read with the first reply."""
         self._walker = walker
 
     @cached_property
@@ -135,14 +134,15 @@ class Reply:
         return self._adapter.dump_json(reply, warnings=False, fallback=plain)
 
     def value(self, reply: Json) -> Any:
-        """Return a reply's values as JSON has them, in new lists and objects."""
+        """Return a reply as plain JSON values, in new lists and objects."""
         return self._adapter.dump_python(reply, mode="json", warnings=False, fallback=plain)
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a body by RFC 8259: UTF-8, no NaN or infinity, no lone surrogates.
+    """Return the value of a JSON body; an empty body is an empty object.
 
-    Raise InvalidRequest.
+    Raise InvalidRequest if it does not follow RFC 8259: UTF-8, no NaN or infinity, no lone
+    surrogates.
     """
     try:
         if LARGE_EXPONENT.search(body):
@@ -151,7 +151,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
     except (ValueError, RecursionError) as error:
-        # The messages of both parsers have the reason and the position, and no contents.
+        # Both parsers' messages have the reason and the position, but no contents.
         reason = str(error)
     sentence = f"The body is not valid JSON: {reason}."
     raise InvalidRequest(sentence, code="invalid_json", status=400)
@@ -168,7 +168,7 @@ def _finite(text: str) -> float:
 
 
 def bearer_of(request: Request) -> str:
-    """Return the token of a request, empty if it has none."""
+    """Return the bearer token of a request; empty if it has none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -181,21 +181,21 @@ def plain(value: Any) -> Any:
 
 
 encode: Final = partial(to_json, fallback=plain)
-"""Return plain values and Jac objs as JSON. Of an obj it has only the fields."""
+"""Return plain values and Jac objects as JSON. An object has only its fields there."""
 
 json_value: Final = partial(to_jsonable_python, fallback=plain)
-"""Return values as their JSON has them, in new lists and objects. Texts are not copied."""
+"""Return values as plain JSON values, in new lists and objects. Texts are not copied."""
 
 
 def json_response(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a response whose body is JSON already."""
+    """Return a response with the JSON `body`."""
     return Response(body, status, headers, media_type="application/json")
 
 
 def response_of(result: bytes | ContextRenderError) -> Response:
-    """Return a response with this JSON. Raise the result if it is an error."""
+    """Return a response with the JSON `result`. Raise `result` if it is an error."""
     if isinstance(result, ContextRenderError):
         raise result
     return json_response(result)
@@ -204,7 +204,7 @@ def response_of(result: bytes | ContextRenderError) -> Response:
 def refusal(failure: BaseException, place: str) -> ContextRenderError:
     """Return the error that a client gets for a failure, and log an unexpected failure.
 
-    An error of ours is returned as it is. Of any other failure the client gets no detail.
+    A ContextRenderError is returned unchanged. Of any other failure, the client gets no details.
     """
     if isinstance(failure, ContextRenderError):
         if failure.__cause__ is not None:
@@ -237,4 +237,4 @@ REFUSALS: Any = {
     HTTPException: _refuse_route,
     ClientDisconnect: _stop_answering,
 }
-"""Starlette's handlers of exceptions: they raise errors of ours, to which the Guard replies."""
+"""Handlers of exceptions for Starlette. They raise our own errors, which the Guard answers."""

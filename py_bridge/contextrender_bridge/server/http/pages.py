@@ -1,7 +1,7 @@
 """The console's page at `/console`, and the caller's nodes and edges at `/graph`.
 
-The page's built files are in the package and have a strict content security policy. `/graph` has
-the format of Jac's own viewer.
+The page's built files are in the package, and are sent with a strict content security policy.
+`/graph/data` has the format of Jac's own viewer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 CONSOLE = Path(__file__).resolve().parents[2] / "console"
 SUFFIXES = (".html", ".js", ".css", ".svg")
 HEADERS = {
-    # The page never uses contents of sessions as markup. If it did, their scripts could not run.
+    # The page never uses contents of sessions as markup. Even if it did, no script could run.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -32,7 +32,7 @@ HEADERS = {
 
 
 def console_routes() -> list[BaseRoute]:
-    """Return the routes of the page and its assets: of the files that exist at the start."""
+    """Return the routes of the page and its assets. They serve the files that exist now."""
     files = {
         path.relative_to(CONSOLE).as_posix(): path
         for path in CONSOLE.rglob("*")
@@ -43,7 +43,7 @@ def console_routes() -> list[BaseRoute]:
         name = request.path_params.get("name") or "index.html"
         if (path := files.get(name)) is None:
             raise NotFound("There is no such file; the console is at /console/.")
-        # The names of assets change with their contents.
+        # An asset's name changes with its contents, so browsers may cache it for ever.
         is_asset = name.startswith("assets/")
         cache = "public, max-age=31536000, immutable" if is_asset else "no-cache"
         return FileResponse(path, headers={**HEADERS, "cache-control": cache})
@@ -59,8 +59,8 @@ def console_routes() -> list[BaseRoute]:
 
 
 GetNode = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
-"""A function that runs `get_node` with these fields for the request's user. It returns the reply or
-an error."""
+"""A function that runs the walker `get_node` with these fields for the request's user. It returns
+the reply or an error."""
 
 
 def graph_routes(get_node: GetNode) -> list[BaseRoute]:
@@ -92,9 +92,9 @@ def graph_routes(get_node: GetNode) -> list[BaseRoute]:
 
 
 def _graph_of(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node and its neighbours as `nodes` and `edges`. `next` is the next page's start.
+    """Return a node and its neighbours as `nodes` and `edges`, with `next`, the next page's start.
 
-    An edge without an `end`, the neighbour's type, leads to a node that cannot be read: omit it.
+    Omit an edge without `end` (the neighbour's type), because its neighbour cannot be read.
     """
     labels, edges = {node["id"]: node["label"]}, []
     for edge in node["edges"]:

@@ -2,7 +2,7 @@
 
 The counts are failed logins, used codes, each user's calls per minute, and the sessions that
 running calls create. Their small SQLite file is never synced, so they may be zero after a power
-cut. Stored bytes are measured before a call. So simultaneous calls may exceed that limit.
+cut. Stored bytes are measured before a call, so simultaneous calls may exceed that limit.
 """
 
 import ipaddress
@@ -145,6 +145,7 @@ class Quotas:
         counts: Counts,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Use the limits in the settings. `clock` returns the time in seconds."""
         limits = (
             settings.user_max_calls_per_minute,
             settings.user_max_mb,

@@ -1,8 +1,9 @@
 """The threads of a service: for agents' calls, low-priority requests, and models and embedders.
 
-A process of Python computes one thing at a time, and a page of the console can take seconds of it.
-Low-priority requests therefore stop every few milliseconds. While calls of agents run, or ran a
-moment ago, all of them together rest nine times as long as they worked. Otherwise none rests.
+Only one thread of a Python process computes at a time, and a page of the console can need seconds.
+Low-priority requests therefore pause every few milliseconds. While agents' calls run, or ran a
+moment ago, low-priority requests together rest nine times as long as they have worked. Otherwise
+they do not rest.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ from contextrender_bridge.server.http.bodies import refusal
 from contextrender_bridge.server.process.process_resources import OneProcessor
 
 LOW_PRIORITY_THREADS: Final = 4
-"""These requests wait for each other. No agent's call waits for them."""
+"""The number of low-priority requests that run at a time. No agent's call waits for them."""
 
 WORK_SECONDS: Final = 0.002
-"""How long low-priority requests work without a rest."""
+"""How long a low-priority request works without a rest."""
 REST_FACTOR: Final = 9
 MAX_REST_SECONDS: Final = 2.0
-"""The longest rest, also after work that could not be interrupted for longer."""
+"""The longest rest, even after long work that could not be interrupted."""
 RECENT_SECONDS: Final = 0.05
-"""How long an agent is expected to call again after its last call has ended."""
+"""How long after an agent's call another call is expected, so that requests still rest."""
 
 
 type Work = Callable[[Caller, ProviderAnswers, SendReply], Any]
-"""A function that returns a reply, or a PendingProviderCall: then it is run again with the answer
-among the ProviderAnswers. It may send the reply before it ends."""
+"""A function that returns a reply, or a PendingProviderCall. In that case it is run again with the
+answer among the ProviderAnswers. It may send the reply before it ends."""
 
 
 class Threads:
     """The thread pools of one service."""
 
     def __init__(self, settings: Settings, processor: OneProcessor) -> None:
-        """Run agents' calls on one processor, and other threads on any."""
+        """Create the pools. Agents' calls run on one processor, other threads on any."""
         self._calls = ThreadPoolExecutor(
             settings.threads, "walker", initializer=processor.add_thread
         )
@@ -62,7 +63,7 @@ class Threads:
         self._pace = Pace()
 
     def close(self) -> None:
-        """Finish what has begun."""
+        """Wait for the work that has begun, and stop the threads."""
         self._providers.close()
         self._calls.shutdown(wait=True)
         self._low_priority.shutdown(wait=True)
@@ -70,9 +71,11 @@ class Threads:
     async def answer(
         self, task: str, admit: Callable[[], Caller], work: Work, *, is_low_priority: bool
     ) -> Any:
-        """Return the result of `work` for the caller, or an error. `admit` is called once.
+        """Return the result of `work` for the caller, or the error for the client.
 
-        Answers of providers are shared with other requests until `work` has used them.
+        Run `admit` once and then `work` in a thread. While `work` returns a PendingProviderCall,
+        wait for the provider's answer and run `work` again. Requests that need the same answer
+        share it. `task` names the work in the log.
         """
         answers = ProviderAnswers()
         callers: list[Caller] = []
@@ -101,7 +104,7 @@ class Threads:
 
 
 class Pace:
-    """Counts running calls of agents, and lets low-priority requests rest. Threads may share it."""
+    """The pace of low-priority requests, which rest while agents' calls run. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -109,11 +112,11 @@ class Pace:
         self._last_call_end = float("-inf")
         self._rest_until = 0.0
         self._thread = threading.local()
-        """For each thread, the processor time when its work began (`work_start`)."""
+        """For each thread, `work_start`: its processor time when its work began."""
 
     @contextmanager
     def agent_call(self) -> Iterator[None]:
-        """Count an agent's call while the block runs."""
+        """Count a running agent's call during the block."""
         with self._lock:
             self._running_calls += 1
         try:
@@ -125,7 +128,7 @@ class Pace:
 
     @contextmanager
     def low_priority(self) -> Iterator[None]:
-        """Run a low-priority request, which rests at its start and at each `pause` in the block."""
+        """Run a low-priority request in the block. It rests at its start and at each `pause`."""
         self._sleep_if_due()
         self._thread.work_start = time.thread_time()
         try:
@@ -135,7 +138,7 @@ class Pace:
             self._add_rest(time.thread_time() - self._thread.work_start)
 
     def pause(self) -> None:
-        """Rest if this thread has worked for WORK_SECONDS and agents' calls run."""
+        """Rest if this thread has worked for WORK_SECONDS and agents' calls run or ran recently."""
         worked = time.thread_time() - self._thread.work_start
         if worked >= WORK_SECONDS:
             self._add_rest(worked)
@@ -143,7 +146,7 @@ class Pace:
             self._thread.work_start = time.thread_time()
 
     def _add_rest(self, worked: float) -> None:
-        """Extend the rest of all low-priority requests for work of so many seconds."""
+        """Extend the common rest of low-priority requests, after work of `worked` seconds."""
         with self._lock:
             now = time.monotonic()
             rest_until = max(now, self._rest_until) + REST_FACTOR * worked
@@ -164,7 +167,7 @@ class ProviderThreads:
     """
 
     def __init__(self, max_threads: int, begin: Callable[[], None]) -> None:
-        """Begin without calls. Each thread calls `begin` first."""
+        """Create the pool of threads. Each thread first runs `begin`."""
         self._threads = ThreadPoolExecutor(max_threads, "provider", initializer=begin)
         self._lock = threading.Lock()
         self._answers: dict[Hashable, Future[Answer]] = {}
@@ -172,13 +175,13 @@ class ProviderThreads:
         """The number of requests that need each answer."""
 
     def close(self) -> None:
-        """Wait for the calls that have begun."""
+        """Wait for the calls that have begun, and cancel the others."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def ask(self, key: Hashable, call: PendingProviderCall) -> Future[Answer]:
-        """Return the future answer of the call with this key; begin the call if there is none.
+        """Return the future answer of the call with this key. Start the call unless it runs.
 
-        Each request that asks must call `release`.
+        A call whose answer failed is started again. Each caller must call `release` later.
         """
         with self._lock:
             self._request_counts[key] += 1
@@ -190,7 +193,7 @@ class ProviderThreads:
             return answer
 
     def release(self, key: Hashable) -> None:
-        """Count one request less that needs the answer; forget the answer after the last one."""
+        """Note that a request no longer needs the answer. After the last one, forget the answer."""
         with self._lock:
             self._request_counts[key] -= 1
             if not self._request_counts[key]:
@@ -202,9 +205,10 @@ def _has_failed(answer: Future[Answer]) -> bool:
 
 
 async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply], Any]) -> Any:
-    """Return the result of `work`, or the reply that it sends before it ends.
+    """Run `work` in a thread. Return its result, or the reply that it sends before it ends.
 
-    If it fails, return the error for the client.
+    If it fails, log it as `task` and return the error for the client. A failure after an early
+    reply is only logged.
     """
     loop = asyncio.get_running_loop()
     reply: asyncio.Future[Any] = loop.create_future()
@@ -217,7 +221,7 @@ async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply]
         if failure is None:
             _set_result(reply, future.result())
         elif reply.done():
-            refusal(failure, f"{task}, after its answer,")  # only logs it
+            refusal(failure, f"{task}, after its answer,")  # This only logs the failure.
         else:
             reply.set_exception(failure)
 
@@ -227,13 +231,13 @@ async def run_in_thread(threads: Executor, task: str, work: Callable[[SendReply]
         return await reply
     except Exception as failure:
         error = refusal(failure, task)
-        # Frames and exception are a reference cycle, which would keep the request's data in memory
-        # until the next garbage collection.
+        # The exception and its frames are a reference cycle. It would keep the request's data in
+        # memory until the next garbage collection.
         traceback.clear_frames(failure.__traceback__)
         return error
 
 
 def _set_result(future: asyncio.Future[Any], result: object) -> None:
-    """Set the result, unless there is one or the request was cancelled."""
+    """Set a future's result, unless it has a result or was cancelled."""
     if not future.done():
         future.set_result(result)

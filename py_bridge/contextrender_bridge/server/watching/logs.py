@@ -1,8 +1,8 @@
 """Logs without contents of sessions, as text or JSON: `CONTEXTRENDER_LOG_FORMAT`.
 
-Messages of exceptions and of other packages may quote what a client sent, so they are not written.
-Of an exception the log has the types and frames, of another package's record where it was logged.
-CONTEXTRENDER_DEBUG adds the messages.
+Messages of exceptions and of other packages may quote contents, so they are not written. For an
+exception, the log has types and frames. For a record of another package, it has the place where it
+was logged. CONTEXTRENDER_DEBUG adds the messages.
 """
 
 import json
@@ -36,10 +36,10 @@ REQUEST: ContextVar[RequestInfo | None] = ContextVar("request", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):
-    """A formatter that writes one line per record, without contents.
+    """A formatter that writes one line per record, without contents of sessions.
 
-    A line has the time, level, logger and place, then the message and fields as `name=value`. As
-    JSON it is an object with the same fields.
+    A line has the time, level, logger and place, the message, and fields as `name=value`. With
+    `as_json`, it is a JSON object with the same fields.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -47,7 +47,7 @@ class ContentFreeFormatter(logging.Formatter):
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and in debug mode the traceback, which may quote contents."""
+        """Return the line of a record. Debug mode adds the traceback, which may quote contents."""
         fields, trace = record_fields(record), ""
         if record.exc_info and current_settings().debug:
             trace = self.formatException(record.exc_info)
@@ -60,7 +60,10 @@ class ContentFreeFormatter(logging.Formatter):
 
 
 def record_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of a line, without anything that may quote contents."""
+    """Return the fields of a record's line, without texts that may quote contents.
+
+    They include the id and the user of the current request.
+    """
     has_safe_message = record.name == log.name or current_settings().debug
     time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     line: dict[str, Any] = {
@@ -81,12 +84,12 @@ def record_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def configure_logging() -> None:
-    """Log to stderr without contents, from `CONTEXTRENDER_LOG_LEVEL` on."""
+    """Set up logging to stderr, without contents, from the level `CONTEXTRENDER_LOG_LEVEL` on."""
     settings = current_settings()
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(ContentFreeFormatter(as_json=settings.log_format == "json"))
-    # Other packages' records have no message here, so below a warning only debugging needs them.
+    # Other packages' records have no message here, so only debugging needs those below a warning.
     other_level = level if level == logging.DEBUG else max(level, logging.WARNING)
     logging.basicConfig(level=other_level, handlers=[handler], force=True)
     log.setLevel(level)
@@ -98,7 +101,7 @@ def log_failure(place: str, failure: BaseException) -> None:
 
 
 def describe(failure: BaseException) -> str:
-    """Return the types and frames of an exception and its causes, the first cause last."""
+    """Return the types and frames of an exception and of its causes, root cause last."""
     frames = " < ".join(
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in reversed(traceback.extract_tb(failure.__traceback__))
@@ -113,15 +116,15 @@ class AuditLog:
 
         {"time": "2026-01-31T12:00:00+00:00", "event": "session_deleted", "user": "alice", ...}
 
-    It has names of users, addresses and sessions, and no contents, passwords or tokens. The file is
-    opened for every line, so an operator can move it at any time.
+    It has names of users and sessions and addresses, but no contents, passwords or tokens. The file
+    is opened for every line, so an operator can move it at any time.
     """
 
     def __init__(self, data: Path) -> None:
         self._path = data / AUDIT_FILE
 
     def record(self, event: str, user: str, **fields: object) -> None:
-        """Add a line. If that fails, log the failure: the change itself stays."""
+        """Add a line. If that fails, only log the failure, because the change is already made."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "event": event, "user": user, **fields})
         try:

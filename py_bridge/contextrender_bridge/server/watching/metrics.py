@@ -1,6 +1,6 @@
-"""Metrics for Prometheus at `GET /metrics`: numbers and names, no contents of sessions.
+"""Metrics for Prometheus at `GET /metrics`. They have no contents of sessions.
 
-Programs of this machine may read them on loopback, others only with the local user's token.
+Programs of this machine may read them over loopback, others only with the local user's token.
 """
 
 import time
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
 
 OTHER_MODEL = "other"
-"""The label of all models that are not in LiteLLM's table, because callers may send any name."""
+"""The label for all models that LiteLLM's table lacks, because callers may send any name."""
 CACHE_SECONDS = 60.0
 """How long the sums over stored calls are cached."""
 
@@ -34,7 +34,7 @@ type Labels = tuple[str, str, str]
 
 
 class StoredCalls(Collector):
-    """Sums over the stored calls of all users, by model, policy and delivery."""
+    """The metrics of the stored calls of all users, by model, policy and delivery."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class StoredCalls(Collector):
         yield from (calls, tokens)
 
     def _sums(self) -> dict[Labels, CallTotals]:
-        """Return the sums, or the last ones if the store does not answer."""
+        """Return the sums, from the cache if it is recent or the store does not answer."""
         now = time.monotonic()
         if now - self._read_at >= CACHE_SECONDS:
             with suppress(StoreUnavailable):
@@ -76,7 +76,7 @@ class StoredCalls(Collector):
 
 
 class StoredBytes(Collector):
-    """The bytes of a store, measured for each request. Without an answer of the store, none."""
+    """The metric of the store's size, which is measured for each request."""
 
     def __init__(self, store: Store, data: Path) -> None:
         self._store, self._data = store, data
@@ -86,7 +86,7 @@ class StoredBytes(Collector):
         yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the size of the store, without a value if the store does not answer."""
+        """Yield the size of the store. The metric has no value if the store does not answer."""
         (metric,) = self.describe()
         with suppress(StoreUnavailable, OSError):
             size = self._store.size()
@@ -103,7 +103,10 @@ class Metrics:
     """The metrics of one service."""
 
     def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
-        """Create the metrics, with counters for `walkers`. `data` has a SQLite store's file."""
+        """Create the metrics. `walkers` are the names of possible walkers; others are `unknown`.
+
+        `data` is the folder with the file of a SQLite store, which is measured.
+        """
         self._registry = CollectorRegistry()
         self.requests = RequestMetrics(self._registry, walkers)
         self._store_collectors = [StoredBytes(store, data), StoredCalls(store)]
@@ -134,7 +137,7 @@ class Metrics:
             self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
 
     def page(self) -> bytes:
-        """Return all metrics in Prometheus's format, with those of all workers."""
+        """Return the metrics of all workers in Prometheus's format."""
         self.record_caches()
         if ValueClass is MutexValue:  # There is only this process.
             return generate_latest(self._registry)

@@ -1,7 +1,8 @@
 """Routes for monitoring: `/healthz`, `/healthz/ready` and `/metrics`.
 
-A server is not ready if its store takes no write or its disk is nearly full. A failing embedder is
-reported, but requests are served without relevance: a provider's outage must not stop every server.
+A server is not ready if its store accepts no writes or its disk is nearly full. A failing embedder
+is only reported, because a provider's outage must not stop every server. Requests are then served
+without relevance.
 """
 
 import asyncio
@@ -25,11 +26,11 @@ from starlette.routing import BaseRoute, Route
 PROBE_SECONDS: Final = 5.0
 """How long the result of one probe of the store is used."""
 ANSWER_SECONDS: Final = 5.0
-"""How long the store may take to answer a probe."""
+"""The time within which the store must answer a probe."""
 
 
 class Readiness:
-    """The state of one server's store, disk and embedder.
+    """The routes for monitoring one server, and the checks of its store, disk and embedder.
 
     Only programs of this machine and the local user get the metrics and the reason of a failure.
     """
@@ -44,7 +45,7 @@ class Readiness:
     ) -> None:
         self._store, self._data, self._settings = store, data, settings
         self._metrics, self._is_from_local_user = metrics, is_from_local_user
-        # One thread, so that requests do not start more and more probes of a store that hangs.
+        # With one thread, requests do not start more and more probes of a store that hangs.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ready")
         self._probe: Future[None] | None = None
         self._probed_at = float("-inf")
@@ -59,7 +60,7 @@ class Readiness:
         ]
 
     async def check(self) -> dict[str, Any]:
-        """Return the state of the parts. Raise NotReady with a sentence if one is not ready."""
+        """Return the state of disk, store and embedder. Raise NotReady if disk or store fail."""
         free = self._check_disk()
         await self._check_store()
         embedder = load_embedder(self._settings.embed_model)
@@ -71,7 +72,7 @@ class Readiness:
         }
 
     def close(self) -> None:
-        """Cancel a probe that has not begun, and wait for none."""
+        """Stop without waiting for a running probe; cancel one that has not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def live(self, _: Request) -> Response:
@@ -79,7 +80,7 @@ class Readiness:
         return json_response(b'{"status":"ok"}')
 
     async def ready(self, request: Request) -> Response:
-        """Answer 503 with a sentence while requests cannot be served."""
+        """Answer with the state, or with 503 and a sentence while requests cannot be served."""
         try:
             state = await self.check()
         except NotReady:
@@ -108,6 +109,10 @@ class Readiness:
         return free
 
     async def _check_store(self) -> None:
+        """Probe the store, unless a probe has succeeded within PROBE_SECONDS.
+
+        Requests wait for the same probe. Raise NotReady if it fails or takes too long.
+        """
         if time.monotonic() - self._probed_at < PROBE_SECONDS:
             return
         if self._probe is None:
@@ -117,7 +122,7 @@ class Readiness:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await asyncio.shield(asyncio.wrap_future(probe))
         except TimeoutError:
-            # The probe goes on, and the next request waits for it.
+            # The probe continues, and the next request waits for it.
             raise NotReady(
                 f"The store does not answer within {ANSWER_SECONDS:g} seconds."
             ) from None

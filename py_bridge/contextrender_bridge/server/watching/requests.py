@@ -22,9 +22,10 @@ DEBUG_ROUTES: Final = frozenset({"healthz", "metrics"})
 
 
 class RequestMetrics:
-    """The outermost middleware of a service, and its metrics."""
+    """The outermost middleware of a service, and the metrics that it counts."""
 
     def __init__(self, registry: CollectorRegistry, walkers: Iterable[str]) -> None:
+        """Create the metrics in `registry`. `walkers` are the names that requests may have."""
         self._walkers = frozenset(walkers)
         self._calls = Counter(
             "contextrender_calls",
@@ -53,7 +54,7 @@ class RequestMetrics:
         )
 
     def middleware(self, app: ASGIApp) -> ASGIApp:
-        """Return the app with an id, a span, metrics and a log line for every request."""
+        """Return `app` with an id, a span, metrics and a log line for every request."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -86,9 +87,9 @@ class RequestMetrics:
         return answer
 
     def count_rendered(self, walker: str, reports: list[Any]) -> None:
-        """Count the tokens in the reports of `render`, and set the current request's policy.
+        """Count the tokens in the reports of `render`, and note the current request's policy.
 
-        Other walkers' reports are not counted.
+        Ignore the reports of other walkers.
         """
         if walker != "render":
             return
@@ -99,7 +100,7 @@ class RequestMetrics:
             self._tokens.labels(view.policy, "after").inc(view.tokens_after)
 
     def _route_of(self, path: str) -> str:
-        """Return the path's route for metrics. All unknown paths are one route."""
+        """Return the route of a path for metrics; `unknown` for all unknown paths."""
         first, _, name = path.strip("/").partition("/")
         if first == "walker":
             return name if name in self._walkers else "unknown"
