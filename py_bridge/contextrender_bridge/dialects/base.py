@@ -171,7 +171,7 @@ def history_end(items: Sequence[Any]) -> int:
 
 
 def is_volatile(item: Any) -> bool:
-    """Return whether a message is the context that OpenClaw inserts anew into each request."""
+    """Return whether a message is the context that OpenClaw inserts into every request."""
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")

@@ -60,9 +60,9 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
 
 
 def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
-    """Return each edge of a node: its type's name, whether it leaves, the other end, the edge.
+    """Return each edge of a node: its type's name, whether it is outgoing, the other end, the edge.
 
-    The edges that leave the node come first. Within each direction they are ordered by type.
+    Outgoing edges come first. Within each direction, edges are ordered by their type's name.
     """
     id = node_id(node)
 

@@ -1,1 +1,1 @@
-"""A store of rows, nodes and edges of many owners, in SQLite or PostgreSQL. It knows no Jac."""
+"""A store of many owners' nodes and edges as rows, in SQLite or PostgreSQL, independent of Jac."""
