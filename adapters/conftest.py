@@ -36,7 +36,7 @@ class Loopback:
     client: ContextRender
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Return a runtime's environment, in which OpenAI's address is the model's."""
+        """Return an environment in which OpenAI's address is the scripted model's."""
         return environment(
             CONTEXTRENDER_URL=self.service.url,
             CONTEXTRENDER_TOKEN=self.service.token,
@@ -46,7 +46,7 @@ class Loopback:
         )
 
     def failures(self) -> dict[str, int]:
-        """Return how many calls of the proxy failed open, by reason."""
+        """Return how many calls the proxy forwarded unchanged after a failure, by reason."""
         status = httpx.get(f"{self.proxy}/contextrender/status").json()
         counts: dict[str, int] = status["fail_open"]
         return counts
@@ -56,7 +56,7 @@ class Loopback:
         return self.client.list_sessions()["sessions"]
 
     def recorded(self, turns: int) -> SessionView:
-        """Return the only session once its last turn is recorded, which may be after the answer."""
+        """Wait until turn `turns` is recorded, and return the only session."""
         until(lambda: self.sessions()[0]["turns"] >= turns)
         (session,) = self.sessions()
         return session

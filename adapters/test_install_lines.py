@@ -29,7 +29,7 @@ OTHERS = ("langchain_js", "openai_agents_js", "mastra")
 def test_javascript_example_runs_with_documented_packages(
     tmp_path: Path, client_package: Path, loopback: Loopback, name: str
 ) -> None:
-    """The system's Node runs it, which may be the oldest supported version."""
+    """The system's Node, which may be the oldest supported version, runs the example."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def test_javascript_example_runs_with_documented_packages(
 
 
 WRITE = {"smolagents": as_call}
-"""Converts the model's steps for a runtime that ends a turn with a call."""
+"""A function that converts the model's steps for a runtime that ends a turn with a call."""
 PYTHON = ("google_adk", "openai_agents", "pydantic_ai", "smolagents")
 
 

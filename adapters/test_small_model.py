@@ -1,6 +1,6 @@
 """End to end: a real agent, the proxy, the service and a real model with a small context.
 
-The full history exceeds the model's context; through the proxy every call fits.
+The full history exceeds the model's context. Through the proxy, every call fits.
 """
 
 from collections.abc import Iterator

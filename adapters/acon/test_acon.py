@@ -94,7 +94,7 @@ STEPS = [step for step in hosts.steps() if isinstance(step, Call)]
 
 
 def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
-    """Run the agent to its end; return the model's requests and the memory manager."""
+    """Run the agent to its end. Return the script with its requests, and the memory manager."""
     answers = [Say(f"{step.name} {step.arguments['host']}") for step in STEPS]
     script = Script(loopback.model, [*answers, Say("finish host_0_X")], lambda body: True)
     module = SimpleNamespace(MemoryManager=Memory)

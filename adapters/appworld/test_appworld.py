@@ -25,7 +25,7 @@ DONE = "apis.supervisor.complete_task()"
 
 
 def test_example_omits_and_restores_results(loopback: Loopback, tmp_path: Path) -> None:
-    # One task has one turn, so the answer between two turns is left out.
+    # One task has one turn, so the answer between two turns is omitted.
     steps = [step for step in hosts.steps() if isinstance(step, Call)]
     texts = [_as_text(step, number) for number, step in enumerate(steps)]
     script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)

@@ -1,1 +1,1 @@
-"""`contextrender audit` on what real programs write."""
+"""Tests of `contextrender audit` with files that real programs write."""

@@ -1,7 +1,8 @@
-"""A Pydantic AI agent whose spans go to two files, as OpenTelemetry's own exporters write them.
+"""A Pydantic AI agent whose spans are written to two files by OpenTelemetry's own exporters.
 
-`python agent.py FOLDER MODEL` asks twice in one conversation: `FOLDER/otlp.jsonl` is OTLP's JSON,
-`FOLDER/console.jsonl` a span a line, as the SDK's console exporter has it.
+`python agent.py FOLDER MODEL` asks twice in one conversation. It writes OTLP's JSON to
+`FOLDER/otlp.jsonl`, and one span per line, as the SDK's console exporter does, to
+`FOLDER/console.jsonl`.
 """
 
 import sys
@@ -22,7 +23,7 @@ def _line(span: ReadableSpan) -> str:
 
 
 def main() -> None:
-    """Run the agent. Each `look` returns the next text of `looked.txt`."""
+    """Run the agent. Each call of `look` returns the next text of `looked.txt`."""
     provider = TracerProvider()
     exporters = (
         FileSpanExporter(FOLDER / "otlp.jsonl"),

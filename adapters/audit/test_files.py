@@ -37,7 +37,7 @@ APIS = {
 
 
 def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
-    """Run the agent on both questions; its spans are written to the folder."""
+    """Let the agent answer both questions. Its spans are written to the folder."""
     (folder / "looked.txt").write_text("\n\n".join(LOOKED))
     program = Path(__file__).with_name("agent.py")
     variables = loopback.environment(
@@ -54,7 +54,7 @@ def check_read(file: Path, model: str) -> None:
     assert not audit.counts["damaged lines"], audit.counts
     (recorded,) = audit.settle().runs
     roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
-    # For a streamed answer the log has only the usage.
+    # For a streamed reply the log has only the usage.
     last = [] if model.startswith("claude") else ["assistant"]
     assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
     result_texts = [

@@ -117,7 +117,7 @@ def test_session_continues_after_compaction(
 def test_agent_continues_past_its_window_without_service(
     loopback: Loopback, tmp_path: Path
 ) -> None:
-    """It reads 1.5 times its window, compacts, and continues without the proxy."""
+    """The agent reads 1.5 times its window's tokens, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     compacted = Say("<summary>Summary: nine were looked at.</summary>")
     steps: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
@@ -126,7 +126,7 @@ def test_agent_continues_past_its_window_without_service(
     away = Credentials("http://127.0.0.1:9", "none")
     with proxying(away, f"{loopback.model.url}/v1") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
-        # After the compaction it reads the last five files again.
+        # After the compaction, Claude Code reads the last five files again.
         read = hosts.lengthen(tmp_path / "work", [1_500] * 4 + [500] * 5)
         first = ask("Find out which of the nine hosts are slow.")
         assert first["result"] == "All."
@@ -146,7 +146,7 @@ FILES, NAMED = range(9), range(7)
 
 
 def wanted(host: int) -> tuple[int, str]:
-    """Return the number (from 1) and the value of the line that the agent needs of a file."""
+    """Return the number (from 1) and the value of the line that the agent needs from a file."""
     line = (host * 79 + 300) % 700 + 1
     return line, f"V{crc32(repr((host, line)).encode())}"
 
@@ -195,8 +195,10 @@ class Reader(Script):
 def test_agent_reads_again_only_omitted_lines(
     service: Credentials, loopback: Loopback, tmp_path: Path
 ) -> None:
-    """A needed line that the policy cannot predict is omitted; the agent reads it again and sees
-    it."""
+    """The policy cannot predict which line is needed, so it omits the line.
+
+    The agent reads it again, and the prompt then has it.
+    """
     reader = Reader(loopback.model, folder=tmp_path / "work")
     with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_cache_aware") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
@@ -230,7 +232,7 @@ def objects_in(value: Any) -> Iterator[Json]:
 
 
 def adapt_to_tools(step: Step, folder: Path) -> Step:
-    """Return the step with Claude Code's tools."""
+    """Return the step as a call of Claude Code's tools."""
     if isinstance(step, Say):
         return step
     host = step.arguments["host"]

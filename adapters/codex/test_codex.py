@@ -21,7 +21,7 @@ Ask = Callable[..., list[Json]]
 
 
 class Code(Script):
-    """A script whose calls are code for the one tool that newer models have."""
+    """A script whose calls are code for the only tool that newer models have."""
 
     def answer(self, asked: ModelRequest) -> Reply:
         """Return the next step as a call of a custom tool."""
@@ -37,7 +37,7 @@ class Code(Script):
 
 
 def is_agents(body: Json) -> bool:
-    """Return whether a request has tools; for newer models they are an item of the input."""
+    """Return whether a request has tools. For newer models they are an item of the input."""
     return has_tools(body) or body["input"][0]["type"] == "additional_tools"
 
 
@@ -83,7 +83,7 @@ def test_two_turns_of_a_session_are_rendered(
 def test_agent_continues_past_its_window_without_service(
     loopback: Loopback, tmp_path: Path
 ) -> None:
-    """It reads 1.5 times its window, compacts, and continues without the proxy."""
+    """The agent reads 1.5 times its window's tokens, compacts, and continues without the proxy."""
     looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
     steps: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
     script = Limited(
@@ -107,7 +107,7 @@ def test_agent_continues_past_its_window_without_service(
 
 
 def adapt_to_tools(step: Step) -> Step:
-    """Return the step with Codex's tool."""
+    """Return the step as a call of Codex's tool."""
     if isinstance(step, Say):
         return step
     host = step.arguments["host"]

@@ -1,4 +1,4 @@
-"""Cases beyond the example: ADK's own model class, parallel calls, an agent's callback."""
+"""An agent with what the example does not use: ADK's model class, parallel calls, a callback."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ LAST_HOST = 24
 
 
 async def main() -> None:
-    """Ask about a picture, then print whether the session still has everything."""
+    """Ask about a picture, then print whether the session has every event."""
     plugin = ContextRenderPlugin(budget=2000, policy="contextrender", session="two by two")
     agent = LlmAgent(
         name="watch",

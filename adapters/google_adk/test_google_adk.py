@@ -31,18 +31,19 @@ def test_parallel_calls_are_valid_for_gemini(loopback: Loopback) -> None:
     for body in gemini.asked:
         check(body["contents"])
         assert sum(mark in json.dumps(body) for mark in marks) < len(marks) / 2
-    # In one request only one of two parallel calls was kept.
+    # In one request only one of two parallel calls was shown.
     assert 1 in {len(calls_of(content)) for body in gemini.asked for content in body["contents"]}
     assert "YSBwaWN0dXJl" in json.dumps(gemini.asked[-1])
     (session,) = loopback.sessions()
     assert session["session"] == "two by two"
-    # An instruction that moves with every call is not recorded, so it starts no branch.
+    # An instruction whose place changes with every call is not recorded, so it starts no branch.
     assert session["branches"] <= 3
 
 
 def check(contents: list[Json]) -> None:
-    """Check that calls follow the user or results, the first call is signed, and results follow in
-    order."""
+    """Check the contents by Gemini's rules: calls follow the user or results, the first call is
+    signed, and results follow in order.
+    """
     before: Json = {}
     open_ids: list[str] = []
     for content in contents:

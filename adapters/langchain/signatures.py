@@ -32,7 +32,7 @@ def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> l
 
 
 def main() -> None:
-    """Check all selections of results."""
+    """Check every selection of the three results."""
     for results in product((True, False), repeat=3):
         if any(results):
             count = sum(results)

@@ -87,7 +87,7 @@ def test_gateway_renders_calls(loopback: Loopback, tmp_path: Path, config: str) 
 
 
 def test_guardrail_retrieves_omitted_results(loopback: Loopback) -> None:
-    """Only the guardrail runs; it keeps the ids of omitted results."""
+    """Only the guardrail is called. It stores the ids of omitted results."""
     messages: list[Json] = [{"role": "user", "content": "Find out which hosts are slow."}]
     for number in range(9):
         function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}

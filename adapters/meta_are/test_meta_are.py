@@ -23,10 +23,10 @@ pytestmark = pytest.mark.slow
 
 SESSION = "tutorial"
 BUDGET = 1000
-"""More than in other tests, because the agent's texts about each call are always kept."""
+"""The budget is larger than in other tests, because the agent's texts are always shown."""
 WAIT = Call("SystemApp__wait_for_notification", {"timeout": 30})
 LONG = json.dumps({"duration": 3600})
-"""Simulated seconds, enough that the scenario does not end while the agent waits."""
+"""The scenario's length in simulated seconds. It must not end while the agent waits."""
 FORWARDED = {"email_id": "greg_email", "recipients": ["johndoe@example.com"]}
 TASK = [
     Call("EmailClientApp__forward_email", FORWARDED),
@@ -61,7 +61,7 @@ def test_scenario_runs_through_proxy(loopback: Loopback, proxy: str, tmp_path: P
 
 
 def _of_scenario(step: Step) -> Call:
-    """Return the step with the scenario's tools."""
+    """Return the step as a call of the scenario's tools."""
     if isinstance(step, Say):
         return WAIT
     if step.name == "look":
@@ -84,7 +84,7 @@ def _fill_sandbox(folder: Path) -> None:
 
 
 def _run(endpoint: str, folder: Path) -> dict[str, object]:
-    """Run the scenario and return its score from the output; the exit status is always 0."""
+    """Run the scenario and return its score from the output. The exit status is always 0."""
     are_run = str(python_of("meta_are").with_name("are-run"))
     command = [are_run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
     command += ["--scenario_kwargs", LONG]

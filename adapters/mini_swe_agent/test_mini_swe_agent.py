@@ -71,7 +71,7 @@ def test_command_renders_two_tasks(
     loopback: Loopback,
     tmp_path: Path,
 ) -> None:
-    """One run has two tasks; the second one is typed after the first is finished."""
+    """One run has two tasks. The second task is typed after the first is finished."""
     write_findings(tmp_path)
     script = Script(loopback.model, [tell(step) for step in hosts.steps()], lambda body: True)
     mini = python_of("mini_swe_agent").parent / "mini"

@@ -33,8 +33,9 @@ class OpenClaw:
     """OpenClaw in its own folder, with the configuration that users copy."""
 
     def __init__(self, loopback: Loopback, home: Path, api: str = CHAT) -> None:
-        """Change only the proxy's address, the API, and settings that use anything outside the
-        folder."""
+        """Write that configuration, with another address and API, and without settings that use
+        anything outside the folder.
+        """
         modules = _node_modules()
         self.work = home / "work"
         self.config = home / "openclaw.json"
@@ -79,7 +80,7 @@ def test_two_turns_of_a_session_are_rendered(api: str, loopback: Loopback, tmp_p
     hosts.check(script)
     for items in asked(script):
         (place,) = (number for number, item in enumerate(items) if is_internal(item))
-        # With Responses it stays beside the user's message until the next one.
+        # With Responses, the context remains beside the user's message until the next message.
         assert place == len(items) - 1 or api == RESPONSES
     session = recorded(loopback, QUESTIONS)
     assert session["turns"] == len(steps) - 1
@@ -132,7 +133,7 @@ def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
 
 
 def adapt_to_tools(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps with OpenClaw's tools; every other file is read by a command."""
+    """Return the steps as calls of OpenClaw's tools. Every second file is read by a command."""
     adapted_steps: list[Step] = []
     for number, step in enumerate(steps):
         if isinstance(step, Say):

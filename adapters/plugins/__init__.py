@@ -1,1 +1,1 @@
-"""The plugins inside real agents."""
+"""Tests of the plugins inside real agents."""

@@ -1,4 +1,4 @@
-"""A running agent that takes a command and writes an event per line, as JSON."""
+"""Runs an agent that reads commands and writes events, one JSON object per line."""
 
 import json
 import subprocess
@@ -16,19 +16,19 @@ SECONDS = 240
 
 @dataclass
 class Lines:
-    """The agent's standard streams; `events` are what it has written so far."""
+    """The agent's standard streams. `events` has the events that it has written so far."""
 
     commands: IO[str]
     output: IO[str]
     events: list[Json] = field(default_factory=list)
 
     def send(self, **command: object) -> None:
-        """Give a command."""
+        """Send a command to the agent."""
         self.commands.write(json.dumps(command) + "\n")
         self.commands.flush()
 
     def wait(self, is_last: Callable[[Json], bool]) -> Json:
-        """Return the next event that is the last to wait for."""
+        """Wait for the next event for which `is_last` returns True, and return it."""
         for line in self.output:
             event: Json = json.loads(line)
             self.events.append(event)
@@ -39,7 +39,7 @@ class Lines:
 
 @contextmanager
 def running(user: User, *words: str) -> Iterator[Lines]:
-    """Run the agent until the block ends, at most `SECONDS`."""
+    """Run the agent until the block ends, for at most `SECONDS`."""
     with (
         (user.folder / "stderr").open("a") as errors,
         subprocess.Popen(

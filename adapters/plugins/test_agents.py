@@ -1,7 +1,7 @@
-"""The plugin inside each agent itself, at the newest and the oldest supported version.
+"""Tests of the plugin inside each agent, at the newest and the oldest supported version.
 
-The same steps for all agents. pi has no subagents. opencode leaves logins by OAuth to plugins of
-its providers.
+All agents take the same steps, with two exceptions: pi has no subagents, and in opencode, plugins
+of its providers do the logins by OAuth.
 """
 
 import json
@@ -32,7 +32,7 @@ from tests.support.scripted_model import ModelRequest, Reply
 NO_SERVICE = Credentials("http://127.0.0.1:9", "none")
 RENDER = ["--mode", "render"]
 OWN_SUMMARY = "A title"
-"""What the model's double says when an agent has it write a summary."""
+"""The text with which the model's double answers a request for a summary."""
 
 
 @pytest.fixture(
@@ -47,7 +47,8 @@ def agent(request: pytest.FixtureRequest, loopback: Loopback, tmp_path: Path) ->
 
 
 def test_compactions_are_replaced_and_resumed(agent: Agent) -> None:
-    """The second text is selected from the whole session, and replaces the first."""
+    """The second compaction's text is selected from the whole session, and replaces the first
+    text."""
     agent.user.install()
     steps = [*looks(3), Say("Done."), *looks(6)[3:], Say("Done."), Say("Resumed.")]
     script = agent.script(*steps)
@@ -78,7 +79,8 @@ def test_compactions_are_replaced_and_resumed(agent: Agent) -> None:
 
 
 def test_repeated_automatic_compactions(agent: Agent) -> None:
-    """The text does not grow, and no compaction follows within three calls of the last."""
+    """The compactions' text does not grow, and each compaction is over three calls after the
+    last."""
     agent.user.install("--tokens", "8000")
     agent.shrink_window()
     hosts.lengthen(agent.user.work, [400] * 9)
@@ -112,7 +114,7 @@ def test_recall_finds_omitted_results(agent: Agent) -> None:
 
 
 def test_agent_writes_summary_without_usable_answer(agent: Agent) -> None:
-    """The service is down from the start; then others answer in its place."""
+    """First no service runs. Then programs with unusable answers take its place."""
     agent.user.install()
     agent.user.forbid_start()
     agent.user.use_service(NO_SERVICE)
@@ -152,7 +154,7 @@ def test_agent_writes_summary_when_hook_throws(agent: Agent) -> None:
 
 
 def test_killed_service_is_restarted_for_next_compaction(agent: Agent) -> None:
-    """Another one had stopped before the agent's start; its address is still stored."""
+    """At the agent's start, the stored address is that of a service that has stopped."""
     agent.user.install()
     agent.user.use_service(NO_SERVICE)
     script = agent.script(*looks(3), Say("Done."), *looks(6)[3:], Say("Done."))
@@ -188,7 +190,7 @@ def test_own_summary_comes_first(agent: Agent) -> None:
 
 
 def test_each_call_is_rendered(agent: Agent) -> None:
-    """A slow service delays one call, and is left alone by the next ones."""
+    """A slow service delays one call. The next calls do not use it."""
     if not agent.can_render():
         refusal = agent.user.contextrender("install", agent.user.name, *RENDER, fails=True)
         assert "too old" in refusal.stderr or "and no render" in refusal.stderr
@@ -226,7 +228,7 @@ def test_each_call_is_rendered(agent: Agent) -> None:
 
 
 def test_login_by_oauth_is_kept(agent: Agent) -> None:
-    """Rendered calls and those after a compaction have the agent's own bearer token."""
+    """Rendered calls, and calls after a compaction, have the agent's own bearer token."""
     agent.log_in()
     agent.user.install(*(RENDER if agent.can_render() else []))
     script = agent.script(*looks(3), Say("Done."))
@@ -240,7 +242,7 @@ def test_login_by_oauth_is_kept(agent: Agent) -> None:
 
 
 def test_subagent_has_own_session(agent: Agent) -> None:
-    """The subagent compacts by itself, and the agent's own history stays as it is."""
+    """The subagent compacts its own history. The agent's history is unchanged."""
     if agent.subagent is None:
         pytest.skip(f"{agent.title} has no subagents here")
     agent.user.install("--tokens", "8000")

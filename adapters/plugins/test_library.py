@@ -1,4 +1,4 @@
-"""The plugins' library, with a host whose clock and service the test sets."""
+"""Tests of the plugins' library, in a host whose clock and service the test controls."""
 
 import subprocess
 from pathlib import Path

@@ -30,7 +30,10 @@ TEXT_END = "[End of the ContextRender compaction]"
 
 @dataclass
 class User:
-    """A home, a work folder with the hosts' files, and a data folder that names the service."""
+    """A user with a home, a work folder with the hosts' files, and a data folder.
+
+    The data folder has the address of the service.
+    """
 
     loopback: Loopback
     folder: Path
@@ -75,13 +78,13 @@ class User:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables of the agent and of our own command."""
+        """The environment variables of the agent and of the command `contextrender`."""
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
         variables = {"HOME": str(self.home), "PATH": path, "CONTEXTRENDER_DATA": str(self.data)}
         return environment(**variables, **self.variables)
 
     def contextrender(self, *words: str, fails: bool = False) -> CommandResult:
-        """Run our own command."""
+        """Run the command `contextrender`."""
         return run([*PROCESS, *words], self.environment, self.work, fails=fails)
 
     def install(self, *options: str) -> CommandResult:
@@ -89,22 +92,22 @@ class User:
         return self.contextrender("install", self.name, *options)
 
     def forbid_start(self) -> None:
-        """Have no plugin start a service: the folder of its leases is a file."""
+        """Prevent plugins from starting a service: replace the folder of its leases by a file."""
         leases = self.data / FOLDER
         shutil.rmtree(leases, ignore_errors=True)
         leases.write_text("")
 
     @contextmanager
     def started_service(self) -> Iterator[None]:
-        """Stop the service over the data folder, which the plugin starts, at the end."""
+        """When the block ends, stop the data folder's service, which the plugin has started."""
         try:
             yield
         finally:
-            # A plugin's command, which may still be about to start it, names the folder, too.
+            # A plugin's command that is still about to start the service names the folder, too.
             self._signal("", signal.SIGTERM)
 
     def kill_service(self) -> None:
-        """Kill the service over the data folder."""
+        """Kill the data folder's service, and wait until it has ended."""
         address = stored_credentials(self.data).url
         self._signal("serve .*", signal.SIGKILL)
         until(lambda: not is_service_running(address))
@@ -118,24 +121,24 @@ class User:
                 os.kill(int(pid), number)
 
     def wait_for_service(self) -> None:
-        """Wait until the service over the data folder answers."""
+        """Wait until the data folder's service answers."""
         until(lambda: is_service_running(stored_credentials(self.data).url))
 
     def lease_holders(self) -> set[Path]:
-        """Return the programs of the processes that the service stays for."""
+        """Return the programs of the running processes that have a lease of the service."""
         leases = [lease.name.partition("-") for lease in (self.data / FOLDER).iterdir()]
         running = [pid for pid, _, start in leases if started_at(int(pid)) == start]
         return {Path(f"/proc/{pid}/exe").resolve() for pid in running}
 
 
 def looks(count: int) -> list[Step]:
-    """Return steps that look at the first hosts, and an answer."""
+    """Return steps that look at the first `count` hosts, and an answer."""
     return [*(Call("look", {"host": f"host_{n}_X"}) for n in range(count)), Say("All.")]
 
 
 @dataclass
 class Counting(Script):
-    """A model that reports the size of each prompt in tokens, of four bytes each."""
+    """A model that reports the size of each prompt in tokens. Four bytes count as one token."""
 
     def answer(self, request: ModelRequest) -> Reply:
         """Return the next step, with the prompt's size."""
@@ -150,7 +153,7 @@ _USAGE = re.compile(rb'("(?:input_tokens|prompt_tokens|total_tokens)" ?: ?)(?:9|
 
 @contextmanager
 def false_service(answer: Callable[[ModelRequest], Reply]) -> Iterator[Credentials]:
-    """Serve a program that answers in the service's place."""
+    """Serve a program that answers requests instead of the service, and yield its credentials."""
     model = Model()
     model.answer = answer
     with serving(model, lifespan="off") as url:

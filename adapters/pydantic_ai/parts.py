@@ -1,4 +1,4 @@
-"""Compare the capability's rendered messages with the chat dialect's, for random plans."""
+"""Check that the capability and the chat dialect render the same messages, for random plans."""
 
 import copy
 import random
@@ -92,9 +92,9 @@ def any_plan(messages: Sequence[Json], choose: random.Random) -> MessagePlan:
 
 
 def normalize(messages: Sequence[Json]) -> list[Json]:
-    """Return the messages with all words before other content, without empty messages.
+    """Return the messages with texts before other content, and without empty messages.
 
-    Adjacent messages of the assistant become one, as in the chat dialect.
+    Adjacent assistant messages become one, as in the chat dialect.
     """
     normalized: list[Json] = []
     for message in messages:
@@ -115,7 +115,7 @@ def normalize(messages: Sequence[Json]) -> list[Json]:
 
 
 def main() -> None:
-    """Compare both for the full plan and 500 random plans."""
+    """Compare both renderings for a plan that shows everything, and for 500 random plans."""
     before = copy.deepcopy(MESSAGES)
     chat = ChatTranscript({"messages": [entry for m in MESSAGES for entry in _as_chat(m)]})
     full_plan = MessagePlan.full_history(chat.messages)

@@ -1,4 +1,4 @@
-"""Cases beyond the example: plans, images, parallel calls, errors, streams, no answer."""
+"""An agent with plans, images, parallel calls, errors and streams, but without an answer."""
 
 from contextrender_bridge.adapters.smolagents import with_contextrender
 from example import look, restart
@@ -10,7 +10,7 @@ LAST_HOST = 14
 
 
 def main() -> None:
-    """Run out of steps, then print whether the memory still has everything."""
+    """Run until the step limit, then print whether the agent's memory has every step."""
     agent = with_contextrender(ToolCallingAgent, budget=2000, policy="contextrender")(
         tools=[look, restart],
         model=OpenAIModel("m"),

@@ -25,12 +25,12 @@ FINAL_TEXT = "That is all I know."
 
 
 def as_call(step: Step) -> Step:
-    """Return a step for an agent that calls tools; it ends a turn with a call."""
+    """Return a step for an agent that calls tools. Such an agent ends a turn with a call."""
     return Call("final_answer", {"answer": step.text}) if isinstance(step, Say) else step
 
 
 def as_code(step: Step) -> Step:
-    """Return a step for an agent that writes code; it prints a result to see it."""
+    """Return a step for an agent that writes code. Its code prints each result."""
     if isinstance(step, Say):
         return Say(f"That is all.\n<code>\nfinal_answer({step.text!r})\n</code>")
     called = f"{step.name}({step.arguments['host']!r})"
@@ -88,7 +88,7 @@ def test_plans_images_errors_and_step_limit(loopback: Loopback) -> None:
 
 
 class Sides:
-    """A model that looks at two hosts per step, once at an unknown one, and never ends."""
+    """A model that looks at two hosts per step, once at an unknown host, and never ends."""
 
     def __init__(self) -> None:
         self.asked: list[Json] = []

@@ -1,4 +1,4 @@
-"""The commands of a runtime."""
+"""Runs the commands of a runtime."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,10 @@ def run(
     fails: bool = False,
     seconds: float = SECONDS,
 ) -> CommandResult:
-    """Run a command that succeeds, unless it `fails`, with `typed` as its standard input."""
+    """Run a command with `typed` as its standard input, and return its result.
+
+    Check that the command succeeds, or with `fails` that it does not.
+    """
     process = subprocess.run(
         [str(word) for word in command],
         cwd=folder,

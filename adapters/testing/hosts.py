@@ -1,7 +1,8 @@
-"""The task of the examples: the agent looks at one host after the other, and each names the next.
+"""The task of the examples: an agent looks at one host after the other.
 
-A finding has about 150 tokens, so a budget of 600 omits most. The restart of a host that only an
-early finding names uses that finding, and so restores it.
+The result for each host (its "finding") names the next host. A finding has about 150 tokens, so a
+budget of 600 tokens omits most findings. Later the agent restarts a host that only an early finding
+names. This call uses that finding, so the finding is restored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ MARKS = [f"the next is host_{number + 1}_X" for number in range(SECOND.stop)]
 
 
 def steps() -> list[Step]:
-    """Return two turns of the user, each with about ten calls and an answer."""
+    """Return the steps for two questions of the user, each with about ten calls and an answer."""
     host = f"host_{EARLY + 1}_X"
     return [
         *(Call("look", {"host": f"host_{number}_X"}) for number in FIRST),
@@ -66,7 +67,7 @@ def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Scri
 
 
 def check(script: Script) -> None:
-    """Check that each call had the newest finding, none had all, and the early one was restored."""
+    """Check that each prompt had the newest finding, no prompt had all, and one was restored."""
     marks_by_request = script.marks_in_requests(MARKS)
     assert len(marks_by_request) == len(script.steps)
     newest = -1

@@ -56,14 +56,14 @@ def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return this environment with the bridge on Python's path, without the user's keys."""
+    """Return this process's environment with the bridge on Python's path and without keys."""
     prefixes = ("OPENAI_", "ANTHROPIC_", "CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV", "PYTEST")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return {**inherited, "PYTHONPATH": str(ADAPTERS.parent / "py_bridge"), **variables}
 
 
 def _once(home: Path, manifests: list[Path], install: Callable[[], None]) -> None:
-    """Install a runtime unless it is installed. Parallel tests wait for one another."""
+    """Install a runtime if it is not installed yet. Parallel tests wait for one another."""
     CACHE.mkdir(parents=True, exist_ok=True)
     stamp, digest = home / STAMP, _digest(manifests)
     with FileLock(CACHE / f"{home.name}.lock"):

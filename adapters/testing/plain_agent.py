@@ -1,4 +1,4 @@
-"""A plain agent (a double) that keeps its whole history and calls its model by chat completions."""
+"""A simple agent (a double) that keeps its whole history and uses chat completions."""
 
 import json
 from typing import Any

@@ -35,7 +35,10 @@ class Call:
 
 @dataclass
 class Say:
-    """A step in which the model answers with text, or with a call if calls are text."""
+    """A step in which the model answers with text.
+
+    The text is a call in runtimes whose calls are text.
+    """
 
     text: str
 
@@ -44,13 +47,13 @@ Step = Call | Say
 
 
 def has_tools(body: Json) -> bool:
-    """Return whether a request is the agent's own, and not for a title or a summary."""
+    """Return whether a request has tools: requests for titles and summaries have none."""
     return bool(body.get("tools"))
 
 
 @dataclass
 class Script:
-    """A script that answers an agent's requests by `steps` in order, and others with a title."""
+    """A model that answers an agent's requests with `steps` in order, and others with a title."""
 
     model: Model
     steps: Sequence[Step]
@@ -76,16 +79,16 @@ class Script:
         return write(step, f"call_{number}", bool(body.get("stream")), self.tokens)
 
     def marks_in_requests(self, marks: Sequence[str]) -> list[set[int]]:
-        """Return for each request of the agent the numbers of the marks in it."""
+        """Return, for each request of the agent, the numbers of the marks that it contains."""
         texts = [json.dumps(body, ensure_ascii=False) for body in self.requests]
         return [{n for n, mark in enumerate(marks) if mark in text} for text in texts]
 
 
 @dataclass
 class Limited(Script):
-    """A model whose window has `added_tokens` more than the first request.
+    """A model whose window is `added_tokens` larger than the first request.
 
-    Every four bytes count as a token. `refused_count` is the number of prompts that were too long.
+    Four bytes count as one token. `refused_count` is the number of prompts that were too long.
     """
 
     added_tokens: int = 5_000
@@ -105,11 +108,11 @@ class Limited(Script):
 
 
 def restored(requests: Sequence[set[int]]) -> set[int]:
-    """Return the marks that one request had, a later one had not, and a still later one had."""
+    """Return the marks that a request had, a later request lacked, and a still later one had."""
     marks = set()
     for mark in set().union(*requests):
         places = [place for place, request in enumerate(requests) if mark in request]
-        # Without a gap, the places are as many as from the first to the last.
+        # If no request between the first and the last lacks the mark, there are as many places.
         if places[-1] - places[0] + 1 > len(places):
             marks.add(mark)
     return marks

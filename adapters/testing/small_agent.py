@@ -1,6 +1,6 @@
 """A mini-swe-agent that may only read one of ten files per step: small_agent.py URL STEPS FOLDER.
 
-Its model is too small to write commands that work, so a grammar leaves it only those.
+Its model is too small to write commands that work, so a grammar permits only such commands.
 """
 
 import sys
@@ -17,7 +17,7 @@ OBSERVATION = "<returncode>{{output.returncode}}</returncode>\n<output>\n{{outpu
 
 
 def main() -> None:
-    """Run until no step is left."""
+    """Run the agent until its step limit."""
     url, steps, folder = sys.argv[1:]
     arguments = {"api_base": url, "api_key": "none", "extra_body": {"grammar": GRAMMAR}}
     model = LitellmTextbasedModel(

@@ -1,1 +1,1 @@
-"""`contextrender wrap` with the agents themselves and a scripted model."""
+"""Tests of `contextrender wrap` with the real agents and a scripted model."""

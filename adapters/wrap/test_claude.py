@@ -17,7 +17,7 @@ from adapters.wrap.wrapped import WrappedAgent, check_recorded
 
 @pytest.fixture
 def claude(loopback: Loopback, tmp_path: Path) -> WrappedAgent:
-    """Create a user whose settings have an address and a key."""
+    """Create a user whose Claude Code settings have the model's address and a key."""
     modules = node_modules_of("claude_code")
     run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
     wrapped = WrappedAgent(loopback, tmp_path, modules / ".bin")

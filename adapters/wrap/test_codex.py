@@ -28,7 +28,7 @@ EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-acc
 
 
 class Namespaced(Script):
-    """A script that calls `recall` as newer models call an MCP tool after a tool search."""
+    """A script whose model calls `recall` as newer models call an MCP tool after a tool search."""
 
     def answer(self, asked: ModelRequest) -> Reply:
         """Return the reply with the tool's name and its server's namespace."""

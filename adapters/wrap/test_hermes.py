@@ -64,7 +64,7 @@ def configure(hermes: WrappedAgent, kind: str) -> Path:
 
 
 def with_its_tools(step: Step) -> Step:
-    """Return a step of the hosts' task with Hermes' tools."""
+    """Return a step of the hosts' task as a call of Hermes' tools."""
     if not isinstance(step, Call):
         return step
     host = step.arguments["host"]
@@ -74,7 +74,7 @@ def with_its_tools(step: Step) -> Step:
 
 
 def count_complete_findings(home: Path) -> int:
-    """Return how many findings Hermes' own session has complete."""
+    """Return the number of findings that are complete in Hermes' own session."""
     with closing(sqlite3.connect(home / "state.db")) as store:
         results = store.execute("SELECT content FROM messages WHERE role = 'tool'").fetchall()
     return sum(any(f"{mark}." in text for mark in hosts.MARKS) for (text,) in results)
@@ -120,7 +120,7 @@ def test_continued_session_is_rendered(hermes: WrappedAgent, kind: str) -> None:
         assert {request.header("x-mine") for request in requests} == {"yes"}
     hermes.check_left_nothing()
     check_recorded(read_hermes, hermes.home / ".hermes")
-    # Without wrap it uses its provider again: its session has no address of an earlier run.
+    # Without wrap Hermes uses its provider again, so its session did not store the route.
     script.steps = [*steps, Say("Bye.")]
     alone = hermes.run_alone("hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?")
     assert alone.stdout.strip() == "Bye."

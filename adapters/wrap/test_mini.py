@@ -1,4 +1,4 @@
-"""mini-swe-agent in `contextrender wrap`, as a known agent and as a generic command."""
+"""mini-swe-agent in `contextrender wrap`, as the agent `mini` and as any other command."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def run_task(openclaw: WrappedAgent, own: OpenClaw, task: str, *options: str) ->
 
 
 def test_exec_task_is_rendered(openclaw: WrappedAgent, own: OpenClaw) -> None:
-    """A file of a killed run is removed."""
+    """The run also removes a file that an earlier, killed run left."""
     left_file = own.config.with_name(".contextrender-1-1.json")
     left_file.write_text("{}")
     before = own.config.read_bytes()

@@ -21,7 +21,7 @@ TASK = "Find out which of the first six hosts are slow."
 
 
 class Full(Script):
-    """A model that reports a full window once, at its sixth step."""
+    """A model that reports a full window once, in its sixth answer."""
 
     def answer(self, asked: ModelRequest) -> Reply:
         """Return the next step."""
@@ -94,7 +94,7 @@ def test_recall_tool_works(opencode: WrappedAgent) -> None:
 
 
 def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent) -> None:
-    """It reads 1.5 times its window."""
+    """The agent reads 1.5 times as many tokens as its window has."""
     model = opencode.loopback.model
     read = hosts.lengthen(opencode.work, [750] * 9)
     script = Limited(model, [*looks(opencode.work), Say("All.")], added_tokens=40_000)
@@ -109,7 +109,7 @@ def test_agent_continues_past_its_window_without_service(opencode: WrappedAgent)
 
 
 def test_automatic_compaction_has_all_results(opencode: WrappedAgent, service: Credentials) -> None:
-    """When the model reports a full window, the compaction request has all results."""
+    """If the model reports a full window, the agent's compaction request has all results."""
     file = opencode.work / "opencode.json"
     config = json.loads(file.read_text().removeprefix("// mine\n"))
     limit = {"context": 40_000, "output": 1_000}
@@ -138,7 +138,7 @@ def ask(opencode: WrappedAgent, *words: str, wraps: bool = True) -> list[Json]:
 
 
 def looks(folder: Path) -> list[Step]:
-    """Return a look at each of the nine hosts."""
+    """Return nine steps, each of which looks at one host."""
     return [adapt_to_tools(Call("look", {"host": f"host_{n}_X"}), folder) for n in range(9)]
 
 
@@ -157,7 +157,7 @@ def said(events: list[Json]) -> list[str]:
 
 
 def adapt_to_tools(step: Step, folder: Path) -> Step:
-    """Return the step with opencode's tools."""
+    """Return the step as a call of opencode's tools."""
     if not isinstance(step, Call):
         return step
     host = step.arguments["host"]

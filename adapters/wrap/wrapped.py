@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass
 class WrappedAgent:
-    """A user's home and work folder, and an agent of theirs in `bin`."""
+    """A user with a home and a work folder, and with the agent's program in `bin`."""
 
     loopback: Loopback
     folder: Path
@@ -43,7 +43,7 @@ class WrappedAgent:
         return self.folder / "work"
 
     def run(self, *words: str, options: Sequence[str] = (), fails: bool = False) -> CommandResult:
-        """Run the agent by `wrap`, and keep what `wrap` prints at the end in `report`."""
+        """Run the agent with `wrap`, and store the report that `wrap` prints in `report`."""
         small = ["--budget", str(hosts.BUDGET), "--policy", "contextrender", "--json", *options]
         variables = environment(
             HOME=str(self.home),
@@ -74,7 +74,7 @@ class WrappedAgent:
 
 
 def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None:
-    """Check the run as `audit` reads it: every call once with its usage, and results in order."""
+    """Check the run as `audit` reads it: each call once with its usage, and results in order."""
     audit_input = AuditInput()
     read(home, audit_input)
     counts = audit_input.counts

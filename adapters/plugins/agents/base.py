@@ -1,4 +1,4 @@
-"""What the tests of the plugins need of an agent, whichever it is."""
+"""The interface through which the tests of the plugins use every agent."""
 
 import json
 from abc import ABC, abstractmethod
@@ -17,7 +17,9 @@ _BROKEN_COMPACT = f"{_COMPACT}) {{ throw new TypeError('broken') }}\nasync funct
 
 
 TOKEN = "sk-ant-oat01-own"
-"""The user's bearer token of a login by OAuth. pi and Claude Code know one by its beginning."""
+"""The user's bearer token of a login by OAuth. pi and Claude Code recognise such tokens by their
+beginning.
+"""
 
 
 class RunningAgent(Protocol):
@@ -25,7 +27,7 @@ class RunningAgent(Protocol):
 
     @property
     def session(self) -> str:
-        """The agent's own name for the session."""
+        """The agent's own id of the session."""
 
     @property
     def notices(self) -> list[str]:
@@ -36,14 +38,14 @@ class RunningAgent(Protocol):
         """The texts of the plugin's status line, in order; empty texts clear it."""
 
     def ask(self, question: str) -> None:
-        """Have the agent answer."""
+        """Ask the agent a question, and wait for its answer."""
 
     def compact(self) -> None:
-        """Compact the history, as the user's command does."""
+        """Compact the history, as the agent's command for this does."""
 
 
 class Agent(ABC):
-    """An agent at one version, with its user."""
+    """An agent in one version, with the user who runs it."""
 
     title: str
     modes: tuple[str, ...]
@@ -69,7 +71,7 @@ class Agent(ABC):
 
     @abstractmethod
     def configure(self) -> None:
-        """Write the user's settings of the agent: its model is the scripted one."""
+        """Write the user's settings of the agent, so that it uses the scripted model."""
 
     @property
     def executable(self) -> Path:
@@ -81,7 +83,7 @@ class Agent(ABC):
         return "render" in self.modes
 
     def clean(self) -> None:  # noqa: B027
-        """Remove what other tests would find; most agents share nothing."""
+        """Remove what other tests would find. For most agents there is nothing to remove."""
 
     @abstractmethod
     def running(self, session: str = "") -> AbstractContextManager[RunningAgent]:
@@ -89,15 +91,18 @@ class Agent(ABC):
 
     @abstractmethod
     def shrink_window(self) -> None:
-        """Have the agent compact by itself from about 40,000 tokens on."""
+        """Set a window so small that the agent compacts by itself from about 40,000 tokens on."""
 
     def log_in(self) -> None:
-        """Log the user in by OAuth, with `TOKEN`, not a key. Skip if that needs a browser."""
+        """Log the user in by OAuth, with `TOKEN` instead of a key.
+
+        Skip the test if the login needs a browser.
+        """
         pytest.skip(f"{self.title} has no login by OAuth that settings alone can give")
 
     @abstractmethod
     def configuration(self) -> Any:
-        """Return what the user has configured, without what only the agent itself writes."""
+        """Return the user's configuration, without values that only the agent itself writes."""
 
     @abstractmethod
     def look(self, host: str) -> Call:
@@ -108,7 +113,7 @@ class Agent(ABC):
         return Call(self.recall_tool, {"query": query})
 
     def break_hook(self) -> None:
-        """Have the plugin's hook throw at a compaction."""
+        """Change the plugin's hook so that it throws at a compaction."""
         config = Path(self.user.variables.get("XDG_CONFIG_HOME", self.user.folder))
         for path in {*self.user.folder.rglob(LIBRARY), *config.rglob(LIBRARY)}:
             path.write_text(path.read_text().replace(_COMPACT, _BROKEN_COMPACT))
@@ -118,7 +123,7 @@ class Agent(ABC):
         return has_tools(body)
 
     def script(self, *steps: Step, kind: type[Script] = Script) -> Script:
-        """Have the model answer the agent's requests by these steps."""
+        """Return a script with which the model answers the agent's requests by these steps."""
         own_steps = [
             self.look(step.arguments["host"])
             if isinstance(step, Call) and step.name == "look"

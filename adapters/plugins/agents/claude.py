@@ -45,7 +45,7 @@ class RunningClaude:
         return [event for event in self.lines.events if event.get("subtype") == kind]
 
     def ask(self, question: str) -> None:
-        """Have the agent answer."""
+        """Ask the agent a question, and wait for its answer."""
         self.lines.send(type="user", message={"role": "user", "content": question})
         self.lines.wait(lambda event: event.get("type") == "result")
 
@@ -71,7 +71,7 @@ class Claude(Agent):
         return node_modules_of("plugins/claude") / self.version / "claude"
 
     def configure(self) -> None:
-        """Write the user's settings of the agent: its model is the scripted one."""
+        """Write the user's settings of the agent, so that it uses the scripted model."""
         self.user.variables |= {
             "ANTHROPIC_BASE_URL": self.user.loopback.model.url,
             "ANTHROPIC_API_KEY": "sk-own",
@@ -90,7 +90,7 @@ class Claude(Agent):
         return self.version == "newest"
 
     def log_in(self) -> None:
-        """Set the token that `claude setup-token` gives."""
+        """Set the token that the user gets from `claude setup-token`."""
         del self.user.variables["ANTHROPIC_API_KEY"]
         self.user.variables["CLAUDE_CODE_OAUTH_TOKEN"] = TOKEN
 

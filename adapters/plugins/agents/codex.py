@@ -86,7 +86,7 @@ class AppServer:
         return self.thread
 
     def ask(self, question: str) -> None:
-        """Have the agent answer."""
+        """Ask the agent a question, and wait for its answer."""
         self.call("turn/start", threadId=self.thread, input=[{"type": "text", "text": question}])
         self.lines.wait(lambda event: event.get("method") == "turn/completed")
 
@@ -133,7 +133,7 @@ class Codex(Agent):
         return program
 
     def configure(self) -> None:
-        """Write the user's settings of the agent: its model is the scripted one."""
+        """Write the user's settings of the agent, so that it uses the scripted model."""
         self.user.variables["MY_KEY"] = "sk-own"
         self._file.parent.mkdir()
         self._file.write_text(CONFIG.format(url=self.user.loopback.model.url))
@@ -187,7 +187,7 @@ class Codex(Agent):
         return is_agents(body)
 
     def script(self, *steps: Step, kind: type[Script] = Namespaced) -> Script:
-        """Have the model answer the agent's requests by these steps."""
+        """Return a script with which the model answers the agent's requests by these steps."""
         return super().script(*steps, kind=kind)
 
     def history(self, body: Json) -> list[Json]:
@@ -196,7 +196,7 @@ class Codex(Agent):
         return items
 
     def break_hook(self) -> None:
-        """Have the hook end with an exception."""
+        """Change the hook so that it ends with an exception."""
         text = self._file.read_text()
         self._file.write_text(text.replace("plugins.codex_hook ", "plugins.no_such_module "))
 

@@ -37,7 +37,7 @@ class RunningServer:
         return answer
 
     def ask(self, question: str) -> None:
-        """Have the agent answer."""
+        """Ask the agent a question, and wait for its answer."""
         parts = [{"type": "text", "text": question}]
         self.post(f"/session/{self.session}/message", parts=parts)
         self.wait_for_events()
@@ -48,7 +48,10 @@ class RunningServer:
         self.post(f"/session/{self.session}/summarize", **model)
 
     def listen(self) -> None:
-        """Keep the events until the server ends. `/event` of 1.17.0 has no lines by a plugin."""
+        """Store the server's events until it ends.
+
+        The path `/event` of version 1.17.0 does not have the lines that a plugin shows.
+        """
         with (
             suppress(httpx.HTTPError),
             httpx.stream("GET", f"{self.url}/global/event", timeout=None) as reply,
@@ -99,7 +102,7 @@ class OpenCode(Agent):
         return self.user.folder.parent / f"opencode-{self.version}"
 
     def configure(self) -> None:
-        """Write the user's settings of the agent: its model is the scripted one."""
+        """Write the user's settings of the agent, so that it uses the scripted model."""
         user = self.user
         self.folder.mkdir(exist_ok=True)
         switches = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
@@ -135,7 +138,7 @@ class OpenCode(Agent):
         listener.join()
 
     def shrink_window(self) -> None:
-        """Leave the window as it is: it is small."""
+        """Do nothing, because the window is small already."""
 
     def configuration(self) -> Any:
         """Return the settings and the plugins."""

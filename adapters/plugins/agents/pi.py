@@ -37,7 +37,7 @@ class RunningPi:
     session: str = ""
 
     def call(self, command: str, **fields: str) -> Json:
-        """Return what pi replies to a command."""
+        """Send a command to pi and return its reply."""
         self.lines.send(type=command, **fields)
         reply = self.lines.wait(lambda event: event.get("command") == command)
         assert reply["success"], reply
@@ -45,7 +45,7 @@ class RunningPi:
         return data
 
     def ask(self, question: str) -> None:
-        """Have the agent answer, and wait until nothing runs."""
+        """Ask the agent a question, and wait until nothing runs."""
         self.call("prompt", message=question)
         self.lines.wait(lambda event: event["type"] == "agent_end")
         while any(self.call("get_state")[name] for name in ("isStreaming", "isCompacting")):
@@ -85,7 +85,7 @@ class Pi(Agent):
         return program
 
     def configure(self) -> None:
-        """Write the user's settings of the agent: its model is the scripted one."""
+        """Write the user's settings of the agent, so that it uses the scripted model."""
         self.user.variables["PI_OFFLINE"] = "1"
         model = {"id": "scripted", "contextWindow": WINDOW, "maxTokens": 1_000}
         address = {"baseUrl": f"{self.user.loopback.model.url}/v1", "apiKey": "sk-own"}
@@ -128,7 +128,7 @@ class Pi(Agent):
             (self.folder / name).write_text(json.dumps(content))
 
     def shrink_window(self) -> None:
-        """Leave the window as it is: it is small."""
+        """Do nothing, because the window is small already."""
 
     def configuration(self) -> Any:
         """Return the settings and the extensions."""
