@@ -99,7 +99,7 @@ class User:
 
     @contextmanager
     def started_service(self) -> Iterator[None]:
-        """When the block ends, stop the data folder's service, which the plugin has started."""
+        """Stop the data folder's service, which the plugin starts, when the block ends."""
         try:
             yield
         finally:

@@ -205,7 +205,10 @@ class Supervisor:
                 self._send(signal.SIGKILL, number)
 
     def _start(self, number: int) -> None:
-        """Fork a process for a worker; in that process, run its work and exit."""
+        """Fork a process for a worker.
+
+        In that process, reset the signals, run its work and exit.
+        """
         self._started[number] = time.monotonic()
         sys.stdout.flush()
         sys.stderr.flush()

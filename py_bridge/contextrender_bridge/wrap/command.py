@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the agent and return its exit code."""
+    """Run the agent and return its exit code. With `--dry-run`, only print the redirected run."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
     agent = _agent(args.agent, args.base_url_env)
     _check_option_position(args.agent, words)

@@ -133,7 +133,7 @@ def _can_recall() -> bool:
 
 @contextmanager
 def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
-    """Serve `app` while the block runs. Raise CommandError if it does not start."""
+    """Serve `app` in a thread while the block runs. Raise CommandError if it does not start."""
     from uvicorn import Server
 
     keep_little()

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the new link, or the existing ones."""
+    """Make a link and print it, or list or revoke links and print the valid ones."""
     with ServiceClient() as service:
         if args.list:
             return print_links(service, args, service.ask("list_links", session=args.session))

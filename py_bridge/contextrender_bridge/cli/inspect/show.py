@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the session, or one call with its answer."""
+    """Print the session's newest turns, or with `--turn` one call with its answer."""
     fields = {"session": args.session, "branch": args.branch}
     with ServiceClient() as service:
         if args.turn is None:

@@ -121,7 +121,7 @@ def _uses_chatgpt(home: Path, request: RunRequest) -> bool:
 
 
 def _config(request: RunRequest, home: Path) -> Json:
-    """Return the configuration, merged with the profile and the `-c` options."""
+    """Return the configuration file's content, overridden by the profile and the `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(request.arguments, "--profile", "-p") or str(config.get("profile") or "")
     profiles = as_object(config.get("profiles"))
