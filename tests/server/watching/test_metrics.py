@@ -114,7 +114,7 @@ def test_dashboard_uses_existing_labels(served: Names) -> None:
 
 
 def test_documentation_lists_every_metric_with_labels(served: Names) -> None:
-    rows = re.findall(r"^\| `(contextrender_\w+)(?:\{([^}]*)\})?` \|", PAGE.read_text(), re.M)
+    rows = re.findall(r"^- `(contextrender_\w+)(?:\{([^}]*)\})?`:", PAGE.read_text(), re.M)
     documented = {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
     assert documented == {name: labels - {"le"} for name, labels in served.items()}
 
