@@ -74,8 +74,10 @@ def test_settings_file_of_user_is_kept(claude: WrappedAgent) -> None:
     Script(claude.loopback.model, [Say("Done.")])
     process = claude.run("claude", "--settings", str(settings_file), "-p", "Look.")
     assert process.stdout.strip() == "Done."
-    asked = next(request for request in claude.loopback.model.asked if request.method == "POST")
-    assert (asked.header("x-api-key"), asked.header("x-mine")) == ("sk-file", "yes")
+    model_request = next(
+        request for request in claude.loopback.model.asked if request.method == "POST"
+    )
+    assert (model_request.header("x-api-key"), model_request.header("x-mine")) == ("sk-file", "yes")
     claude.check_left_nothing()
 
 

@@ -16,7 +16,7 @@ REPORT_SECONDS: Final = 10.0
 START_TIME: Final = (
     "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
 )
-"""How long the service takes to start, for people."""
+"""The usual time to start the service, in words."""
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
 
 PAUSE_SECONDS: Final = 30.0
-"""How long a client may pause while it sends a body."""
+"""The maximum pause of a client that sends a body, in seconds."""
 MAX_BODIES: Final = 4
-"""All bodies together may have the bytes of so many of the largest, one user's half of that."""
+"""The limit of all bodies together, as a multiple of the largest body. One user has half of it."""
 
 
 class BodyLimits:

@@ -62,17 +62,22 @@ FILES: dict[str, Any] = {
 }
 
 
+def write_session(home: Path, agent: str, value: Any) -> None:
+    """Write an agent's session with one call, whose input tokens are `value`."""
+    if agent == "opencode":
+        row = f"insert into message values('m', 's', 5, '{opencode(value)}')"
+        write_store(home, f"{OPENCODE}/opencode.db", *STORE, row)
+    else:
+        name, make = FILES[agent]
+        write_files(home, {name: make(value)})
+
+
 @pytest.mark.parametrize("value", UNREADABLE)
 @pytest.mark.parametrize("agent", [*FILES, "opencode"])
 def test_unreadable_usage_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, value: Any
 ) -> None:
-    if agent == "opencode":
-        row = f"insert into message values('m', 's', 5, '{opencode(value)}')"
-        write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
-    else:
-        name, make = FILES[agent]
-        write_files(tmp_path, {name: make(value)})
+    write_session(tmp_path, agent, value)
     audit = audit_home(tmp_path, monkeypatch)
     assert sums(audit) == (0, 0)
     assert audit.counts["calls without usage"] == 1
@@ -84,12 +89,7 @@ def test_unreadable_usage_is_counted(
 def test_unusual_numbers_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, value: Any
 ) -> None:
-    if agent == "opencode":
-        row = f"insert into message values('m', 's', 5, '{opencode(value)}')"
-        write_store(tmp_path, f"{OPENCODE}/opencode.db", *STORE, row)
-    else:
-        name, make = FILES[agent]
-        write_files(tmp_path, {name: make(value)})
+    write_session(tmp_path, agent, value)
     audit = audit_home(tmp_path, monkeypatch)
     assert sums(audit) == (1, 70)
     assert audit.sentences == []

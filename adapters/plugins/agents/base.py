@@ -54,7 +54,7 @@ class Agent(ABC):
     recall_tool: str = "recall"
     has_status: bool = True
     adds_to_summary: bool = False
-    """Whether the agent always writes a summary of its own, which the text follows."""
+    """True if the agent always writes a summary of its own, which the text follows."""
     subagent: Call | None = None
     """The call that starts a subagent, if there are any."""
 

@@ -7,12 +7,12 @@ in memory that all processes share; the parent reads the counts twice a second.
 from __future__ import annotations
 
 import multiprocessing
-import threading
 import time
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, MutableSequence, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from contextrender_bridge.background import run_in_background
 from contextrender_bridge.engine.replay import pausing
 
 UPDATE_SECONDS: Final = 0.5
@@ -61,22 +61,9 @@ class TaskProgress:
             self._reported_steps += steps
             self._advance(steps)
 
-    @contextmanager
-    def periodic_updates(self) -> Iterator[None]:
+    def periodic_updates(self) -> AbstractContextManager[None]:
         """Show the progress twice a second while the block runs."""
-        ended = threading.Event()
-
-        def update_until_ended() -> None:
-            while not ended.wait(UPDATE_SECONDS):
-                self.show()
-
-        thread = threading.Thread(target=update_until_ended, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return run_in_background(self.show, UPDATE_SECONDS)
 
 
 def start_counting(counts: MutableSequence[int]) -> None:

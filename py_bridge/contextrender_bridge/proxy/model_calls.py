@@ -23,7 +23,7 @@ from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import WindowedRequest, Windows
 
 PAUSE_SECONDS = 30.0
-"""If no large request comes for this time, the proxy drops large histories from memory."""
+"""The seconds without a large request after which the proxy drops large histories from memory."""
 
 
 class ModelCalls:

@@ -19,7 +19,7 @@ except ImportError:  # Windows has no fcntl; there, one process serves a data fo
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE: Final = 30.0
-"""How many seconds a request waits for the lock of a session."""
+"""The maximum seconds for which a request waits for the lock of a session."""
 _POLL_SECONDS: Final = 0.002
 """The pause between two tries to lock the file. A blocking call would have no time limit."""
 

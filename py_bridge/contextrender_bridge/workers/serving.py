@@ -29,7 +29,7 @@ class Worker:
     beats: mmap.mmap
     """A counter of heartbeats per worker, one byte each, in shared memory."""
     may_renew: bool = True
-    """Whether the worker may exit with RENEW."""
+    """True if the worker may exit with RENEW."""
 
     def tell_ready(self) -> None:
         """Report to the supervisor that this worker serves."""

@@ -37,7 +37,7 @@ HEADS = (
     "all values",
 )
 WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 10)
-"""For `fit_table`: of the groups' names, then of each column of `HEADS`."""
+"""The widths for `fit_table`: of the groups' names, then of each column of `HEADS`."""
 GROUPS = ("day", "model", "client", "policy", "delivery")
 SUMMED_COUNTS = (
     "calls",

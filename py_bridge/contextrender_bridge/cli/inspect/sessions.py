@@ -29,7 +29,7 @@ HEADS = (
     *("saved", "cost", "all values", "model", "tools", "last"),
 )
 WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 2, 1, 9)
-"""For `fit_table`: of each column of `HEADS`."""
+"""The widths for `fit_table`, one for each column of `HEADS`."""
 TIME_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 """Seconds in each unit, the largest first."""
 

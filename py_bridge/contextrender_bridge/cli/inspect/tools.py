@@ -23,7 +23,7 @@ FLOOD_TOKENS = 4_000
 """The number of tokens from which a result counts as a flood."""
 HEADS = ("tool", "results", "tokens", "never used", "dollars", "declared", "its dollars")
 WEIGHTS = (0, 4, 6, 5, 7, 2, 3)
-"""For `fit_table`: of each column of `HEADS`."""
+"""The widths for `fit_table`, one for each column of `HEADS`."""
 MAX_NAMES = 3
 SUMMED_COUNTS = ("results", "tokens", "reused", "unused_tokens", "declared")
 

@@ -1,4 +1,4 @@
-"""What a compaction's text may have: the messages of user and assistant, and tokens for results."""
+"""The parts of a compaction's text: messages of user and assistant, and tokens for results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

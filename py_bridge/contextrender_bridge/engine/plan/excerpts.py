@@ -22,7 +22,7 @@ HEAD_SHARE: Final = 0.25
 """The share of an excerpt for the result's first segments."""
 
 LONG_HEAD_SHARE: Final = 0.5
-"""The same share if few other segments have a token that is not visible."""
+"""The share if few other segments have a token that is not visible."""
 
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12

@@ -29,9 +29,9 @@ GENERATION = "tokens"
 """The profile field with the generation of the user's valid tokens; a new user lacks it."""
 DAY = 24 * 3600
 LOGIN_SECONDS = DAY
-"""How long a token from a login, or a console cookie, is valid."""
+"""The lifetime of a token from a login and of a console cookie, in seconds."""
 CODE_SECONDS = 900
-"""How long the code in a link to the console is valid. A code works only once."""
+"""The lifetime of the code in a link to the console, in seconds. A code works only once."""
 CODE, CONSOLE, LINK = "console-code", "console", "session-link"
 """The audiences (RFC 7519, 4.1.3) of tokens that are not valid for API clients: codes in links to
 the console, cookies of the console, and read-only links to one session."""

@@ -33,9 +33,9 @@ MAX_STORED_FAILURES = 10_000
 RETRY_SECONDS = 60
 """The `retry-after` of a refusal if the user must first delete something."""
 MEASURE_SECONDS = 10.0
-"""How long a measure of stored bytes is used. The bytes of later requests are added to it."""
+"""The seconds for which a measure of stored bytes is used. Bytes of later requests are added."""
 CREATION_SECONDS = 600.0
-"""How long a session in creation is counted at most, because its process may have been killed."""
+"""The maximum time in seconds that a session in creation counts: its process may be killed."""
 LOCK_TIMEOUT_SECONDS = 5.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) WITHOUT ROWID;

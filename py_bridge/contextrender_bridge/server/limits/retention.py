@@ -29,7 +29,7 @@ from contextrender_bridge.sessions.user_rows import (
 IN_USE_SECONDS: Final = 3600.0
 DAY: Final = 86_400.0
 TURN_SHARE: Final = 0.9
-"""How long a claim of the work lasts, as a share of the interval. It is below 1, because a process
+"""The duration of a claim of the work, as a share of the interval. It is below 1, because a process
 may run slightly before the end of its interval."""
 
 

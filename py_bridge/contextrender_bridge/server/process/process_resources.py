@@ -69,7 +69,7 @@ class MemoryTrimmer:
 
 
 UNBOUND_SECONDS: Final = 0.02
-"""How long the threads may run on any processor, so that the system chooses the next one."""
+"""The seconds for which the threads may use any processor: the system then chooses one."""
 
 
 class OneProcessor:

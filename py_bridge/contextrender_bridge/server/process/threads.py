@@ -35,12 +35,12 @@ LOW_PRIORITY_THREADS: Final = 4
 """The number of low-priority requests that run at a time. No agent's call waits for them."""
 
 WORK_SECONDS: Final = 0.002
-"""How long a low-priority request works without a rest."""
+"""The seconds for which a low-priority request works without a pause."""
 REST_FACTOR: Final = 9
 MAX_REST_SECONDS: Final = 2.0
 """The longest rest, even after long work that could not be interrupted."""
 RECENT_SECONDS: Final = 0.05
-"""How long after an agent's call another call is expected, so that requests still rest."""
+"""The seconds after an agent's call in which low-priority requests still pause."""
 
 
 type Work = Callable[[Caller, ProviderAnswers, SendReply], Any]

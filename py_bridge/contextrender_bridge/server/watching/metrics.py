@@ -26,7 +26,7 @@ from prometheus_client.values import MutexValue, ValueClass
 OTHER_MODEL = "other"
 """The label for all models that LiteLLM's table lacks, because callers may send any name."""
 CACHE_SECONDS = 60.0
-"""How long the sums over stored calls are cached."""
+"""The seconds for which the sums over stored calls are cached."""
 
 
 type Labels = tuple[str, str, str]

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 PROBE_SECONDS: Final = 5.0
-"""How long the result of one probe of the store is used."""
+"""The seconds for which the result of one probe of the store is used."""
 ANSWER_SECONDS: Final = 5.0
 """The time within which the store must answer a probe."""
 
