@@ -71,22 +71,14 @@ def test_invalid_fields_are_refused_with_explanation(alice: User) -> None:
     assert not alice.graph().nodes
 
 
-BAD_OPTIONS: list[Json] = [{"policies": ["acon"]}, {"budgets": [3]}]
 BAD_PINS: list[Json] = [
     {"pinned_tools": ["a["]},
     {"pinned_tools": [""]},
     {"pinned_calls": ["x"] * 101},
 ]
 REFUSED: dict[str, list[Json]] = {
-    "recommend": [*BAD_OPTIONS, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
-    "recommend_all": [
-        *BAD_OPTIONS,
-        {"sessions": 0},
-        {"sessions": 101},
-        {"calls": 0},
-        {"calls": 401},
-    ],
-    "compare_policies": [{"policies": ["contextrender", "nothing"]}],
+    "compare_policies": [{"policies": ["contextrender", "nothing"]}, {"budgets": [3]}],
+    "holdout_report": [{"limit": 0}, {"limit": 10_001}],
     "list_sessions": [
         *({"limit": limit} for limit in (0, 201, 10**40)),
         *({"cursor": "x"}, {"cursor": "1"}, {"sort": "size"}, {"sort": "cost", "cursor": "x/y"}),
@@ -134,7 +126,7 @@ UNKNOWN: dict[str, Json] = {
     "timeline": {"branch": 9},
     "trace_value": {"value": "NOT_THERE_1"},
 }
-WITHOUT_SESSION = ("recommend_all", "list_sessions", "total_savings")
+WITHOUT_SESSION = ("holdout_report", "list_sessions", "total_savings")
 
 
 def test_endpoints_refuse_invalid_values(alice: User) -> None:

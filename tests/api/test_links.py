@@ -13,7 +13,7 @@ from tests.support.transcripts import agent_run, user
 RUN = agent_run(6, lines=5)
 NAME = "run 1/é"
 OPEN = {
-    *("diagnose", "recommend", "compare_policies", "explain", "inspect_session"),
+    *("diagnose", "compare_policies", "explain", "inspect_session"),
     *("misses", "read_message", "recall", "reuse_graph", "savings", "search"),
     *("get_call", "timeline", "trace_value"),
 }

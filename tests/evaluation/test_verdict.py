@@ -7,7 +7,7 @@ import pytest
 from contextrender_bridge.base.worth import pays_from, pricing_rule_of
 from contextrender_bridge.engine.parameters import AUTO
 from contextrender_bridge.evaluation import scores
-from contextrender_bridge.evaluation.advice import BUDGETS, recommend, recommend_for_session
+from contextrender_bridge.evaluation.advice import BUDGETS, POLICIES, recommend
 from contextrender_bridge.evaluation.bootstrap import Estimate
 from contextrender_bridge.evaluation.cases import Case, cases_of
 from contextrender_bridge.evaluation.runs import Run
@@ -51,11 +51,14 @@ def test_cheapest_setting_with_few_misses_is_recommended() -> None:
 
 def test_agent_default_is_recommended_if_compared() -> None:
     cheap = figures(0.3, 0.99)
-    result = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
-    assert result.best is not None and result.best.is_default
+    result = verdict((6000, cheap), (AUTO, figures(0.6, 0.96)))
+    assert result.best is not None and result.best.rating.is_default
     assert "with automatic budget would save 40.0%" in result.sentence
-    level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
+    assert budget(verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))) == 6000
+    level = verdict((6000, figures(0.3, 0.9)), (AUTO, figures(0.99, 1.0)))
     assert level.best is None and "would take 99.0% of its cost" in level.sentence
+    worse = verdict((AUTO, figures(0.6, 0.9)))
+    assert worse.best is None and "no replayed setting saves 2%" in worse.sentence
 
 
 def test_full_history_cost_is_capped_at_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +154,12 @@ def a_run(task: int) -> Run:
 
 
 @pytest.mark.slow
-def test_recommendation_for_file_equals_session(tmp_path: Path) -> None:
+def test_recommendation_for_file_is_that_for_its_run(tmp_path: Path) -> None:
     run = a_run(1)
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
     report = json.loads(printed("recommend", path, "--json"))
-    assert report == recommend_for_session(run.messages, run.model).to_json()
+    assert report == recommend([run], cases_of(POLICIES, BUDGETS)).to_json()
     assert [option["budget"] for option in report["options"]] == [
         int(budget) if budget.isdecimal() else budget for budget in BUDGETS.split(",")
     ]

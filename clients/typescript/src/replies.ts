@@ -569,52 +569,6 @@ export interface RecallView {
   results: RecalledView[];
 }
 
-/**
- * A policy and budget that were replayed. `cost` is the cost as a share of the full history's. `miss_rate` is the share of
- * the steps that use results in which a value would be missing, None if no step uses any. `dollars` and `full_dollars` are
- * the costs with it and with the full history.
- */
-export interface AdvisedView {
-  policy: string;
-  budget: number | string;
-  cost: number | null;
-  miss_rate: number | null;
-  dollars: number;
-  full_dollars: number;
-}
-
-/**
- * The recommendation for a branch, from its first `calls` of `turn_count` model calls. `best` is one of `options`, None for
- * the full history. `rule` names the provider whose prompt cache the costs follow.
- */
-export interface AdviceView {
-  session: string;
-  branch: number;
-  calls: number;
-  turn_count: number;
-  summary: string;
-  rule: string;
-  best: AdvisedView | null;
-  options: AdvisedView[];
-}
-
-/**
- * The recommendation for many sessions, from the first `calls` model calls of each. Of the newest `sessions` that have calls,
- * `replayed_sessions` are replayed so far, with `replayed_calls` calls. `complete` is false while others remain: ask
- * again. Shares are over all sessions together, and dollars are per session.
- */
-export interface AllAdviceView {
-  sessions: number;
-  replayed_sessions: number;
-  calls: number;
-  replayed_calls: number;
-  complete: boolean;
-  summary: string;
-  rule: string;
-  best: AdvisedView | null;
-  options: AdvisedView[];
-}
-
 /** The reply of `record_usage`. `recorded` is false if the call is unknown. */
 export interface RecordedUsageView {
   session: string;

@@ -1,9 +1,9 @@
 """Report what the default setting and others would save the agent of these runs.
 
 Each run is replayed under every policy and budget, with an agent that fetches missing results
-again. The default is recommended if it is among the settings; otherwise the cheapest setting that
-has a miss in at most 5% of the steps that use earlier results. Full history is recommended if less
-than 2% would be saved.
+again. Settings qualify that save at least 2% of the cost and have a miss in at most 5% of the steps
+that use earlier results. The default is recommended if it qualifies, otherwise the cheapest setting
+that does, otherwise full history. The console recommends by the same rule.
 """
 
 import argparse

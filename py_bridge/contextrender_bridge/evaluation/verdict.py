@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.base.worth import pays_from
 from contextrender_bridge.engine.parameters import START_BUDGET, budget_name
+from contextrender_bridge.engine.replay import recommendation
+from contextrender_bridge.engine.replay.recommendation import MAX_MISS_SHARE, MIN_SAVING, Rating
 from contextrender_bridge.evaluation.bootstrap import Estimate, span
 from contextrender_bridge.evaluation.cases import Case
 from contextrender_bridge.evaluation.figures import RULE_TITLES
@@ -18,12 +19,8 @@ from contextrender_bridge.evaluation.scores import RunScore
 
 FiguresByCase = Sequence[tuple[Case, Mapping[str, Estimate]]]
 
-MAX_MISS_RATE: Final = 0.05
-"""A recommended case has a miss in at most this share of the steps that use earlier results."""
 PAYING_SHARE: Final = 0.75
 """A case pays from some length of history if this share of the runs that reach the length save."""
-MIN_SAVING: Final = 0.02
-"""The share of the cost that a recommended case must save."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,14 +56,10 @@ class CaseOutcome:
         )
 
     @property
-    def is_default(self) -> bool:
-        """True for the policy and budget that agents get if nothing is set."""
-        return self.case.name == LIVE_POLICY and budget_name(self.case.budget) == LIVE_BUDGET
-
-    @property
-    def has_few_misses(self) -> bool:
-        """True if few enough steps have a miss, or if no step uses a result."""
-        return self.miss_rate.value is None or self.miss_rate.value <= MAX_MISS_RATE
+    def rating(self) -> Rating:
+        """The cost and the misses, by which a case is recommended."""
+        budget = budget_name(self.case.budget)
+        return Rating(self.case.name, budget, self.cost.value, self.miss_rate.value or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as plain values."""
@@ -172,15 +165,15 @@ class Verdict:
                 f"ContextRender pays from about {self.usually_pays_from:,}. Do not use it for such "
                 "runs."
             )
-        if default is not None:
+        if default is not None and not default.rating.saves_enough:
             return (
                 f"Full history does as well for these runs: under {cache}, the default would take "
                 f"{default.cost.value or 0:.1%} of its cost{_refetch_note(default)}."
             )
         return (
             f"Full history is best for these runs: under {cache}, no replayed setting saves "
-            f"{MIN_SAVING:.0%} of the cost with a miss in at most {MAX_MISS_RATE:.0%} of the steps "
-            "that use earlier results."
+            f"{MIN_SAVING:.0%} of the cost with a miss in at most {MAX_MISS_SHARE:.0%} of the "
+            "steps that use earlier results."
         )
 
     def _saving_sentence(self, best: CaseOutcome, cache: str) -> str:
@@ -229,27 +222,22 @@ def verdict_on(
 ) -> Verdict:
     """Return the verdict on cases with their figures.
 
-    The agents' default is recommended if it is among the cases, otherwise the cheapest case with
-    few misses. If that case saves less than `MIN_SAVING`, full history is recommended.
+    The case is chosen as the settings of a stored session are (`recommendation.recommend`).
     """
     options = [
         CaseOutcome.of(case, figures, rule)
         for case, figures in figures_by_case
         if case.policy != "full"
     ]
-    candidates = [
-        option for option in options if option.has_few_misses and option.cost.value is not None
-    ]
-    cheapest = min(candidates, key=lambda option: option.cost.value or 0.0, default=None)
-    best = _default(options) or cheapest
-    if best is not None and (best.cost.value or 0.0) > 1 - MIN_SAVING:
-        best = None
-    return Verdict(best, options, rule, tasks, runs, model)
+    best = recommendation.recommend([option.rating for option in options])
+    return Verdict(None if best is None else options[best], options, rule, tasks, runs, model)
 
 
 def _default(options: Sequence[CaseOutcome]) -> CaseOutcome | None:
     """Return the outcome of the agents' default, if it is among the options and has a cost."""
-    defaults = (option for option in options if option.is_default and option.cost.value is not None)
+    defaults = (
+        option for option in options if option.rating.is_default and option.cost.value is not None
+    )
     return next(defaults, None)
 
 

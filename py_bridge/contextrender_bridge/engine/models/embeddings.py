@@ -69,11 +69,6 @@ def load_embedder(name: str) -> Embedder:
         return _embedders[name]
 
 
-def offline_embedder(name: str) -> Embedder:
-    """Return the embedder of a setting if it calls no provider, otherwise a `NoEmbedder`."""
-    return load_embedder(name if name in OFFLINE else NoEmbedder.name)
-
-
 class RememberingEmbedder:
     """An embedder that keeps its vectors, so that each text is embedded once."""
 

@@ -23,6 +23,46 @@ Choice = tuple[str, int | str]
 
 
 @dataclass(slots=True, frozen=True)
+class Rating:
+    """The cost and the misses of a setting, as shares in [0, 1].
+
+    `cost_share` is its part of the full history's cost, None without a price. `miss_share` is the
+    share of the steps with a miss.
+    """
+
+    policy: str
+    budget: int | str
+    cost_share: float | None
+    miss_share: float
+
+    @property
+    def is_default(self) -> bool:
+        """True if a live agent gets this setting by default."""
+        return self.policy == LIVE_POLICY and self.budget == LIVE_BUDGET
+
+    @property
+    def saves_enough(self) -> bool:
+        """True if the setting saves at least `MIN_SAVING`."""
+        return self.cost_share is not None and self.cost_share <= 1 - MIN_SAVING
+
+    @property
+    def is_worth(self) -> bool:
+        """True if the setting omits something, has few misses and saves enough."""
+        return self.policy != FULL and self.miss_share <= MAX_MISS_SHARE and self.saves_enough
+
+
+def recommend(ratings: Sequence[Rating]) -> int | None:
+    """Return the number of the recommended setting; None if full history is as good.
+
+    The default comes first if it is worth its misses, then the cheapest setting that is.
+    """
+    candidates = [number for number, rating in enumerate(ratings) if rating.is_worth]
+    defaults = (number for number in candidates if ratings[number].is_default)
+    cheapest = min(candidates, key=lambda number: ratings[number].cost_share or 0.0, default=None)
+    return next(defaults, cheapest)
+
+
+@dataclass(slots=True, frozen=True)
 class Replayed:
     """A setting and its cost for a session in dollars, None if the session's model has no price.
 
@@ -51,20 +91,12 @@ class Replayed:
         return self.steps_with_misses / self.steps if self.steps else 0.0
 
     @property
-    def is_default(self) -> bool:
-        """True if a live agent gets this setting by default."""
-        return self.policy == LIVE_POLICY and self.budget == LIVE_BUDGET
-
-    @property
-    def is_worth(self) -> bool:
-        """True if the setting has few misses and saves enough."""
-        return (
-            self.policy != FULL
-            and self.cost is not None
-            and self.full_cost is not None
-            and self.miss_share <= MAX_MISS_SHARE
-            and self.cost <= (1 - MIN_SAVING) * self.full_cost
-        )
+    def rating(self) -> Rating:
+        """The cost and the misses as shares."""
+        cost_share = None
+        if self.cost is not None and self.full_cost is not None:
+            cost_share = self.cost / self.full_cost if self.full_cost else 1.0
+        return Rating(self.policy, self.budget, cost_share, self.miss_share)
 
     @property
     def outcome(self) -> str:
@@ -94,17 +126,6 @@ def settings_to_compare(policy: str, budget: int | str, longest: int) -> Iterato
         if key not in yielded_keys:
             yielded_keys.add(key)
             yield candidate_policy, size
-
-
-def recommend(options: Sequence[Replayed]) -> int | None:
-    """Return the number of the recommended option; None if full history is as good.
-
-    The default comes first if it is worth its misses, then the cheapest option that is.
-    """
-    candidates = [number for number, option in enumerate(options) if option.is_worth]
-    defaults = (number for number in candidates if options[number].is_default)
-    cheapest = min(candidates, key=lambda number: options[number].cost or 0.0, default=None)
-    return next(defaults, cheapest)
 
 
 def sentence_on(options: Sequence[Replayed], best: int | None, current_number: int | None) -> str:
