@@ -178,7 +178,7 @@ def test_views_of_full_history_call_show_full_history(alice: User) -> None:
     assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
     assert views[0]["messages"] == views[1]["messages"]
     columns = [alice.api("savings", session=name)["columns"] for name in ("whole", "all")]
-    for name in ("prompt", "full", "results_used_visible"):
+    for name in ("prompt", "full"):
         assert columns[0][name][:12] == columns[1][name][:12]
 
 

@@ -160,8 +160,8 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
         "full",
         "cached",
         "output",
-        "results_used",
-        "results_used_visible",
+        "recall_events",
+        "recall_events_complete",
         "full_cost",
     )
     assert {name: current[name] for name in field_names} == {

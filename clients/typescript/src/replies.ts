@@ -20,9 +20,9 @@ export interface CompactionView {
 
 /**
  * The figures of a policy over the answered calls up to `turns` of `turn_count`. `prompt` and `full` are the prompt tokens with
- * it and with the full history, at most the model's window; `cached` is what the previous prompt had of them. `results_used`
- * counts the uses of results that recall measures, `results_used_visible` those that were complete, and `recall` is their
- * quotient, the paper's measure. Of the `steps`, the calls whose answer used an earlier result, `steps_with_misses` missed a
+ * it and with the full history, at most the model's window; `cached` is what the previous prompt had of them. `recall_events`
+ * counts the events of the paper's recall (docs/evaluation.md), `recall_events_complete` those whose result was complete, and
+ * `recall` is their quotient. Of the `steps`, the calls whose answer used an earlier result, `steps_with_misses` missed a
  * value. `cost` and `full_cost` are dollars at the models' prices, None if no call has one. They do not include
  * `calls_without_price`. `price_source` maps models without a price of their own to the model whose price was used.
  */
@@ -35,8 +35,8 @@ export interface PolicyView {
   full: number;
   cached: number;
   output: number;
-  results_used: number;
-  results_used_visible: number;
+  recall_events: number;
+  recall_events_complete: number;
   recall: number | null;
   steps: number;
   steps_with_misses: number;
@@ -330,10 +330,10 @@ export interface SyncView {
 
 /**
  * The totals of a session's answered calls, as they were counted with each call. `full` is the prompt tokens with the full
- * history, at most the model's window, and `prompt` those that were sent. `results_used` are the results that answers
- * used, `results_used_visible` those of them that were complete. `steps` are the calls whose answer used an earlier result,
- * `steps_with_misses` those of them that missed a value; `misses` counts every miss. `models` are the models of the calls,
- * or the session's own if there are none. `cost` is in dollars, None if no call's model has a price; it `is_estimate` if the
+ * history, at most the model's window, and `prompt` those that were sent. `results_used` counts the uses, a pair of an answer
+ * and a result each, `results_used_visible` those of complete results. `steps` are the calls whose answer used an earlier
+ * result, `steps_with_misses` those of them that missed a value; `misses` counts every miss. `models` are the models of the
+ * calls, or the session's own if there are none. `cost` is in dollars, None if no call's model has a price; it `is_estimate` if the
  * provider did not report the usage of every call. `calls` is 0 if the session was only recorded, or no call has an answer
  * yet.
  */
@@ -688,8 +688,6 @@ export interface SavingsColumns {
   full: number[];
   cost: number[];
   full_cost: number[];
-  results_used: number[];
-  results_used_visible: number[];
 }
 
 /**
@@ -749,10 +747,9 @@ export interface CallUsage {
 /**
  * One model call. `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what
  * the budget does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first,
- * length, first, length. `uses` are the results that the answer used, `needed` those that count for recall, and
- * `results_used_visible` is how many of these were complete. `misses` are the results that the answer missed (docs/method.md,
- * Misses). If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is "rendered", "full" or
- * "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the answer before used a tracked token
+ * length, first, length. `uses` are the results that the answer used, `misses` those that it
+ * missed (docs/method.md, Misses). If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is
+ * "rendered", "full" or "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the answer before used a tracked token
  * that its prompt did not have.
  */
 export interface TurnView {
@@ -765,8 +762,6 @@ export interface TurnView {
   complete: number[];
   substitutes: number[];
   uses: number[];
-  needed: number[];
-  results_used_visible: number;
   misses: number[];
   recorded: boolean;
   delivery: string;
@@ -797,9 +792,9 @@ export interface TimelineView {
  * The answered calls of one day, client, model, policy and delivery (docs/method.md, What a call was shown). `over_budget` had
  * a history larger than the budget. `full` is the prompt tokens with the full history, `full_capped` the same at most the
  * model's window, `full_capped_cached` what the previous prompt had of those. `prompt` and `cached` are what was sent and
- * what of it was cached; `output` is what the model wrote. `results_used` are the results that answers used,
- * `results_used_visible` those that were complete. `cost` and `full_cost` are dollars, None without a price; `price_source` is
- * the model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the
+ * what of it was cached; `output` is what the model wrote. `results_used` counts the uses, a pair of an answer and a
+ * result each, `results_used_visible` those of complete results. `cost` and `full_cost` are dollars, None without a price;
+ * `price_source` is the model whose price was used if the model has none. For the `calls_with_usage`, `usage_cost` is the cost by the
  * provider's counts, `full_usage_cost` an estimate of the same with the full history.
  */
 export interface SavedRow {

@@ -31,7 +31,7 @@ export function Savings({ data }: { data: SessionData }) {
         <Figure
           name="Result recall"
           value={totals.recall === null ? "–" : percent(totals.recall)}
-          hint={`${RECALL}: ${number(totals.results_used_visible)} of ${number(totals.results_used)}`}
+          hint={`${RECALL}: ${number(totals.recall_events_complete)} of ${number(totals.recall_events)}`}
         />
       </dl>
       {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.turn_count)} turns recomputed`} />}

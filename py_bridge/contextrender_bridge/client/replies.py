@@ -131,13 +131,13 @@ class SyncView(TypedDict):
 class SessionTotals(TypedDict):
     """The totals of a session's answered calls, as they were counted with each call. `full` is
     the prompt tokens with the full history, at most the model's window, and `prompt` those that
-    were sent. `results_used` are the results that answers used, `results_used_visible` those of
-    them that were complete. `steps` are the calls whose answer used an earlier result,
-    `steps_with_misses` those of them that missed a value; `misses` counts every miss. `models`
-    are the models of the calls, or the session's own if there are none. `cost` is in dollars,
-    None if no call's model has a price; it `is_estimate` if the provider did not report the
-    usage of every call. `calls` is 0 if the session was only recorded, or no call has an answer
-    yet.
+    were sent. `results_used` counts the uses, a pair of an answer and a result each,
+    `results_used_visible` those of complete results. `steps` are the calls whose answer used an
+    earlier result, `steps_with_misses` those of them that missed a value; `misses` counts every
+    miss. `models` are the models of the calls, or the session's own if there are none. `cost` is
+    in dollars, None if no call's model has a price; it `is_estimate` if the provider did not
+    report the usage of every call. `calls` is 0 if the session was only recorded, or no call has
+    an answer yet.
     """
 
     calls: int
