@@ -105,7 +105,7 @@ def test_clients_keep_steps_signed_alike(
 ) -> None:
     body: Json = {"messages": [ASK, *(item for step in history for item in chat(step, "own"))]}
     transcript = DIALECTS["chat"].read(body)
-    pairs = transcript.pairs.call_of_result
+    pairs = transcript.call_pairs.call_of_result
     omitted = {result for result in pairs if data.draw(st.booleans())}
     rows: list[Json] = [
         {

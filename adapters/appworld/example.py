@@ -32,7 +32,7 @@ PERSON = {
     "phone_number": "5550100100",
 }
 PASSWORD = "notes-of-ann"
-MOST_STEPS = 40
+MAX_STEPS = 40
 
 
 class ReActAgent:
@@ -63,7 +63,7 @@ class ReActAgent:
 
     def run(self) -> None:
         """Take steps until the task is complete."""
-        while not self.world.task_completed() and self.step_number < MOST_STEPS:
+        while not self.world.task_completed() and self.step_number < MAX_STEPS:
             self.step_number += 1
             answer = ask(self.trimmed_messages)
             self.messages.append({"role": "assistant", "content": answer + "\n\n"})
@@ -73,7 +73,7 @@ class ReActAgent:
 
 
 class FittedAgent(ContextRenderMixin, ReActAgent):
-    """The same within a budget."""
+    """A `ReActAgent` whose history is rendered within a budget for each model call."""
 
     contextrender = {"budget": 1000, "policy": "contextrender"}  # noqa: RUF012
 
@@ -105,8 +105,9 @@ def make_task(data: Path) -> None:
     documents = data / "api_docs" / "standard"
     documents.mkdir(parents=True, exist_ok=True)
     for app, calls in ApiDocCollection.build(tuple(apps)).items():
-        marked = {name: {**call, "canary_string": ""} for name, call in calls.items()}
-        (documents / f"{app}.json").write_text(json.dumps(marked))
+        # AppWorld expects the benchmark's canary string in each published document.
+        published = {name: {**call, "canary_string": ""} for name, call in calls.items()}
+        (documents / f"{app}.json").write_text(json.dumps(published))
     models = ModelCollection.load(":memory:test", ":memory:test", [*apps, "admin"], create_db=True)
     fill(models)
     models.save(str(task / "dbs"), app_names=[*apps, "admin"], delete_if_exists=True)

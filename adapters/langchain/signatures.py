@@ -13,7 +13,11 @@ IDS = ("a", "b", "c")
 
 
 def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> list[Any]:
-    """Return the signature of each call in a prompt that has these results of three calls."""
+    """Return the signature of each call that remains if only some of the three results are shown.
+
+    `results` says of each result whether it is shown, with its call. `signatures` are those of the
+    model's answer, by call id.
+    """
     calls = [{"name": "look", "args": {}, "id": name} for name in IDS]
     answer = AIMessage("", tool_calls=calls, additional_kwargs={SIGNATURES: signatures})
     messages: list[AnyMessage] = [HumanMessage("go"), answer]
@@ -22,7 +26,7 @@ def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> l
     shown_results = [number for number, is_shown in enumerate(results) if is_shown]
     entries = [{"message": 0, "calls": []}, {"message": 1, "calls": shown_results, "text": ""}]
     entries += [{"message": 2 + number, "calls": []} for number in shown_results]
-    rendered = RenderedHistory(MessagePlan(chat.messages, entries), chat.places)
+    rendered = RenderedHistory(MessagePlan(chat.messages, entries), chat.positions)
     prompt = _render_message(answer, rendered, 1)
     assert isinstance(prompt, AIMessage)
     assert answer.additional_kwargs == {SIGNATURES: signatures}
@@ -32,16 +36,22 @@ def shown_signatures(results: tuple[bool, ...], signatures: dict[str, str]) -> l
 
 
 def main() -> None:
-    """Check every selection of the three results."""
+    """Check the signatures of the shown calls for each subset of three calls that may be shown.
+
+    The model's answer has no signature, one on its first call, or one on each of its first two.
+    """
     for results in product((True, False), repeat=3):
-        if any(results):
-            count = sum(results)
-            assert shown_signatures(results, {"a": "SIG"}) == ["SIG", None, None][:count]
-            assert shown_signatures(results, {}) == [None] * count
-            expected = ["B" if results[1] and not results[0] else "A", None, None]
-            expected[1:] = ["B" if results[0] and results[1] else None, None]
-            if not (results[2] and count == 1):
-                assert shown_signatures(results, {"a": "A", "b": "B"}) == expected[:count]
+        if not any(results):
+            continue
+        count = sum(results)
+        assert shown_signatures(results, {}) == [None] * count
+        assert shown_signatures(results, {"a": "SIG"}) == ["SIG", None, None][:count]
+        shows_a, shows_b, _ = results
+        first = "B" if shows_b and not shows_a else "A"
+        second = "B" if shows_a and shows_b else None
+        if shows_a or shows_b:
+            signatures = shown_signatures(results, {"a": "A", "b": "B"})
+            assert signatures == [first, second, None][:count]
 
 
 if __name__ == "__main__":

@@ -115,16 +115,19 @@ def normalize(messages: Sequence[Json]) -> list[Json]:
 
 
 def main() -> None:
-    """Compare both renderings for a plan that shows everything, and for 500 random plans."""
+    """Compare the adapter's rendering with the chat dialect's, for 500 random plans.
+
+    A plan that shows everything must return the adapter's own messages.
+    """
     before = copy.deepcopy(MESSAGES)
     chat = ChatTranscript({"messages": [entry for m in MESSAGES for entry in _as_chat(m)]})
     full_plan = MessagePlan.full_history(chat.messages)
-    unchanged = _render_messages(MESSAGES, RenderedHistory(full_plan, chat.places), count())
+    unchanged = _render_messages(MESSAGES, RenderedHistory(full_plan, chat.positions), count())
     assert list(map(id, unchanged)) == list(map(id, MESSAGES))
     choose = random.Random(1)
     for _ in range(500):
         plan = any_plan(chat.messages, choose)
-        prompt = _render_messages(MESSAGES, RenderedHistory(plan, chat.places), count())
+        prompt = _render_messages(MESSAGES, RenderedHistory(plan, chat.positions), count())
         rendered = [entry for message in prompt for entry in _as_chat(message)]
         assert normalize(rendered) == normalize(chat.apply(plan)["messages"])
         shown_ids = {id(part) for message in prompt for part in message.parts}

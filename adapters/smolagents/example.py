@@ -34,8 +34,8 @@ def restart(host: str) -> str:
 
 
 def main() -> None:
-    """Ask twice, the second time on top of the first."""
-    # Code is in the history twice, as what the model said and as the call.
+    """Run two tasks in one session: the second one goes on with the first one's history."""
+    # A code agent's history has all code twice: in the model's text and in the call.
     kind, budget = (CodeAgent, 1000) if sys.argv[1:] == ["code"] else (ToolCallingAgent, 600)
     agent = with_contextrender(
         kind, session="smolagents-hosts", budget=budget, policy="contextrender"
@@ -46,8 +46,8 @@ def main() -> None:
         verbosity_level=LogLevel.ERROR,
     )
     print(agent.run("Find out which of the first six hosts are slow."))
-    second = "And of the next three? Restart those that are slow."
-    print(agent.run(second, reset=False))
+    second_task = "And of the next three? Restart those that are slow."
+    print(agent.run(second_task, reset=False))
 
 
 if __name__ == "__main__":

@@ -95,6 +95,14 @@ def test_long_lived_marks_precede_short_lived_ones() -> None:
     assert [mark.get("ttl") for mark in marks(new_body["messages"])] == ["1h", None, None]
 
 
+def test_mark_after_agents_last_one_lives_as_long() -> None:
+    body = conversation(4)
+    body["system"][0]["cache_control"] = LONG
+    del body["messages"][-1]["content"][-1]["cache_control"]
+    body["messages"][2]["content"][0]["cache_control"] = MARK
+    assert marks(apply_breakpoints(body, [6])["messages"]) == [MARK, MARK]
+
+
 def test_breakpoint_moves_before_omitted_message() -> None:
     new_body = apply_breakpoints(conversation(4), [5], left_out=5)
     assert marked_messages(new_body)[0] == 2

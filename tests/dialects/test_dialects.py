@@ -7,7 +7,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
-from contextrender_bridge.dialects.message_plan import Pairs
+from contextrender_bridge.dialects.message_plan import CallPairs
 from contextrender_bridge.engine.text.transcript import check_messages
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +77,7 @@ def test_calls_and_results_stay_paired(dialect: str, data: st.DataObject, budget
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
         return
-    call_of_result = Pairs(transcript.messages).call_of_result
+    call_of_result = CallPairs(transcript.messages).call_of_result
     new_body = transcript.apply(plan_of(transcript.messages, budget))
     calls, results = ends(new_body)
     calls_before, results_before = ends(body)
@@ -123,13 +123,13 @@ def test_incremental_read_equals_full_read(dialect: str, data: st.DataObject, bu
     begun = None
     for end in sorted(data.draw(st.sets(st.integers(0, len(body[key])), max_size=3))):
         begun = DIALECTS[dialect].read({**body, key: body[key][:end]}, begun)
-        assert begun.pairs
+        assert begun.call_pairs
     full_read, read_on = DIALECTS[dialect].read(body), DIALECTS[dialect].read(body, begun)
     assert read_on.messages == full_read.messages
-    assert read_on.pairs.call_of_result == Pairs(full_read.messages).call_of_result
+    assert read_on.call_pairs.call_of_result == CallPairs(full_read.messages).call_of_result
     for plan in (plan_of(full_read.messages, budget), MessagePlan(full_read.messages, [])):
         assert read_on.apply(plan) == full_read.apply(plan)
-    for result in read_on.pairs.call_of_result:
+    for result in read_on.call_pairs.call_of_result:
         assert read_on.result(result) == full_read.result(result)
 
 
@@ -138,7 +138,7 @@ def test_incremental_read_equals_full_read(dialect: str, data: st.DataObject, bu
 def test_restored_result_has_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
-    call_of_result = Pairs(transcript.messages).call_of_result
+    call_of_result = CallPairs(transcript.messages).call_of_result
     plan = MessagePlan(transcript.messages, [])
     for result in call_of_result:
         transcript.result(result)

@@ -199,7 +199,7 @@ def test_provider_gets_valid_request_for_any_plan(dialect: str, data: st.DataObj
     before = copy.deepcopy(body)
     transcript = dialect_of(dialect, body).read(body)
     assert body == before
-    pairs = transcript.pairs.call_of_result
+    pairs = transcript.call_pairs.call_of_result
     assert len(pairs) == sum(step.width for step in history)
     omitted = {result for result in pairs if data.draw(st.booleans())}
     # Every other text is kept: the service drops texts only where they alone do not fit.

@@ -75,7 +75,7 @@ def read(dialect: str, body: Json) -> Transcript:
 
 def without(transcript: Transcript, *results: int, texts: bool = True) -> Json:
     """Return the request after a plan that omits these results with their calls."""
-    removed = {transcript.pairs.call_of_result[result] for result in results}
+    removed = {transcript.call_pairs.call_of_result[result] for result in results}
     rows: list[Json] = [
         {
             "message": place,
@@ -257,8 +257,8 @@ def test_calls_are_paired_by_order(change: Callable[[Json], Json], width: int) -
             item["content"] = f"result {n} {at}"
     body = {"messages": [ASK, *(change(item) for step in steps for item in step)]}
     transcript = read("chat", body)
-    assert len(transcript.pairs.call_of_result) == 4 * width
-    assert not transcript.pairs.unpaired_results
+    assert len(transcript.call_pairs.call_of_result) == 4 * width
+    assert not transcript.call_pairs.unpaired_results
     messages = without(transcript, *results_of(transcript)[: 2 * width])["messages"]
     assert messages == [ASK, *body["messages"][1 + 2 * (width + 1) :]]
     # An incremental read gives the same pairs.
@@ -279,7 +279,7 @@ def test_function_calls_of_older_api_are_paired() -> None:
 
     body = {"messages": [ASK, *step(0), *step(1), *step(2)]}
     transcript = read("chat", body)
-    assert len(transcript.pairs.call_of_result) == 3
+    assert len(transcript.call_pairs.call_of_result) == 3
     messages = without(transcript, 2)["messages"]
     assert "function_call" not in messages[1] or messages[1] != body["messages"][1]
     assert "result 0" not in str(messages)
@@ -302,7 +302,7 @@ def test_other_formats_are_paired_by_order(dialect: str) -> None:
 
     body = {key: [ASK, *(bare(item) for step in steps for item in step)]}
     transcript = read(dialect, body)
-    assert len(transcript.pairs.call_of_result) == 6
+    assert len(transcript.call_pairs.call_of_result) == 6
     new_body = without(transcript, *results_of(transcript)[:4])
     assert new_body[key] == [ASK, *body[key][-len(steps[0]) :]]
 
@@ -312,7 +312,7 @@ def test_result_without_id_does_not_take_a_later_results_call() -> None:
     step[1] = {"role": "tool", "content": "of b, without an id"}
     step[2]["tool_call_id"] = "a"
     transcript = read("chat", {"messages": [ASK, *step]})
-    assert transcript.pairs.call_of_result == {2: (1, 1), 3: (1, 0)}
+    assert transcript.call_pairs.call_of_result == {2: (1, 1), 3: (1, 0)}
 
 
 def test_unknown_item_is_not_merged() -> None:

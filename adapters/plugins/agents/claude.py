@@ -55,7 +55,7 @@ class RunningClaude:
 
 
 class Claude(Agent):
-    """Claude Code."""
+    """The tests' driver of Claude Code, by its stream of JSON lines (`claude -p`)."""
 
     title = "Claude Code"
     recall_tool = "mcp__contextrender__recall"

@@ -119,7 +119,7 @@ class AppServer:
 
 
 class Codex(Agent):
-    """Codex."""
+    """The tests' driver of Codex, by `codex app-server`."""
 
     title = "Codex"
     modes = ("after-summary",)

@@ -82,7 +82,10 @@ class RunningServer:
 
 
 class OpenCode(Agent):
-    """opencode. It writes its summary in any case; the plugin replaces it in each prompt."""
+    """The tests' driver of opencode, by `opencode serve`.
+
+    It always writes its own summary. The plugin replaces that summary in each prompt.
+    """
 
     title = "opencode"
     recall_tool = "contextrender_recall"

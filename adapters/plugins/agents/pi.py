@@ -71,7 +71,7 @@ class RunningPi:
 
 
 class Pi(Agent):
-    """pi. It has no subagents of its own."""
+    """The tests' driver of pi, which has no subagents of its own."""
 
     title = "pi"
     modes = ("compact", "render")
@@ -116,7 +116,10 @@ class Pi(Agent):
             yield agent
 
     def log_in(self) -> None:
-        """Write what `/login` stores for Anthropic, whose address is the model's."""
+        """Write the files that pi's `/login` stores for an account at Anthropic.
+
+        Anthropic's address is set to the scripted model's.
+        """
         login = {"type": "oauth", "access": TOKEN, "refresh": "none", "expires": 4_000_000_000_000}
         files = {
             "auth.json": {"anthropic": login},

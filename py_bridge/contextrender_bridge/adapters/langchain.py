@@ -91,15 +91,16 @@ def _render_request(request: ModelRequest, rendered: RenderedHistory | None) -> 
 
 
 def _render_message(
-    message: AnyMessage, rendered: RenderedHistory, place: int
+    message: AnyMessage, rendered: RenderedHistory, position: int
 ) -> AnyMessage | None:
     """Return the message as rendered, or None if it is omitted.
 
-    `place` is the number of its chat message. If only a part is shown, return a copy with the
-    rendered text, and without the omitted tool calls and their content blocks.
+    `position` is the number of its chat message. If only a part is shown, return a copy with the
+    rendered text, and without the omitted tool calls and their content blocks. The signature of an
+    omitted call moves to the first shown call.
     """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    remaining = rendered.remaining(place, len(calls))
+    remaining = rendered.remaining(position, len(calls))
     if remaining is None:
         return None
     if remaining.is_unchanged:
@@ -117,7 +118,8 @@ def _render_message(
     extra = dict(message.additional_kwargs)
     extra.pop("tool_calls", None)
     if isinstance(signatures := extra.get(SIGNATURES), dict):
-        extra[SIGNATURES] = _sign_first([call["id"] for call in calls], remaining.calls, signatures)
+        call_ids = [call["id"] for call in calls]
+        extra[SIGNATURES] = _shown_signatures(call_ids, remaining.calls, signatures)
     update = {"content": content, "tool_calls": shown_calls, "additional_kwargs": extra}
     return message.model_copy(update=update)
 
@@ -127,11 +129,12 @@ def _is_block_of(block: str | Json, call_ids: set[str | None]) -> bool:
     return isinstance(block, dict) and (block.get("call_id") or block.get("id")) in call_ids
 
 
-def _sign_first(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:
-    """Return the signatures of the shown calls.
+def _shown_signatures(ids: list[str | None], numbers: list[int], signatures: Json) -> Json:
+    """Return the signatures of the shown calls by call id.
 
     Gemini signs only the first of parallel calls, and requires that signature. If the signed call
-    is omitted, the first shown call gets its signature.
+    is omitted, the first shown call gets its signature. `ids` are the ids of all calls, `numbers`
+    the positions of the shown ones, and `signatures` the signatures of all calls by call id.
     """
     shown_ids = [ids[number] for number in numbers]
     shown_signatures = {str(name): signatures[name] for name in shown_ids if name in signatures}

@@ -78,7 +78,7 @@ class Planner:
         if not fit.changed or fit.plan is None:
             return None
         transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
-        return RenderedHistory(fit.plan, transcript.places)
+        return RenderedHistory(fit.plan, transcript.positions)
 
     def fail_open(self, render: Callable[[T], T], history: T) -> T:
         """Return `render(history)`, or `history` itself if `render` raises an exception.
@@ -114,24 +114,24 @@ class RemainingMessage:
 class RenderedHistory:
     """A plan for a runtime's messages.
 
-    `places` has, for each message of the runtime, the number of its chat message, or None if it has
+    `positions` has the number of the chat message of each of the runtime's messages, None if it has
     none.
     """
 
     plan: MessagePlan
-    places: Sequence[int | None]
+    positions: Sequence[int | None]
 
     def remaining(self, message: int, calls: int = 0) -> RemainingMessage | None:
         """Return what is shown of message number `message`, or None if it is omitted.
 
         `calls` is the number of the message's tool calls.
         """
-        place = self.places[message]
-        if place is None:
+        position = self.positions[message]
+        if position is None:
             return RemainingMessage(list(range(calls)), None, is_unchanged=True)
-        shown_calls = [call for call in range(calls) if self.plan.shows_call(place, call)]
-        text = self.plan.text(place)
-        if not self.plan.shows(place):
+        shown_calls = [call for call in range(calls) if self.plan.shows_call(position, call)]
+        text = self.plan.text(position)
+        if not self.plan.shows(position):
             return RemainingMessage(shown_calls, "", is_unchanged=False) if shown_calls else None
         is_unchanged = text is None and len(shown_calls) == calls
         return RemainingMessage(shown_calls, text, is_unchanged)

@@ -135,13 +135,13 @@ def _is_text(item: Any) -> bool:
 
 
 def _render_messages(
-    messages: Sequence[ModelMessage], rendered: RenderedHistory, places: Iterator[int]
+    messages: Sequence[ModelMessage], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
-    """Return the rendered messages. `places` are the numbers of their chat messages."""
+    """Return the rendered messages. `positions` are the numbers of their chat messages."""
     prompt = []
     for message in messages:
         render = _render_request if isinstance(message, ModelRequest) else _render_response
-        parts = render(message.parts, rendered, places)
+        parts = render(message.parts, rendered, positions)
         if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
             prompt.append(message)
         elif parts or message is messages[-1]:
@@ -151,14 +151,14 @@ def _render_messages(
 
 
 def _render_request(
-    parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
+    parts: Sequence[Any], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
     """Return the parts of a request that are shown. Each history part has its own chat message."""
     shown_parts = []
     for part in parts:
         if not _is_history(part):
             shown_parts.append(part)
-        elif (remaining := rendered.remaining(next(places))) is not None:
+        elif (remaining := rendered.remaining(next(positions))) is not None:
             if remaining.text is not None:
                 part = replace(part, content=_with_text(part, remaining.text))
             shown_parts.append(part)
@@ -173,27 +173,29 @@ def _with_text(part: Any, text: str) -> Any:
 
 
 def _render_response(
-    parts: Sequence[Any], rendered: RenderedHistory, places: Iterator[int]
+    parts: Sequence[Any], rendered: RenderedHistory, positions: Iterator[int]
 ) -> list[Any]:
     """Return the parts of a response that are shown.
 
     The history parts of a response are one chat message. Its text parts are replaced by the
-    rendered text, and omitted calls are removed. Thinking alone is not shown.
+    rendered text, and omitted calls are removed. Thinking alone is not shown. The provider's
+    signature of an omitted call moves to the first shown call.
     """
     history_parts = [part for part in parts if _is_history(part)]
     if not history_parts:
         return list(parts)
     calls = [part for part in history_parts if isinstance(part, ToolCallPart)]
-    remaining = rendered.remaining(next(places), len(calls))
+    remaining = rendered.remaining(next(positions), len(calls))
     if remaining is None:
         remaining = RemainingMessage([], "", is_unchanged=False)
     if remaining.is_unchanged:
         return list(parts)
     new_text = remaining.text
+    # By the identity of the call's part, because equal calls may have different positions.
     shown_calls = {id(calls[number]): calls[number] for number in remaining.calls}
     if remaining.calls:
         first = remaining.calls[0]
-        shown_calls[id(calls[first])] = _sign(calls[first], omitted=calls[:first])
+        shown_calls[id(calls[first])] = _with_signature(calls[first], omitted=calls[:first])
     shown_parts = []
     for part in parts:
         if not _is_history(part):
@@ -210,10 +212,11 @@ def _render_response(
     return shown_parts if any(not isinstance(part, ThinkingPart) for part in shown_parts) else []
 
 
-def _sign(call: Any, omitted: Sequence[Any]) -> Any:
+def _with_signature(call: Any, omitted: Sequence[Any]) -> Any:
     """Return the first shown call of a response, with the signature of an `omitted` call before it.
 
-    Gemini signs only the first of parallel calls, and requires that signature.
+    Gemini signs only the first of parallel calls, and requires that signature. Return `call` itself
+    if it has its own signature, or if no omitted call has one.
     """
     if (call.provider_details or {}).get(_SIGNATURE):
         return call

@@ -55,13 +55,13 @@ class _ContextRenderMixin(MultiStepAgent):
 
     def _render(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
         """Return the rendered messages. `prompt` precedes them in the recorded history."""
-        chat, places = _chat_messages([*prompt, *messages])
+        chat, positions = _chat_messages([*prompt, *messages])
         rendered = self.planner.render(chat)
         if rendered is None:
             return messages
         remaining = (
-            _render_message(message, rendered, place, len(chat[place].get("tool_calls", ())))
-            for message, place in zip(messages, places[len(prompt) :], strict=True)
+            _render_message(message, rendered, position, len(chat[position].get("tool_calls", ())))
+            for message, position in zip(messages, positions[len(prompt) :], strict=True)
         )
         return [message for message in remaining if message is not None]
 
@@ -69,44 +69,46 @@ class _ContextRenderMixin(MultiStepAgent):
 def _chat_messages(messages: list[ChatMessage]) -> tuple[list[Json], list[int]]:
     """Return the history as chat messages, and the number of the chat message of each message.
 
-    The model's text and the calls of one step become one assistant message. The calls become one
-    tool call, because they have one result together. An error or images become results of further
-    calls, which are added to the assistant message.
+    The model's text and the calls of one step become one assistant message. smolagents sends the
+    calls of a step as one message with one result, so they become one tool call. After that result
+    the step may have an error or images. Each of them becomes the result of another call without
+    arguments, because each result needs a call of its own.
     """
     chat: list[Json] = []
-    places: list[int] = []
-    assistant_place = -1  # the place of the assistant message whose results follow, or -1
-    answered_calls = 0
+    positions: list[int] = []
+    assistant_position = -1  # the position of the step's assistant message, -1 if there is none
+    answered_calls = 0  # the number of that message's calls that have their result
     for message in messages:
         content = _content(message.content)
-        has_assistant = assistant_place >= 0
+        has_assistant = assistant_position >= 0
         if message.role == MessageRole.TOOL_CALL:
-            if not has_assistant or assistant_place != len(chat) - 1:
-                assistant_place, answered_calls = len(chat), 0
+            follows_assistant = has_assistant and assistant_position == len(chat) - 1
+            if not follows_assistant:
+                assistant_position, answered_calls = len(chat), 0
                 chat.append({"role": "assistant", "content": None})
-            chat[assistant_place]["tool_calls"] = [_call(assistant_place, 0, plain_text(content))]
-            places.append(assistant_place)
+            chat[-1]["tool_calls"] = [_call(assistant_position, 0, plain_text(content))]
+            positions.append(assistant_position)
             continue
-        places.append(len(chat))
+        positions.append(len(chat))
         if has_assistant and (message.role == MessageRole.TOOL_RESPONSE or _is_images(content)):
-            calls = chat[assistant_place].setdefault("tool_calls", [])
-            if answered_calls == len(calls):
-                calls.append(_call(assistant_place, answered_calls, ""))
+            calls = chat[assistant_position].setdefault("tool_calls", [])
+            if answered_calls == len(calls):  # No call is left for this result.
+                calls.append(_call(assistant_position, answered_calls, ""))
             call_id = {"tool_call_id": calls[answered_calls]["id"]}
             answered_calls += 1
             chat.append({"role": "tool", "content": content, **call_id})
             continue
         chat.append({"role": ROLES.get(message.role, "user"), "content": content})
-        assistant_place = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
+        assistant_position = len(chat) - 1 if message.role == MessageRole.ASSISTANT else -1
         answered_calls = 0
-    return chat, places
+    return chat, positions
 
 
-def _call(assistant_place: int, number: int, text: str) -> Json:
+def _call(assistant_position: int, number: int, text: str) -> Json:
     """Return the call that a text describes. If it describes one call, use its name and arguments.
 
-    If it describes several, the whole text is the arguments. The id is made from `assistant_place`,
-    the number of the assistant message, and `number`, the call's number in it.
+    If it describes several, the text itself is the arguments. The id is made from the assistant
+    message's position in the history and the call's `number` in that message.
     """
     name, arguments = CALL_NAME, text
     try:
@@ -117,7 +119,7 @@ def _call(assistant_place: int, number: int, text: str) -> Json:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, default=str)
     function = {"name": str(name), "arguments": arguments}
-    return {"id": f"step-{assistant_place}-{number}", "type": "function", "function": function}
+    return {"id": f"step-{assistant_position}-{number}", "type": "function", "function": function}
 
 
 def _content(content: Any) -> Any:
@@ -135,16 +137,16 @@ def _is_images(content: Any) -> bool:
 
 
 def _render_message(
-    message: ChatMessage, rendered: RenderedHistory, place: int, calls: int
+    message: ChatMessage, rendered: RenderedHistory, position: int, call_count: int
 ) -> ChatMessage | None:
     """Return the message as rendered, or None if it is omitted.
 
-    `place` is the number of its chat message, and `calls` the number of calls of that.
+    Its chat message has this `position` in the recorded history, and `call_count` tool calls.
     """
     # For its final answer, an agent treats the first message as the system message.
     if message.role == MessageRole.SYSTEM:
         return message
-    remaining = rendered.remaining(place, calls)
+    remaining = rendered.remaining(position, call_count)
     if remaining is None:
         return None
     if message.role == MessageRole.TOOL_CALL:

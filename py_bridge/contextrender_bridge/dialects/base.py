@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import canonical_content, clean_text
-from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
+from contextrender_bridge.dialects.message_plan import CallPairs, MessagePlan
 
 Body = Mapping[str, Any]
 NO_ITEM = -1
@@ -30,28 +30,32 @@ class Transcript(ABC):
     alternates = True
 
     def __init__(
-        self, body: Body, key: str, previous: Transcript | None, head: object = None
+        self, body: Body, key: str, previous: Transcript | None, other_fields: object = None
     ) -> None:
-        """Copy the messages of `previous`, the transcript of an earlier request, or None.
+        """Copy the messages of `previous`, the transcript of an earlier request, if it is given.
 
-        The subclass then reads the items in `_new_items`. `key` is the field of the items. `head`
-        has the other fields that are read into messages; those of `previous` must be equal.
+        The subclass then reads the remaining items, `_new_items`. `key` names the body's field with
+        the items. `other_fields` are the values of further fields that the subclass reads into
+        messages, such as `system`. They must equal those of `previous`.
         """
-        self.head = head
+        self.other_fields = other_fields
         self._body = body
         items = body.get(key)
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self._end = history_end(self._items)
         self.stable_count = self._end
         """The number of first items whose messages do not change when later items are added."""
-        self._pairs: Pairs | None = None
-        self._pairs_before = previous.pairs if previous else None
+        self._call_pairs: CallPairs | None = None
+        self._previous_pairs = previous.call_pairs if previous else None
         self.messages: list[Json] = list(previous.messages) if previous else []
         self.reused_count = len(self.messages)
         self._read_count = previous.stable_count if previous else 0
         self._new_items = self._items[self._read_count : self._end]
+        # By message position: the number of the item that the message begins with.
         self._item_of: list[int] = list(previous._item_of) if previous else []
-        self._fixed_items: list[int] = list(previous._fixed_items) if previous else []
+        # The numbers of items that every prompt has, such as items that cannot be read.
+        self._always_sent_items: list[int] = list(previous._always_sent_items) if previous else []
+        # By the position of a result's message: the item or content block it was read from.
         self._results: dict[int, Any] = dict(previous._results) if previous else {}
 
     @abstractmethod
@@ -70,20 +74,20 @@ class Transcript(ABC):
 
         `item` is the item or block of the request that contains the result.
         """
-        place = len(self.messages)
-        self._results[place] = item
+        position = len(self.messages)
+        self._results[position] = item
         fields = {"tool_call_id": clean_text(call_id), "content": canonical_content(content)}
         self.messages.append({"role": "tool", **fields})
-        return place
+        return position
 
-    def _read_item(self, index: int, *, is_fixed: bool) -> None:
+    def _finish_item(self, index: int, *, is_always_sent: bool) -> None:
         """Record that the messages added since the last call of this method come from item `index`.
 
-        A fixed item is in every prompt, at least in part.
+        `is_always_sent`: every prompt has the item, at least in part.
         """
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
-        if is_fixed:
-            self._fixed_items.append(index)
+        if is_always_sent:
+            self._always_sent_items.append(index)
 
     @property
     def newest_answer(self) -> range:
@@ -107,27 +111,23 @@ class Transcript(ABC):
 
         `breakpoints` are the reply's message positions for cache marks.
         """
-        plan = MessagePlan(self.messages, rows, breakpoints, self.pairs)
+        plan = MessagePlan(self.messages, rows, breakpoints, self.call_pairs)
         plan.show_newest(self.newest_answer, alternates=self.alternates)
         return plan
 
-    def _unmergeable_items(self, places: Sequence[int | None]) -> set[int]:
-        """Return the items that must not be merged: unread items and the newest answer.
-
-        `places` has the message position of each item, None for an unread item.
-        """
-        unread = {index for index, place in enumerate(places) if place is None}
-        return unread | {self._item_of[message] for message in self.newest_answer}
+    def _items_of_newest_answer(self) -> set[int]:
+        """Return the numbers of the items of the model's newest answer, which are never merged."""
+        return {self._item_of[message] for message in self.newest_answer}
 
     def unread_items(self) -> list[Any]:
         """Return the messages, calls and results that cannot be read; they are always sent."""
         read = set(self._item_of)
-        unread = [self._items[n] for n in self._fixed_items if n not in read and n != NO_ITEM]
+        unread = [self._items[n] for n in self._always_sent_items if n not in read and n != NO_ITEM]
         return [item for item in unread if _is_of_history(item) and not is_volatile(item)]
 
     def _remaining_items(self, plan: MessagePlan) -> list[int]:
         """Return the numbers of the items that are in the prompt, at least in part, in order."""
-        items = {*self._fixed_items, *range(self._end, len(self._items))}
+        items = {*self._always_sent_items, *range(self._end, len(self._items))}
         ends = [*self._item_of[1:], self._end]
         for message in plan.remaining_messages():
             # A message may come from several items, up to the first item of the next message.
@@ -146,11 +146,11 @@ class Transcript(ABC):
         return MAX_CACHE_MINUTES if retention == "24h" else DEFAULT_CACHE_MINUTES
 
     @property
-    def pairs(self) -> Pairs:
-        """The pairs of calls and results in the history."""
-        if self._pairs is None:
-            self._pairs = Pairs(self.messages, self._pairs_before)
-        return self._pairs
+    def call_pairs(self) -> CallPairs:
+        """The pairs of tool calls and their results in the history."""
+        if self._call_pairs is None:
+            self._call_pairs = CallPairs(self.messages, self._previous_pairs)
+        return self._call_pairs
 
 
 def _is_of_history(item: Any) -> bool:
@@ -186,15 +186,15 @@ R = TypeVar("R", bound=Transcript)
 
 
 def reusable_transcript(
-    previous: Transcript | None, kind: type[R], head: object = None
+    previous: Transcript | None, kind: type[R], other_fields: object = None
 ) -> R | None:
     """Return `previous` if reading can continue after its items, None otherwise.
 
-    It must be of the class `kind` and have an equal `head` and at least one stable item.
+    It must be of the class `kind` and have equal `other_fields` and at least one stable item.
     """
-    if isinstance(previous, kind) and previous.stable_count and previous.head == head:
-        return previous
-    return None
+    if not isinstance(previous, kind) or not previous.stable_count:
+        return None
+    return previous if previous.other_fields == other_fields else None
 
 
 @dataclass(frozen=True)

@@ -38,21 +38,24 @@ def mark_items(
     """Return copies, by number, of the items that get a mark.
 
     The mark is on the last block up to each breakpoint. `marked_items` are the items with marks of
-    the agent. If there are more breakpoints than unused marks, the first ones get a mark. A mark
-    has the lifetime of the agent's next mark after it, because the API demands that marks with a
-    longer lifetime come first.
+    the agent. If there are more breakpoints than unused marks, the first ones get a mark.
+
+    A new mark has the lifetime of the agent's next mark, or of its last one if none follows. The
+    API demands that marks with a longer lifetime come first.
     """
     items: Sequence[Any] = body["messages"]
-    agent_marks = [mark for number in marked_items for mark in marks_in(items[number])]
-    outer = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
-    last = [body[MARK]] if isinstance(body.get(MARK), dict) else []
-    if not (agent_marks or outer or last):
+    # The agent's marks in the order of the prompt. A mark of the body itself is for its end.
+    first_marks = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
+    message_marks = [mark for number in marked_items for mark in marks_in(items[number])]
+    end_marks = [body[MARK]] if isinstance(body.get(MARK), dict) else []
+    agent_marks = [*first_marks, *message_marks, *end_marks]
+    if not agent_marks:
         return {}
-    free = MAX_MARKS - len(agent_marks) - len(outer) - len(last)
+    free_marks = max(MAX_MARKS - len(agent_marks), 0)
     new_items: dict[int, Json] = {}
-    for item, block in _block_places(blocks, breakpoints)[: max(free, 0)]:
-        later = [mark for n in marked_items if n >= item for mark in marks_in(items[n])]
-        like = [*later, *last, *reversed(outer), *reversed(agent_marks)][0]
+    for item, block in _unmarked_blocks(blocks, breakpoints)[:free_marks]:
+        later_marks = [mark for n in marked_items if n >= item for mark in marks_in(items[n])]
+        like = [*later_marks, *end_marks, agent_marks[-1]][0]
         new_items[item] = _with_mark(new_items.get(item, items[item]), block, like)
     return new_items
 
@@ -70,15 +73,18 @@ def cache_ttl_minutes(body: Body) -> float:
     return max(minutes, default=DEFAULT_CACHE_MINUTES)
 
 
-def _block_places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the item and block number for each breakpoint, except for blocks with a mark."""
-    places: list[tuple[int, int]] = []
+def _unmarked_blocks(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the item and block number of the last block up to each breakpoint, each only once.
+
+    Leave out blocks that have a mark.
+    """
+    numbers: list[tuple[int, int]] = []
     for position in breakpoints:
         before = [b for b in blocks if b.message <= position and _can_be_marked(b.block)]
         if before and not marks_in(before[-1].block):
-            place = (before[-1].item, before[-1].number)
-            places += [place] if place not in places else []
-    return places
+            number = (before[-1].item, before[-1].number)
+            numbers += [number] if number not in numbers else []
+    return numbers
 
 
 def _can_be_marked(block: Any) -> bool:
@@ -88,6 +94,7 @@ def _can_be_marked(block: Any) -> bool:
 
 
 def _with_mark(item: Json, number: int, like: Json) -> Json:
+    """Return a copy of the item, in which block `number` has a mark with the lifetime of `like`."""
     mark = {"type": "ephemeral", **({"ttl": like["ttl"]} if "ttl" in like else {})}
     content = item["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

@@ -33,22 +33,24 @@ def answered_id(
     """Return the id of the call that a result answers; None if it answers no call.
 
     The result follows `messages`. `result_id` is its call id and `tool` its tool's name, if it has
-    them. `later` has the call ids of the results after it in the same step; the result does not
-    answer the calls with these ids. If the calls have their own ids, return `result_id`. Otherwise
-    return the first open call's id.
+    them. `later` has the call ids of the results after it in the same step.
+
+    - A result with an id answers the open call with this id. The id also counts if all open calls
+      came with ids of their own.
+    - Otherwise it answers the first open call that has a generated id (any id if the result has
+      none), that is of its tool, and that no later result names.
     """
-    name = result_id if isinstance(result_id, str) and result_id else ""
+    own_id = result_id if isinstance(result_id, str) and result_id else ""
     calls = open_calls(messages)
-    if name and (
-        any(id == name for id, _ in calls) or not any(is_generated_id(id) for id, _ in calls)
-    ):
-        return name
-    calls = [(id, call_tool) for id, call_tool in calls if id not in later]
-    if name:
-        calls = [(id, call_tool) for id, call_tool in calls if is_generated_id(id)]
-    if isinstance(tool, str) and tool:
-        calls = [(id, call_tool) for id, call_tool in calls if call_tool == tool]
-    return calls[0][0] if calls else name or None
+    call_ids = [id for id, _ in calls]
+    if own_id and (own_id in call_ids or not any(map(is_generated_id, call_ids))):
+        return own_id
+    for id, call_tool in calls:
+        is_of_tool = not (isinstance(tool, str) and tool) or call_tool == tool
+        may_have_id = not own_id or is_generated_id(id)
+        if is_of_tool and may_have_id and id not in later:
+            return id
+    return own_id or None
 
 
 def open_calls(messages: Sequence[Json]) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from contextrender_bridge.dialects.call_pairing import (
 from contextrender_bridge.dialects.contents import canonical_content, clean_text, with_text
 from contextrender_bridge.dialects.merging import NumberedItem, join_chat, merge_neighbours
 from contextrender_bridge.dialects.message_plan import MessagePlan, ShownParts
-from contextrender_bridge.dialects.signatures import point_reasoning, sign_first
+from contextrender_bridge.dialects.signatures import move_signature, point_reasoning
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT_ROLES = ("tool", "function")
@@ -40,17 +40,17 @@ class ChatTranscript(Transcript):
         """Read `messages`. Volatile messages at the end are always sent, and are not read."""
         earlier = reusable_transcript(previous, ChatTranscript)
         super().__init__(body, "messages", earlier)
-        self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
+        self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
         for index, item in enumerate(self._new_items, self._read_count):
             canonical = self._canonical(index, item)
             if canonical is None:
-                self.places.append(None)
+                self.positions.append(None)
             else:
-                self.places.append(len(self.messages))
+                self.positions.append(len(self.messages))
                 self.messages.append(canonical)
-            self._read_item(index, is_fixed=canonical is None)
-        self.places += [None] * (len(self._items) - self._end)
+            self._finish_item(index, is_always_sent=canonical is None)
+        self.positions += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
         """Return the body with only the messages and calls that the plan shows.
@@ -60,14 +60,16 @@ class ChatTranscript(Transcript):
         if not self._items:
             return dict(self._body)
         shown_items: list[NumberedItem] = []
-        remaining = [(index, self.places[index]) for index in self._remaining_items(plan)]
-        parts = plan.parts([place for _, place in remaining if place is not None])
-        for index, place in remaining:
+        remaining = [(index, self.positions[index]) for index in self._remaining_items(plan)]
+        parts = plan.parts([position for _, position in remaining if position is not None])
+        for index, position in remaining:
             item = self._items[index]
-            shown_item = item if place is None else _shown_item(item, parts[place])
-            if shown_item is not None or place is None:
+            shown_item = item if position is None else _shown_item(item, parts[position])
+            if shown_item is not None or position is None:
                 shown_items.append((index, shown_item))
-        messages = merge_neighbours(shown_items, join_chat, self._unmergeable_items(self.places))
+        unread = {index for index, position in enumerate(self.positions) if position is None}
+        unmergeable = unread | self._items_of_newest_answer()
+        messages = merge_neighbours(shown_items, join_chat, unmergeable)
         return {**self._body, "messages": messages}
 
     def _canonical(self, index: int, item: Any) -> Json | None:
@@ -173,7 +175,7 @@ def _with_calls(item: Json, arguments_of: Mapping[int, str | None]) -> Json:
         return {**item, "function_call": _with_arguments(item["function_call"], arguments_of[0])}
     calls = item["tool_calls"]
     remaining = {n: _shown_call(calls[n], arguments) for n, arguments in arguments_of.items()}
-    signed = sign_first(calls, remaining)
+    signed = move_signature(calls, remaining)
     omitted = [call.get("id") for n, call in enumerate(calls) if n not in arguments_of]
     first = signed[min(signed)].get("id") if signed else None
     message = point_reasoning({**item, "tool_calls": list(signed.values())}, omitted, first)

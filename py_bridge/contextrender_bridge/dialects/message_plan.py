@@ -17,6 +17,7 @@ MAX_STUB_CHARS = 400
 """Longer arguments are replaced if a call is shown only to separate two of the model's messages."""
 Message = Mapping[str, Any]
 Call = tuple[int, int]
+"""A tool call: the position of its message, and its number among the message's calls."""
 
 
 class ShownParts(NamedTuple):
@@ -42,26 +43,29 @@ class MessagePlan:
         messages: Sequence[Message],
         rows: Iterable[Mapping[str, Any]],
         breakpoints: Iterable[int] = (),
-        pairs: Pairs | None = None,
+        call_pairs: CallPairs | None = None,
     ) -> None:
         """Read the rows in the `plan` of a render reply.
 
         A row has the position of its `message`, the `calls` in the prompt, and perhaps a substitute
         `text` and substitute `arguments` of these calls. `breakpoints` are the messages up to which
-        the prompt can be cached. `pairs` are the messages' pairs; None to compute them.
+        the prompt can be cached. `call_pairs` pairs the calls and results of `messages`; None to
+        pair them here.
         """
-        pairs = pairs or Pairs(messages)
+        call_pairs = call_pairs or CallPairs(messages)
         self.breakpoints = tuple(breakpoints)
         self._messages = messages
-        self._calls_of, self._unanswered = pairs.call_of_result, pairs.unanswered()
-        self._unpaired_results = pairs.unpaired_results
+        self._calls_of, self._unanswered = call_pairs.call_of_result, call_pairs.unanswered()
+        self._unpaired_results = call_pairs.unpaired_results
+        # Messages with nothing but calls, of which at least one has no result: always shown.
         self._textless_callers = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }
+        # The shown messages with their substitute texts, None for a message's own text.
         self._texts: dict[int, str | None] = {}
-        self._calls: set[Call] = set()
-        self._stubs: set[int] = set()
-        self._arguments: dict[Call, str] = {}
+        self._calls: set[Call] = set()  # the shown calls
+        self._stubs: set[int] = set()  # omitted results that a line replaces
+        self._arguments: dict[Call, str] = {}  # substitutes for the arguments of shown calls
         for row in rows:
             position = row["message"]
             self._texts[position] = row.get("text")
@@ -102,9 +106,9 @@ class MessagePlan:
             calls = self._messages[message].get("tool_calls") or ()
             remaining_calls: dict[int, str | None] = {}
             for call in range(len(calls)):
-                place = message, call
-                if place in planned or place in unanswered:
-                    remaining_calls[call] = arguments.get(place)
+                key = message, call
+                if key in planned or key in unanswered:
+                    remaining_calls[call] = arguments.get(key)
             is_shown = message in texts or self.shows(message)
             parts[message] = ShownParts(is_shown, texts.get(message), len(calls), remaining_calls)
         return parts
@@ -122,7 +126,7 @@ class MessagePlan:
         return self._arguments.get((message, call))
 
     def text(self, message: int) -> str | None:
-        """Return a message's substitute text. It is empty if the text is omitted, None without."""
+        """Return a message's substitute text: "" if its text is omitted, None if it has its own."""
         return self._texts.get(message)
 
     def show_result(self, message: int) -> bool:
@@ -174,7 +178,7 @@ class MessagePlan:
             return
         call = min(calls)
         self._calls.add(call)
-        if (size := len(self._body(call))) > MAX_STUB_CHARS:
+        if (size := len(self._own_arguments(call))) > MAX_STUB_CHARS:
             self._arguments[call] = f'{{"left_out": "{size} characters"}}'
         self._show_stubs(range(message, message + 1), message + 1)
 
@@ -183,8 +187,8 @@ class MessagePlan:
 
         `end` is None for all results from `start` on.
         """
-        places = range(start, len(self._messages) if end is None else end)
-        return {result: self._calls_of[result] for result in places if result in self._calls_of}
+        results = range(start, len(self._messages) if end is None else end)
+        return {result: self._calls_of[result] for result in results if result in self._calls_of}
 
     def _show_stubs(self, callers: range, start: int) -> None:
         """Show a line in place of each omitted result, from `start` on, of the callers' calls."""
@@ -193,10 +197,9 @@ class MessagePlan:
                 self._texts[result] = OMITTED_TEXT
                 self._stubs.add(result)
 
-    def _body(self, place: Call) -> str:
-        """Return a call's arguments."""
-        call = self._messages[place[0]]["tool_calls"][place[1]]
-        body = call[call["type"]]
+    def _own_arguments(self, call: Call) -> str:
+        """Return a call's own arguments."""
+        body = self._body(call)
         return str(body.get("arguments", body.get("input")) or "")
 
     def replace(self, message: int, text: str) -> None:
@@ -212,10 +215,16 @@ class MessagePlan:
             if any(fnmatchcase(self._tool(call), pattern) for pattern in patterns)
         )
 
-    def _tool(self, place: Call) -> str:
+    def _tool(self, call: Call) -> str:
         """Return the name of a call's tool."""
-        call = self._messages[place[0]]["tool_calls"][place[1]]
-        return str(call[call["type"]]["name"])
+        return str(self._body(call)["name"])
+
+    def _body(self, call: Call) -> Mapping[str, Any]:
+        """Return a call's name and arguments."""
+        message, number = call
+        fields = self._messages[message]["tool_calls"][number]
+        body: Mapping[str, Any] = fields[fields["type"]]
+        return body
 
     def shown_unpaired_results(self) -> list[int]:
         """Return the positions of results that are sent only because they answer no call."""
@@ -226,13 +235,13 @@ class MessagePlan:
         return sorted(r for r in self._calls_of if r not in self._texts or r in self._stubs)
 
 
-class Pairs:
+class CallPairs:
     """The pairs of calls and results in a history.
 
     A result answers the first open call of its id, in the latest message that used the id.
     """
 
-    def __init__(self, messages: Sequence[Message], before: Pairs | None = None) -> None:
+    def __init__(self, messages: Sequence[Message], before: CallPairs | None = None) -> None:
         """Pair the calls and results in `messages`, after the first ones that `before` has paired.
 
         `call_of_result` has, by the result's position, its call: the message and the number.

@@ -39,7 +39,7 @@ from contextrender_bridge.dialects.merging import (
     merge_neighbours,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
-from contextrender_bridge.dialects.signatures import sign_first
+from contextrender_bridge.dialects.signatures import move_signature
 
 # These are no sets, because a request may have a type without a hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -70,24 +70,27 @@ class MessagesTranscript(Transcript):
     """
 
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
-        """Read `system` and the new items of `messages`, and note which items have cache marks.
+        """Read `system` and the items of `messages`, and record which items have cache marks.
 
-        The parts of the earlier items come from `previous`, if it can be reused.
+        The first items are not read again if `previous`, an earlier transcript, has them.
         """
         system = _system_text(body.get("system"))
         earlier = reusable_transcript(previous, MessagesTranscript, system)
         super().__init__(body, "messages", earlier, system)
         self._parts: list[list[_Part]] = earlier._parts[: self._read_count] if earlier else []
-        # The results of tools that the provider ran.
+        # The positions of results of tools that the provider ran.
         self._provider_results: set[int] = set(earlier._provider_results) if earlier else set()
         if system is not None and not earlier:
             self.messages.append({"role": "system", "content": system})
-            self._read_item(NO_ITEM, is_fixed=False)
+            self._finish_item(NO_ITEM, is_always_sent=False)
+        # A plan decides on texts, media, calls and results. An item without any of these, or with
+        # a block that cannot be read, is always sent.
         for index, item in enumerate(self._new_items, self._read_count):
             blocks = _blocks(item)
             self._parts.append([] if blocks is None else self._read(item, blocks))
             kinds = {part.kind for part in self._parts[-1]}
-            self._read_item(index, is_fixed="other" in kinds or kinds <= {"thinking"})
+            self._finish_item(index, is_always_sent="other" in kinds or kinds <= {"thinking"})
+        # The volatile items at the end are not read.
         self._parts += [[] for _ in self._items[self._end :]]
         self._marked: list[int] = (
             [n for n in earlier._marked if n < self._read_count] if earlier else []
@@ -117,14 +120,17 @@ class MessagesTranscript(Transcript):
             marked = mark_items(self._body, blocks, plan.breakpoints, self._marked)
         for index in remaining:
             item, parts = marked.get(index, self._items[index]), self._parts[index]
-            shown_item = _shown_item(item, parts, plan) if parts else item
-            if shown_item is not None or not parts:
-                shown_item = _without_citations(shown_item) if omits_provider_result else shown_item
-                shown_items.append((index, shown_item))
+            if parts:  # Items without parts are sent as they are.
+                item = _shown_item(item, parts, plan)
+                if item is None:
+                    continue
+            if omits_provider_result:
+                item = _without_citations(item)
+            shown_items.append((index, item))
         if len(shown_items) < len(self._items):
             end = history_end([item for _, item in shown_items])
             shown_items[:end] = _place_system_messages(shown_items[:end])
-        messages = merge_neighbours(shown_items, join_blocks, self._unmergeable_items(()))
+        messages = merge_neighbours(shown_items, join_blocks, self._items_of_newest_answer())
         return {**self._body, "messages": messages}
 
     def result(self, message: int) -> Any:
@@ -143,10 +149,11 @@ class MessagesTranscript(Transcript):
             for number, (block, part) in enumerate(
                 zip(_blocks(self._items[index]) or (), self._parts[index], strict=False)
             )
-            if _stays(part, plan)
+            if _can_carry_mark(part, plan)
         ]
 
     def _read(self, item: Json, blocks: Sequence[Any]) -> list[_Part]:
+        """Read an item into canonical messages, and return the part of each of its blocks."""
         if item["role"] == "assistant":
             return self._read_assistant(blocks)
         return self._read_user(item["role"], blocks)
@@ -158,37 +165,35 @@ class MessagesTranscript(Transcript):
         assistant message in two.
         """
         parts: list[_Part] = []
+        # The content and the calls of the assistant message that is being read.
         content_blocks: list[Any] = []
         calls: list[Json] = []
         for block in blocks:
-            place, kind = len(self.messages), _kind(block)
+            position, kind = len(self.messages), _kind(block)
             if kind == "provider_result":
                 if content_blocks or calls:
-                    self._finish_assistant(content_blocks, calls)
+                    self._add_assistant(content_blocks, calls)
+                    content_blocks, calls = [], []
                 result = self._add_result(block, block["tool_use_id"], block.get("content"))
                 parts.append(_Part("provider_result", result))
                 self._provider_results.add(result)
             elif kind == "call":
-                parts.append(_Part("call", place, len(calls)))
-                calls.append(_call(block, generated_id(place, len(calls))))
+                parts.append(_Part("call", position, len(calls)))
+                calls.append(_call(block, generated_id(position, len(calls))))
             else:
-                parts.append(_Part(kind, place))
+                parts.append(_Part(kind, position))
                 if kind != "thinking":
                     content_blocks.append(block)
-        if content_blocks or calls or not (parts and parts[-1].kind == "provider_result"):
-            self._finish_assistant(content_blocks, calls)
+        # A result at the end was the last message. Thinking alone is a message without content.
+        if not (parts and parts[-1].kind == "provider_result"):
+            self._add_assistant(content_blocks, calls)
         return parts
 
-    def _finish_assistant(self, content_blocks: list[Any], calls: list[Json]) -> None:
-        message: Json = {
-            "role": "assistant",
-            "content": canonical_content(list(content_blocks)) or None,
-        }
-        if calls:
-            message["tool_calls"] = list(calls)
-        self.messages.append(message)
-        content_blocks.clear()
-        calls.clear()
+    def _add_assistant(self, content_blocks: list[Any], calls: list[Json]) -> None:
+        """Append an assistant message with this content and these calls."""
+        content = canonical_content(content_blocks) or None
+        tool_calls = {"tool_calls": calls} if calls else {}
+        self.messages.append({"role": "assistant", "content": content, **tool_calls})
 
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
         """Read a user message, and return the part of each block.
@@ -201,10 +206,11 @@ class MessagesTranscript(Transcript):
         for number, block in enumerate(blocks):
             kind = _kind(block)
             if kind == "result":
-                self._finish_user(role, content_blocks)
-                call_id = answered_id(
-                    self.messages, block.get("tool_use_id"), None, _ids_in(blocks[number + 1 :])
-                )
+                self._add_user(role, content_blocks)
+                content_blocks = []
+                # A result without an id answers the first call that no later result names.
+                later_ids = _ids_in(blocks[number + 1 :])
+                call_id = answered_id(self.messages, block.get("tool_use_id"), None, later_ids)
                 if call_id:
                     result = self._add_result(block, call_id, block.get("content"))
                     parts.append(_Part("result", result))
@@ -213,13 +219,13 @@ class MessagesTranscript(Transcript):
             is_unpaired = kind in ("call", "result")
             parts.append(_Part("other" if is_unpaired else kind, len(self.messages)))
             content_blocks.append(block)
-        self._finish_user(role, content_blocks)
+        self._add_user(role, content_blocks)
         return parts
 
-    def _finish_user(self, role: str, content_blocks: list[Any]) -> None:
+    def _add_user(self, role: str, content_blocks: list[Any]) -> None:
+        """Append a message with this content, unless there is none."""
         if content_blocks:
             self.messages.append({"role": role, "content": canonical_content(content_blocks)})
-            content_blocks.clear()
 
 
 MESSAGES = Dialect("messages", MessagesTranscript)
@@ -255,10 +261,10 @@ def _place_system_messages(items: Sequence[NumberedItem]) -> list[NumberedItem]:
 
 
 def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
-    """Return the message with only the blocks that the plan shows; None if none are left.
+    """Return the message with only the blocks that the plan shows; None if none remain.
 
-    Return `item` itself if all its blocks are shown unchanged. If its first signed call is omitted,
-    sign the first remaining one.
+    Return `item` itself if all its blocks are shown unchanged. If an omitted call has a provider's
+    signature, the first remaining call gets it, because Gemini refuses calls without one.
     """
     content = item["content"]
     if isinstance(content, str):
@@ -267,15 +273,15 @@ def _shown_item(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json |
             return None
         return item if text is None else {**item, "content": text}
     blocks: list[Any] = []
-    replaced: set[int] = set()
+    substituted: set[int] = set()  # messages whose substitute text is already in a block
     cut = _cut_blocks(content, parts, plan)
     for number, (block, part) in enumerate(zip(content, parts, strict=True)):
-        shown_block = cut[number] if number in cut else _shown_block(block, part, plan, replaced)
+        shown_block = cut[number] if number in cut else _shown_block(block, part, plan, substituted)
         if shown_block is not OMITTED:
             blocks.append(shown_block)
     if len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True)):
         return item
-    blocks = _sign_calls(blocks, content)
+    blocks = _with_signature(blocks, content)
     if all(_kind(block) == "thinking" for block in blocks):
         return None
     return {**item, "content": blocks}
@@ -294,11 +300,11 @@ def _cut_blocks(
     return blocks
 
 
-def _shown_block(block: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
+def _shown_block(block: Any, part: _Part, plan: MessagePlan, substituted: set[int]) -> Any:
     """Return the block as the plan shows it, or OMITTED.
 
     If a message has a substitute text, its first text block gets it, and its other text blocks are
-    omitted. `replaced` is the set of messages whose first text block was handled.
+    omitted. Add the message to `substituted`, the messages whose first text block has theirs.
     """
     if part.kind in ("thinking", "other"):
         return block
@@ -316,13 +322,14 @@ def _shown_block(block: Any, part: _Part, plan: MessagePlan, replaced: set[int])
         return block  # The provider accepts the results of its own tools only unchanged.
     if part.kind in ("result", "provider_result"):
         return {**block, "content": with_text(block.get("content"), text)}
-    if not text or part.message in replaced:
+    if not text or part.message in substituted:
         return OMITTED
-    replaced.add(part.message)
+    substituted.add(part.message)
     return part_with(block, text)
 
 
-def _stays(part: _Part, plan: MessagePlan) -> bool:
+def _can_carry_mark(part: _Part, plan: MessagePlan) -> bool:
+    """Return whether a block is in the prompt in a form that can carry a cache mark."""
     if part.kind == "call":
         return plan.shows_call(part.message, part.call)
     if part.kind == "text":
@@ -345,9 +352,11 @@ def _without_citations(item: Any) -> Any:
 
 
 def _cites(block: Any) -> bool:
-    cited = block.get("citations") if isinstance(block, Mapping) else None
-    return isinstance(cited, list) and any(
-        isinstance(each, Mapping) and each.get("type") in _POINTERS for each in cited
+    """Return whether a block cites a search result."""
+    citations = block.get("citations") if isinstance(block, Mapping) else None
+    return isinstance(citations, list) and any(
+        isinstance(citation, Mapping) and citation.get("type") in _POINTERS
+        for citation in citations
     )
 
 
@@ -383,17 +392,18 @@ def _kind(block: Any) -> str:
     return "media" if isinstance(kind, str) and kind in MEDIA else "other"
 
 
-def _sign_calls(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
-    """Return a message's remaining blocks, with its signature on their first call.
+def _with_signature(blocks: list[Any], content: Sequence[Any]) -> list[Any]:
+    """Return a message's remaining blocks; their first call has an omitted call's signature.
 
     `content` has all blocks of the message.
     """
     calls = [block for block in content if _kind(block) == "call"]
-    places = [place for place, block in enumerate(blocks) if _kind(block) == "call"]
-    numbers = [n for n, call in enumerate(calls) if any(_is_same(call, blocks[p]) for p in places)]
-    signed = sign_first(calls, dict(zip(numbers, (blocks[p] for p in places), strict=False)))
-    for place, number in zip(places, numbers, strict=False):
-        blocks[place] = signed[number]
+    positions = [position for position, block in enumerate(blocks) if _kind(block) == "call"]
+    remaining = [blocks[position] for position in positions]
+    numbers = [n for n, call in enumerate(calls) if any(_is_same(call, c) for c in remaining)]
+    signed_calls = move_signature(calls, dict(zip(numbers, remaining, strict=False)))
+    for position, number in zip(positions, numbers, strict=False):
+        blocks[position] = signed_calls[number]
     return blocks
 
 

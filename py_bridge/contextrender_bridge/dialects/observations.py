@@ -49,7 +49,8 @@ class ObservationTranscript(Transcript):
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `messages`. An observation after a message of the model is read as its result.
 
-        Each other message is added in its canonical form. An item that cannot be read is fixed.
+        Each other message is added in its canonical form. An item that cannot be read is always
+        sent, unchanged.
         """
         earlier = reusable_transcript(previous, ObservationTranscript)
         if earlier and any(
@@ -57,56 +58,64 @@ class ObservationTranscript(Transcript):
         ):
             earlier = None  # The last message of `previous` is now a call.
         super().__init__(body, "messages", earlier)
-        self.places: list[int | None] = earlier.places[: self._read_count] if earlier else []
+        self.positions: list[int | None] = earlier.positions[: self._read_count] if earlier else []
         """The position of each item's canonical message, None for an unread item."""
+        # The position of the preceding message if that is the model's, -1 otherwise.
         speaker = -1
         for index, item in enumerate(self._new_items, self._read_count):
-            place = len(self.messages)
+            position = len(self.messages)
             if speaker >= 0 and is_observation(item):
                 self._add_result_with_call(speaker, item)
-                self.places.append(place)
-                self._read_item(index, is_fixed=False)
+                self.positions.append(position)
+                self._finish_item(index, is_always_sent=False)
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
                 speaker = -1
-                self.places.append(None)
-                self._read_item(index, is_fixed=True)
+                self.positions.append(None)
+                self._finish_item(index, is_always_sent=True)
                 continue
-            speaker = place if message["role"] == "assistant" else -1
-            self.places.append(place)
+            speaker = position if message["role"] == "assistant" else -1
+            self.positions.append(position)
             self.messages.append(message)
-            self._read_item(index, is_fixed=False)
-        self.places += [None] * (len(self._items) - self._end)
+            self._finish_item(index, is_always_sent=False)
+        self.positions += [None] * (len(self._items) - self._end)
         if speaker == len(self.messages) - 1:
-            # If an observation follows the model's last message, that message becomes a call.
+            # The model's last message becomes a call if the next request goes on with an
+            # observation. Such a history is read again from its start, which happens rarely.
             self.stable_count = 0
 
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with the messages that the plan shows."""
+        """Return the body with the messages that the plan shows.
+
+        If the last message is an omitted observation, `NOT_SHOWN` replaces it.
+        """
         if not self._items:
             return dict(self._body)
         shown_items: list[NumberedItem] = []
-        last = len(self.messages) - 1
-        for index in sorted({*self._remaining_items(plan), *self._item_of[-1:]}):
-            item, place = self._items[index], self.places[index]
-            if place is None:
+        last_item = self._item_of[-1:]  # empty if there is no message
+        for index in sorted({*self._remaining_items(plan), *last_item}):
+            item, message = self._items[index], self.positions[index]
+            if message is None:
                 shown_items.append((index, item))
-                continue
-            text = plan.text(place)
-            text = NOT_SHOWN if text is OMITTED_TEXT else text
-            if not plan.shows(place):
-                text = NOT_SHOWN if place == last else ""
-                if self.messages[place]["role"] != "tool":
-                    continue
-            if text is None:
-                shown_items.append((index, item))
-            elif text:
-                shown_items.append(
-                    (index, {**item, "content": with_text(item.get("content"), text)})
-                )
-        messages = merge_neighbours(shown_items, join_chat, self._unmergeable_items(self.places))
-        return {**self._body, "messages": messages}
+            elif (shown_item := self._shown_item(item, message, plan)) is not None:
+                shown_items.append((index, shown_item))
+        unread = {index for index, message in enumerate(self.positions) if message is None}
+        unmergeable = unread | self._items_of_newest_answer()
+        return {**self._body, "messages": merge_neighbours(shown_items, join_chat, unmergeable)}
+
+    def _shown_item(self, item: Json, message: int, plan: MessagePlan) -> Json | None:
+        """Return the item of the message at position `message` as shown; None if it is omitted."""
+        text = plan.text(message)
+        if not plan.shows(message):
+            is_last = message == len(self.messages) - 1
+            text = NOT_SHOWN if is_last and self.messages[message]["role"] == "tool" else ""
+        if text is None:
+            return item
+        if not text:
+            return None
+        text = NOT_SHOWN if text is OMITTED_TEXT else text
+        return {**item, "content": with_text(item.get("content"), text)}
 
     def result(self, message: int) -> Any:
         """Return the content of the observation."""

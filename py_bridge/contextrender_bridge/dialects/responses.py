@@ -45,8 +45,7 @@ _UNKNOWN = -1
 class _Part(NamedTuple):
     """The kind of an item (see `_kind`), its canonical message, and its number if it is a call.
 
-    `group` is shared by reasoning and the model's items after it; -1 for items without a group.
-    The reasoning is in the prompt as long as any item of its group is.
+    `group` is the number of its reasoning group (see `ResponsesTranscript`), -1 if it has none.
     """
 
     kind: str
@@ -58,8 +57,12 @@ class _Part(NamedTuple):
 class ResponsesTranscript(Transcript):
     """The transcript of a Responses request.
 
-    Consecutive items of the model are a run, which is one assistant message. Each output and each
-    input message is one canonical message.
+    Consecutive items of the model are one assistant message. Each output and each input message is
+    one canonical message.
+
+    A reasoning group is reasoning and the model's items after it, up to the next reasoning, output
+    or input message. The reasoning is in the prompt as long as any other item of its group is,
+    because the provider refuses one without the other.
     """
 
     alternates = False
@@ -67,10 +70,11 @@ class ResponsesTranscript(Transcript):
     def __init__(self, body: Body, previous: Transcript | None = None) -> None:
         """Read `instructions` and `input`, which is a text or a list of items.
 
-        Continue from `previous` if it can be reused. Note the reasoning of each group and the
-        first signed call of each message.
+        Continue from `previous` if it can be reused. Record the items of each reasoning group, and
+        the first call of each message with a provider's signature.
         """
-        fixed_messages = [
+        # Both fields may be a text, which is a message that comes from no item.
+        field_messages = [
             {"role": role, "content": clean_text(text)}
             for role, text in (
                 ("system", body.get("instructions") or None),
@@ -78,74 +82,80 @@ class ResponsesTranscript(Transcript):
             )
             if isinstance(text, str)
         ]
-        earlier = reusable_transcript(previous, ResponsesTranscript, fixed_messages)
-        super().__init__(body, "input", earlier, fixed_messages)
+        earlier = reusable_transcript(previous, ResponsesTranscript, field_messages)
+        super().__init__(body, "input", earlier, field_messages)
         self._parts: list[_Part] = earlier._parts[: self._read_count] if earlier else []
         self._group: int = earlier._group if earlier else 0
-        self._run: list[Any] | None = None
-        self.messages += [] if earlier else fixed_messages
-        self._read_item(NO_ITEM, is_fixed=False)
+        # The content of the assistant message that the next item of the model belongs to. None if
+        # that item begins another message.
+        self._answer_content: list[Any] | None = None
+        if not earlier:
+            self.messages += field_messages
+            self._finish_item(NO_ITEM, is_always_sent=False)
         # The reasoning items of each group, and the groups that also have other items.
         self._reasoning_items: dict[int, list[int]] = (
             dict(earlier._reasoning_items) if earlier else {}
         )
         self._groups_with_items: set[int] = set(earlier._groups_with_items) if earlier else set()
-        # The number and signature of the first signed call of each message.
+        # By message: the number of its first signed call, and the signature.
         self._signed: dict[int, tuple[int, Any]] = dict(earlier._signed) if earlier else {}
         for index, item in enumerate(self._new_items, self._read_count):
             part = self._read(item, index)
             self._parts.append(part)
-            self._read_item(index, is_fixed=part.kind == "other")
+            self._finish_item(index, is_always_sent=part.kind == "other")
             if part.kind == "reasoning":
-                self._reasoning_items[part.group] = [
-                    *self._reasoning_items.get(part.group, ()),
-                    index,
-                ]
+                group_items = self._reasoning_items.get(part.group, [])
+                self._reasoning_items[part.group] = [*group_items, index]
             elif part.group >= 0:
                 self._groups_with_items.add(part.group)
         self._parts += [_Part("other")] * (len(self._items) - self._end)
-        if self._run is not None:
-            # The next item may belong to the model's last message.
+        if self._answer_content is not None:
+            # The next request's first new item may belong to the model's last message, which would
+            # change. Such a history is read again from its start.
             self.stable_count = 0
 
     def apply(self, plan: MessagePlan) -> Json:
-        """Return the body with only the items that the plan shows, and their groups' reasoning.
+        """Return the body with only the items that the plan shows, and the reasoning before them.
 
-        Also show reasoning without other items in its group.
+        Reasoning is omitted only if all other items of its group are. Reasoning that has no other
+        items in its group is always shown.
         """
         if not self._items:
             return dict(self._body)
-        replaced: set[int] = set()
+        substituted: set[int] = set()  # messages whose substitute text is already in an item
         shown_items: dict[int, Any] = {}
-        groups = self._reasoning_items.keys() - self._groups_with_items
+        shown_groups = self._reasoning_items.keys() - self._groups_with_items
         for index in self._remaining_items(plan):
             item, part = self._items[index], self._parts[index]
             if part.kind == "reasoning":
                 continue
-            shown_item = _shown_item(item, part, plan, replaced)
+            shown_item = _shown_item(item, part, plan, substituted)
             if shown_item is not OMITTED:
                 shown_items[index] = shown_item
-                groups.add(part.group)
-        for group in groups:
+                shown_groups.add(part.group)
+        for group in shown_groups:
             for index in self._reasoning_items.get(group, ()):
                 shown_items[index] = self._items[index]
-        self._sign(shown_items)
+        self._move_signatures(shown_items)
         return {**self._body, "input": [shown_items[index] for index in sorted(shown_items)]}
 
-    def _sign(self, shown_items: dict[int, Any]) -> None:
-        """Give the first shown call of each message the signature of an omitted one before it."""
-        signed_messages: set[int] = set()
+    def _move_signatures(self, shown_items: dict[int, Any]) -> None:
+        """Give the first shown call of each message the signature of an omitted call before it.
+
+        Gemini signs only the first call of a message, and refuses a first call without a signature.
+        """
+        checked_messages: set[int] = set()
         for index in sorted(shown_items) if self._signed else ():
             part = self._parts[index]
-            if part.kind != "call" or part.message in signed_messages:
+            if part.kind != "call" or part.message in checked_messages:
                 continue
-            signed_messages.add(part.message)
-            number, signature = self._signed.get(part.message, (part.call, None))
-            if number < part.call and not signature_of(shown_items[index]):
+            checked_messages.add(part.message)
+            signed_call, signature = self._signed.get(part.message, (part.call, None))
+            if signed_call < part.call and not signature_of(shown_items[index]):
                 shown_items[index] = with_signature(shown_items[index], *signature)
 
     def _belongs_to_answer(self, message: int, last: int) -> bool:
-        """Return whether a message is part of the same run of the model as the message after it."""
+        """Return whether a message is of the same answer of the model as the message after it."""
         role = self.messages[message]["role"]
         if role == "tool":
             return self._results[message]["type"] in _RESULT_FIELDS
@@ -165,12 +175,14 @@ class ResponsesTranscript(Transcript):
         Items of the model are added to its current message. Any other item that can be read is a
         message of its own.
         """
-        # A volatile message may come before calls and outputs. It is always sent.
+        # Context that OpenClaw inserts into every request is always sent, and never recorded.
         kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
             return _Part("other", group=self._group)
         if kind == "reasoning":
-            self._group += 1 if not self._parts or self._parts[-1].kind != "reasoning" else 0
+            follows_reasoning = bool(self._parts) and self._parts[-1].kind == "reasoning"
+            if not follows_reasoning:
+                self._group += 1
             return _Part("reasoning", group=self._group)
         if kind == "text":
             return self._read_text(item)
@@ -180,29 +192,29 @@ class ResponsesTranscript(Transcript):
             return self._read_provider_call(item)
         if kind == "result":
             return self._read_result(item, index)
-        self._end_run()
+        self._end_answer()
         content = canonical_content(item.get("content"))
         self.messages.append({"role": item["role"], "content": content})
         return _Part(kind, len(self.messages) - 1)
 
     def _read_text(self, item: Any) -> _Part:
-        """Add a text of the model to the message of its run."""
-        place = self._answer_position()
-        assert self._run is not None
+        """Add a text of the model to its current message."""
+        position = self._answer_position()
+        assert self._answer_content is not None
         content = canonical_content(item.get("content"))
-        self._run += content if isinstance(content, list) else [content or ""]
-        self.messages[place]["content"] = canonical_content(self._run)
-        return _Part("text", place, group=self._group)
+        self._answer_content += content if isinstance(content, list) else [content or ""]
+        self.messages[position]["content"] = canonical_content(self._answer_content)
+        return _Part("text", position, group=self._group)
 
     def _read_call(self, item: Any) -> _Part:
-        """Add a call to the message of its run."""
-        place = self._answer_position()
-        calls = self.messages[place].setdefault("tool_calls", [])
+        """Add a call to the model's current message."""
+        position = self._answer_position()
+        calls = self.messages[position].setdefault("tool_calls", [])
         number = len(calls)
-        calls.append(_call(item, generated_id(place, number)))
+        calls.append(_call(item, generated_id(position, number)))
         if signature := signature_of(item):
-            self._signed.setdefault(place, (number, signature))
-        return _Part("call", place, number, self._group)
+            self._signed.setdefault(position, (number, signature))
+        return _Part("call", position, number, self._group)
 
     def _read_result(self, item: Any, index: int) -> _Part:
         """Read an output as a result. If it answers no call, leave it unread."""
@@ -210,7 +222,7 @@ class ResponsesTranscript(Transcript):
         call_id = answered_id(self.messages, _call_id(item), item.get("name"), later)
         if not call_id:
             return _Part("other", group=self._group)
-        self._end_run()
+        self._end_answer()
         return _Part("result", self._add_result(item, call_id, item.get("output")))
 
     def _read_provider_call(self, item: Any) -> _Part:
@@ -223,19 +235,19 @@ class ResponsesTranscript(Transcript):
         body = {"name": clean_text(name), "arguments": clean_text(json.dumps(arguments))}
         call_id = clean_text(item["id"])
         calls.append({"id": call_id, "type": "function", "function": body})
-        self._run = None
+        self._answer_content = None
         result = self._add_result(item, call_id, item.get(_RESULT_FIELDS[item["type"]]))
         return _Part("provider_result", result, group=self._group)
 
-    def _end_run(self) -> None:
-        """End the run: the model's next item begins another message and another group."""
-        self._run = None
+    def _end_answer(self) -> None:
+        """Let the model's next item begin another assistant message and another group."""
+        self._answer_content = None
         self._group += 1
 
     def _answer_position(self) -> int:
-        """Return the position of the current run's assistant message; append it if it is new."""
-        if self._run is None:
-            self._run = []
+        """Return the position of the model's current message; append one if there is none."""
+        if self._answer_content is None:
+            self._answer_content = []
             self.messages.append({"role": "assistant", "content": None})
         return len(self.messages) - 1
 
@@ -243,11 +255,11 @@ class ResponsesTranscript(Transcript):
 RESPONSES = Dialect("input", ResponsesTranscript)
 
 
-def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -> Any:
+def _shown_item(item: Any, part: _Part, plan: MessagePlan, substituted: set[int]) -> Any:
     """Return the item as the plan shows it, or OMITTED.
 
     If a message has a substitute text, its first text item gets it, and its other text items are
-    omitted. `replaced` is the set of messages whose first text item was handled.
+    omitted. Add the message to `substituted`, the messages whose first text item has theirs.
     """
     if part.kind == "other":
         return item
@@ -268,9 +280,9 @@ def _shown_item(item: Any, part: _Part, plan: MessagePlan, replaced: set[int]) -
         return {**item, "output": text} if item["type"] == "mcp_call" else item
     if part.kind == "result":
         return {**item, "output": _output_with(item, text)}
-    if not text or part.message in replaced:
+    if not text or part.message in substituted:
         return OMITTED
-    replaced.add(part.message)
+    substituted.add(part.message)
     kind = "output_text" if part.kind == "text" else "input_text"
     return {**item, "content": with_text(item.get("content"), text, kind)}
 

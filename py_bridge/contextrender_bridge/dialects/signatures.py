@@ -56,8 +56,8 @@ def with_signature(call: Json, path: Path, signature: Any) -> Json:
     return {**call, name: with_signature(below, tuple(inner), signature)}
 
 
-def sign_first(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the remaining calls by number, the first one signed if an omitted call was.
+def move_signature(calls: Sequence[Any], remaining: Mapping[int, Any]) -> dict[int, Any]:
+    """Return the remaining calls by number; the first has the signature of an omitted call.
 
     `calls` are all calls of one step. `remaining` has the calls to send, perhaps shortened, by
     their number in `calls`. If the first of them has no signature, it gets the first signature of

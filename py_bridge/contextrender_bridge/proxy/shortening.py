@@ -74,7 +74,7 @@ class MeasuredRequest:
         first, while they fit; the newest one is cut if it does not fit.
         """
         messages = self.transcript.messages
-        calls_of = self.transcript.pairs.call_of_result
+        calls_of = self.transcript.call_pairs.call_of_result
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
