@@ -550,7 +550,8 @@ export interface ContentView {
 }
 
 /**
- * A complete tool result with its tool call. `position` counts messages on `branch`. `score` is None without a query.
+ * A complete tool result with its tool call. `position` counts messages on `branch`. `score` is None without a query. `superseded_by`
+ * is the position of the result of the next call that read, edited or wrote the same file, None if there is none.
  */
 export interface RecalledView {
   branch: number;
@@ -560,6 +561,7 @@ export interface RecalledView {
   arguments: string;
   tokens: number;
   score: number | null;
+  superseded_by: number | null;
   message: Record<string, unknown>;
 }
 

@@ -233,7 +233,8 @@ class SessionPage(TypedDict):
 
 class RecalledView(TypedDict):
     """A complete tool result with its tool call. `position` counts messages on `branch`. `score`
-    is None without a query.
+    is None without a query. `superseded_by` is the position of the result of the next call that
+    read, edited or wrote the same file, None if there is none.
     """
 
     branch: int
@@ -243,6 +244,7 @@ class RecalledView(TypedDict):
     arguments: str
     tokens: int
     score: float | None
+    superseded_by: int | None
     message: Json
 
 

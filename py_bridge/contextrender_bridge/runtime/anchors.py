@@ -88,25 +88,25 @@ def archetype_fields(archetype: object) -> dict[str, object]:
     return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
-def add_edges(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
-    """Connect a stored or connected node to other nodes, like `source +>: edge :+> target` in Jac.
+def add_edges(
+    node: object, edges: Iterable[tuple[object, UUID]], *, incoming: bool = False
+) -> None:
+    """Connect a stored or connected node to other nodes, like `node +>: edge :+> other` in Jac.
 
-    Each pair in `edges` is an edge and the id of its target, which need not be loaded.
+    Each pair in `edges` is an edge and the id of the other node, which need not be loaded. The
+    edges lead from the node, or to it if they are `incoming`.
     """
-    memory, source_anchor = CURRENT.get(), cast(Any, source).__jac__
+    memory, node_anchor = CURRENT.get(), cast(Any, node).__jac__
     anchors: list[EdgeAnchor] = []
-    for edge, target in edges:
-        anchor = EdgeAnchor(
-            archetype=edge,
-            source=source_anchor,
-            target=memory.anchor_or_stub(target),
-            is_undirected=False,
-        )
-        anchor.persistent, anchor.root = True, source_anchor.root
+    for edge, other in edges:
+        ends = node_anchor, memory.anchor_or_stub(other)
+        source, target = reversed(ends) if incoming else ends
+        anchor = EdgeAnchor(archetype=edge, source=source, target=target, is_undirected=False)
+        anchor.persistent, anchor.root = True, node_anchor.root
         cast(Any, edge).__jac__ = anchor
-        source_anchor.edges.append(anchor)
-        if (target_anchor := memory.__mem__.get(target)) is not None:
-            target_anchor.edges.append(anchor)
+        node_anchor.edges.append(anchor)
+        if (other_anchor := memory.__mem__.get(other)) is not None:
+            other_anchor.edges.append(anchor)
         anchors.append(anchor)
     memory.put_all(anchors)
 

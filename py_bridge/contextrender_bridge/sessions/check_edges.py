@@ -24,7 +24,7 @@ from contextrender_bridge.sessions.ids import (
 )
 from contextrender_bridge.store import rows
 
-INTO_CALLS: Final = ("AwaitsAnswer", "NextCall")
+DERIVED_FROM_TARGET: Final = ("AwaitsAnswer", "NextCall", "Superseded")
 """The types of edges that are derived from the node at their target."""
 
 
@@ -90,11 +90,14 @@ class _EdgeCheck:
                 continue
             history = self._history(info, ids)
             yield from self._missing_edges(self._event_edges(info, ids, history), place)
+            superseded = self._superseded_edges(info, ids, history)
+            self._expected |= {*superseded}
+            yield from self._missing_edges(superseded, place)
             yield from self._call_findings(info, ids, history)
             yield from self._reuse_findings(info, ids, history)
         for edge in self.edges.keys() - self._expected:
             (source, _, target), name = edge, self.name(edge)
-            origin = self._checked.get(target if name in INTO_CALLS else source)
+            origin = self._checked.get(target if name in DERIVED_FROM_TARGET else source)
             if origin and name in DERIVED:
                 yield nodes.finding("corrupted", f"an edge {name} unlike {origin}", edge=edge)
 
@@ -143,6 +146,18 @@ class _EdgeCheck:
             if event >= first and call_event != NO_CALL:
                 edges.append(self._edge(ids[call_event], "HasResult", ids[event]))
         return edges
+
+    def _superseded_edges(
+        self, info: BranchInfo, ids: Sequence[UUID], history: History
+    ) -> list[Edge]:
+        """Return the edges to a branch's own results from those of which they are new versions."""
+        events = history.results.event
+        return [
+            self._edge(ids[events[old]], "Superseded", ids[event])
+            for result, event in enumerate(events)
+            if event >= info.fork_events
+            for old in history.files.superseded_by(result)
+        ]
 
     def _call_findings(
         self, info: BranchInfo, ids: Sequence[UUID], history: History

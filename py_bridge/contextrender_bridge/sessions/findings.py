@@ -16,7 +16,7 @@ NO_OWNER: Final = UUID(int=0)
 """The owner in findings about the database's file."""
 Edge = tuple[UUID, int, UUID]
 """An edge: its source, the number of its type, and its target."""
-DERIVED: Final = frozenset({"Reuse", *CALL_EDGES})
+DERIVED: Final = frozenset({"Reuse", "Superseded", *CALL_EDGES})
 """Types of edges that follow from nodes' texts and numbers. `repair` deletes wrong ones."""
 WITH_FIELDS: Final = frozenset({"Reuse", "ShowsExcerpt", "Restores", "Misses"})
 """Types of edges with fields. Such an edge cannot be written again if its fields are lost."""

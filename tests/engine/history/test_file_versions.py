@@ -60,9 +60,8 @@ def arguments(value: Any) -> str:
 def read_file(path: str = "src/app.py") -> FileVersions:
     """Return the versions after a file was read as result 0."""
     versions = FileVersions()
-    versions.add_result(
-        0, versions.add_call((1, 0), json.dumps({"file_path": path})), (1, 0), "read"
-    )
+    versions.add_call((1, 0), json.dumps({"file_path": path}))
+    versions.add_result(0, (1, 0), "read")
     return versions
 
 
@@ -90,9 +89,8 @@ def test_edit_of_another_file_replaces_nothing(tool_edit: tuple[str, Any]) -> No
 def test_result_of_no_known_file_has_replaced_lines(tool: str, edit: Any) -> None:
     """A shell printed the file, or a search found the line. A written file is not compared."""
     versions = FileVersions()
-    versions.add_result(
-        0, versions.add_call((1, 0), json.dumps({"command": "cat src/app.py"})), (1, 0), "read"
-    )
+    versions.add_call((1, 0), json.dumps({"command": "cat src/app.py"}))
+    versions.add_result(0, (1, 0), "read")
     versions.add_call((3, 0), arguments(edit))
     found = f"src/app.py:2:{OLD_LINE}\n"
     expected = [] if tool == "create" else [found]
@@ -116,12 +114,12 @@ def test_newer_results_of_a_file() -> None:
     versions = FileVersions()
     paths = ["src/app.py", "/work/src/app.py", "src/web.py", "./src/app.py", "app.py"]
     for result, path in enumerate(paths):
-        versions.add_result(
-            result, versions.add_call((result, 0), json.dumps({"path": path})), (1, 0), "read"
-        )
+        versions.add_call((result, 0), json.dumps({"path": path}))
+        versions.add_result(result, (result, 0), "read")
     assert versions.newer_results(0, 5) == [4, 3, 1]
     assert versions.newer_results(0, 3) == [1]
     assert versions.newer_results(2, 5) == []
+    assert [versions.superseded_by(result) for result in range(5)] == [(), (0,), (), (1,), (3,)]
 
 
 def test_calls_that_change_no_file() -> None:
@@ -151,6 +149,7 @@ def test_failed_edit_replaces_nothing(text: str) -> None:
     edit = {"file_path": "src/app.py", "old_string": OLD_LINE, "new_string": NEW_LINE}
     versions.add_call((3, 0), json.dumps(edit))
     versions.add_call((3, 1), json.dumps({**edit, "old_string": "    return sum(rows)"}))
-    versions.add_result(1, "src/app.py", (3, 0), text)
-    versions.add_result(2, "src/app.py", (3, 1), "The file was updated.")
+    versions.add_result(1, (3, 0), text)
+    versions.add_result(2, (3, 1), "The file was updated.")
     assert replaced_lines(FILE, versions) == ["    return sum(rows)\n"]
+    assert (versions.superseded_by(1), versions.superseded_by(2)) == ((), (0,))

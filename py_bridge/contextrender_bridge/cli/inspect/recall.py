@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _head(result: Json) -> str:
     call = printable(f"{result['name']} {result['arguments']}", 100)
-    return f"#{result['position']} {call} ({result['tokens']} tokens)"
+    newer = result["superseded_by"]
+    note = "" if newer is None else f", superseded by #{newer}"
+    return f"#{result['position']} {call} ({result['tokens']} tokens{note})"
 
 
 def _printable_text(result: Json) -> str:

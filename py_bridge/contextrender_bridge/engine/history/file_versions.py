@@ -10,9 +10,9 @@ Long because each agent writes edits in a form of its own.
 import json
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 PATHS: Final = (
@@ -71,34 +71,65 @@ class FileVersions:
         self._paths: dict[int, str] = {}
         self._results: dict[str, list[int]] = {}
         self._failed: set[Call] = set()
+        self._open_calls: dict[Call, tuple[str, ...]] = {}
+        """The path that each call without a result names, and those of the files it edits."""
+        self._newest: defaultdict[str, list[int]] = defaultdict(list)
+        """The results that are not superseded, by the base name of their path."""
+        self._superseded: dict[int, tuple[int, ...]] = {}
+        self._line_bytes = 0
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        lines = chain.from_iterable((*edit.removed, *edit.added) for edit in self._edits)
-        return sum(80 + len(line) for line in lines) + 200 * len(self._paths)
+        return self._line_bytes + 300 * len(self._paths)
 
-    def add_call(self, call: Call, arguments: str) -> str:
-        """Add the edits of a call, and return the path that it names; empty if it names none."""
+    def add_call(self, call: Call, arguments: str) -> None:
+        """Add the path that a call names, and its edits."""
         if len(arguments) > MOST_CHARACTERS:
-            return ""
+            return
         fields = _fields(arguments)
         path = _first_text(fields, PATHS)
-        for edit in _edits(call, path, fields, arguments):
+        edits = list(_edits(call, path, fields, arguments))
+        if path or edits:
+            self._open_calls[call] = path, *dict.fromkeys(edit.path for edit in edits)
+        for edit in edits:
             self._edits.append(edit)
             self._positions.append(edit.position)
-        return path
+            self._line_bytes += sum(80 + len(line) for line in (*edit.removed, *edit.added))
 
-    def add_result(self, result: int, path: str, call: Call, text: str) -> None:
-        """Add a result with this text of a call that names this path.
+    def add_result(self, result: int, call: Call, text: str) -> None:
+        """Add a result with this text of a call.
 
-        A call that failed has edited nothing.
+        A call that failed has edited nothing, and its result supersedes none.
         """
-        if _FAILED.match(text):
+        path, *edited_paths = self._open_calls.pop(call, ("",))
+        has_failed = _FAILED.match(text) is not None
+        if has_failed:
             self._failed.add(call)
+        else:
+            paths = [each for each in dict.fromkeys((path, *edited_paths)) if each]
+            superseded = sorted(old for each in paths for old in self._supersede(each))
+            if superseded:
+                self._superseded[result] = tuple(superseded)
         if path:
             self._paths[result] = path
             self._results.setdefault(_base_name(path), []).append(result)
+            if not has_failed:
+                self._newest[_base_name(path)].append(result)
+
+    def _supersede(self, path: str) -> list[int]:
+        """Return the newest results of a file, which are no longer its newest ones."""
+        newest = self._newest[_base_name(path)]
+        superseded = [result for result in newest if is_same_path(path, self._paths[result])]
+        self._newest[_base_name(path)] = [old for old in newest if old not in superseded]
+        return superseded
+
+    def superseded_by(self, result: int) -> tuple[int, ...]:
+        """Return the results of which this result is the next version.
+
+        Its call reads, edits or writes the file that they are of.
+        """
+        return self._superseded.get(result, ())
 
     def edits_after(self, result: int, position: int, stop: int) -> list[FileEdit]:
         """Return the edits of a result's file in the messages after `position`, up to `stop`.

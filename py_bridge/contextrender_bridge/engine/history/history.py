@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Final, Self
 
+from contextrender_bridge.engine.history.file_versions import FileVersions
 from contextrender_bridge.engine.history.growable_arrays import VectorTable
 from contextrender_bridge.engine.history.reuse import ReuseIndex
 from contextrender_bridge.engine.history.token_tracking import Originals, Tracking
@@ -107,6 +108,7 @@ class History:
         self.text_messages = array("l")
         self.results = ResultArrays()
         self.reuse = ReuseIndex()
+        self.files = FileVersions()
         self.vectors = VectorTable()
         self.events = 0
         self.assistants = 0
@@ -142,7 +144,7 @@ class History:
         """A close estimate of the memory held, in bytes."""
         fixed = 420 * len(self.roles) + 440 * len(self.results)
         tracked = self.tracking.nbytes if self.tracking else 0
-        indexes = self.vectors.nbytes + self.reuse.nbytes + tracked
+        indexes = self.vectors.nbytes + self.reuse.nbytes + self.files.nbytes + tracked
         selections = sum(selection.nbytes for _, selection in self.selections.values())
         return fixed + self.text_bytes + indexes + selections
 
@@ -279,6 +281,7 @@ class History:
                 call_hash = hash((event.name, event.text))
                 call = _OpenCall(position, number, event.tokens, turn, call_hash)
                 self._open_calls.setdefault(event.call_id, []).append(call)
+                self.files.add_call((position, number - self.events - 1), event.text)
                 if call_hash in self._latest_result:
                     repeated.add(self._latest_result[call_hash])
         if repeated:
@@ -348,6 +351,8 @@ class History:
         call = self._close_call(event.call_id)
         if call:
             self._latest_result[call.hash] = len(results)
+            place = call.message, call.event - self.first_events[call.message] - 1
+            self.files.add_result(len(results), place, event.text)
         self.names[self.events] = self.names[call.event] if call else intern(event.name)
         results.message.append(position)
         results.event.append(self.events)

@@ -66,7 +66,7 @@ def earlier_history(full_history: History, messages: int) -> History:
     past.first_user = full_history.first_user if full_history.first_user < messages else -1
     past.last_user = past.latest_of("user", messages)
     past.last_assistant = past.latest_of("assistant", messages)
-    past.names = full_history.names
+    past.names, past.files = full_history.names, full_history.files
     past.replay_tracking = full_history.replay_tracking
     past._result_at = {message: number for number, message in enumerate(past.results.message)}
     return past
@@ -123,7 +123,7 @@ class RememberingTracking(Tracking):
         past.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
         past.words = self.words.first(result_count, segment_count)
         past.kinds = self.kinds.first(token_count)
-        past._ids, past._ids_by_text, past.files = self._ids, self._ids_by_text, self.files
+        past._ids, past._ids_by_text = self._ids, self._ids_by_text
         past._owner = self._owner.first(token_count)
         past._event_ids_at = self._event_ids_at.first(event_count + 1)
         past._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))

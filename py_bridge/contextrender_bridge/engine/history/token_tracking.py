@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.engine.history.file_versions import FileVersions
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
 from contextrender_bridge.engine.history.text_index import (
     TokenKinds,
@@ -90,9 +89,8 @@ class Tracking:
         self._owner = GrowableArray(np.int32)
         self._ids: dict[str, int] = {}
         self.kinds = TokenKinds()
-        self.files = FileVersions()
-        self._calls: dict[tuple[int, int], tuple[str, int, str]] = {}
-        """The tool, hash and path of each call without a result, by message and number."""
+        self._calls: dict[tuple[int, int], tuple[str, int]] = {}
+        """The tool and the hash of each call without a result, by message and number."""
         self._largest_results: dict[int, int] = {}
         """The tokens of the largest result of each call, by the call's hash."""
         self._ids_by_text = token_id_cache(self._ids)
@@ -104,7 +102,7 @@ class Tracking:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = GrowableArray.bytes_in(self)
-        parts = self.words.nbytes + self.kinds.nbytes + self._ids_by_text.nbytes + self.files.nbytes
+        parts = self.words.nbytes + self.kinds.nbytes + self._ids_by_text.nbytes
         return arrays + parts + 150 * len(self._ids) + 80 * len(self._largest_results)
 
     @property
@@ -179,8 +177,7 @@ class Tracking:
             calls = message.get("tool_calls") or ()
             for number, call in enumerate(calls):
                 name, arguments = call_parts(call)
-                path = self.files.add_call((position, number), arguments)
-                self._calls[position, number] = name, hash((name, arguments)), path
+                self._calls[position, number] = name, hash((name, arguments))
             self._add_turn(history.turns[position], text, calls)
         else:
             self._add_event(tracked_tokens(text))
@@ -216,9 +213,7 @@ class Tracking:
         """
         runs = tracked_runs(text)
         tokens: set[str] = set().union(*runs.values())
-        asked_call = history.call_of(result)
-        tool, call_hash, path = self._calls.pop(asked_call, ("", None, ""))
-        self.files.add_result(result, path, asked_call, text)
+        tool, call_hash = self._calls.pop(history.call_of(result), ("", None))
         _, owned_count = self._add_event(tokens, result, tool)
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))

@@ -172,7 +172,7 @@ def _restored_parts(
 def _with_newer_versions(builder: SelectionBuilder, result: int) -> list[int]:
     """Return a result after the newest later results of the same file that are not complete."""
     context, complete = builder.context, {*builder.complete}
-    newer = context.tracking.files.newer_results(result, context.result_count)
+    newer = context.view.history.files.newer_results(result, context.result_count)
     restorable = [later for later in newer if context.has_call[later] and later not in complete]
     return [*restorable[:MOST_VERSIONS], result]
 
@@ -183,7 +183,7 @@ def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int]
     Old segments have lines that were edited since. The call is the first one that edited the
     result's file, 0 if none did or no file is known.
     """
-    results, files = context.view.history.results, context.tracking.files
+    results, files = context.view.history.results, context.view.history.files
     edits = files.edits_after(result, results.call_message[result], context.message_count)
     newer = files.newer_results(result, context.result_count)[:MOST_VERSIONS]
     if not edits and not newer:
