@@ -94,6 +94,7 @@ def test_report_has_losses_of_a_compaction(write_claude_session: Leave) -> None:
     assert (compactions["summary_had_all"], compactions["read_again"]) == (0.5, 1)
     assert set(compactions["shown"].values()) == {1} and "24000" in compactions["shown"]
     assert compactions["read_again_calls"] == 1 and compactions["read_again_tokens"] > 0
+    assert set(compactions["avoided"].values()) == {0}, "so short a history is sent in full"
     assert "<meter" in page.read_text()
     runs = page.with_name("runs.jsonl")
     printed(*words[:3], "--runs", runs)

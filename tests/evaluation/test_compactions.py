@@ -52,6 +52,7 @@ def test_steps_are_those_that_use_earlier_results() -> None:
     assert reply["shown"]["400"] < 1
     assert reply["read_again_calls"] == 1
     assert 0 < reply["read_again_tokens"] < 10_000
+    assert reply["avoided"] == {"400": 1, "24000": 0}, "24,000 tokens have all of the history"
 
 
 def test_second_compaction_counts_both_earlier_parts() -> None:

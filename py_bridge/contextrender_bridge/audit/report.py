@@ -12,6 +12,7 @@ from contextrender_bridge.audit.audit_input import AuditInput
 from contextrender_bridge.audit.replay import ReplayReport
 from contextrender_bridge.audit.run_costs import CAUSES, CacheRewrites, ModelCost
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.setting_kinds import AUTO as AUTO_NAME
 from contextrender_bridge.base.worth import RULE_NAMES
 from contextrender_bridge.engine.text.percentage import percent
 from contextrender_bridge.evaluation.compaction_score import (
@@ -159,6 +160,9 @@ def _compaction_losses(score: CompactionScore) -> list[str]:
         f"{percent(score.share(WITH_REREADS) or 0)}.",
         f"Read again: {score.read_calls:,} results, {score.read_tokens.total():,} tokens{cost}.",
         f"ContextRender would have shown every value, with nothing read again, in {shares}.",
+        f"Within an automatic budget, {score.avoided[AUTO_NAME]:,} of {score.measured:,} "
+        "compactions would not have come: up to the last of these steps, no prompt was as long as "
+        "the messages that the agent replaced.",
     ]
 
 

@@ -19,7 +19,8 @@ class CompactionScore:
     counts the values that steps had. The keys of both are `ALL_STEPS`, `SUMMARY`, `WITH_REREADS`
     and the names of `budgets`. For a budget, only what its prompts show from before the compaction
     counts. `read_calls` counts the results that the agent read again for such values, `read_tokens`
-    their tokens by model.
+    their tokens by model. `avoided` counts, for each of `budgets`, the compactions after which no
+    prompt up to the last measured step has as many tokens as the messages that the agent replaced.
     """
 
     count: int = 0
@@ -29,6 +30,7 @@ class CompactionScore:
     values: Counter[str] = field(default_factory=Counter)
     read_calls: int = 0
     read_tokens: Counter[str] = field(default_factory=Counter)
+    avoided: Counter[str] = field(default_factory=Counter)
 
     def add_step(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
         """Count one step under `name`, with its needed values and those that were not visible."""
@@ -41,6 +43,7 @@ class CompactionScore:
         self.values.update(other.values)
         self.read_calls += other.read_calls
         self.read_tokens.update(other.read_tokens)
+        self.avoided.update(other.avoided)
 
     def share(self, name: str) -> float | None:
         """Return the share of the measured steps that had all values; None without any step."""
@@ -78,6 +81,7 @@ class CompactionScore:
             },
             "read_again_calls": self.read_calls,
             "read_again_tokens": sum(self.read_tokens.values()),
+            "avoided": {name: self.avoided[name] for name in self.budgets},
         }
 
 

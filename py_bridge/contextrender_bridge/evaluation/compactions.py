@@ -23,6 +23,7 @@ from contextrender_bridge.evaluation.compaction_score import (
 )
 from contextrender_bridge.evaluation.in_process import Renderer
 from contextrender_bridge.evaluation.runs import Run, RunCompaction, compactions_of
+from contextrender_bridge.evaluation.scores import Prompt
 from contextrender_bridge.evaluation.workers import run_tasks
 
 STEPS: Final = 60
@@ -84,9 +85,20 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
         score.add_step(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
         score.add_step(WITH_REREADS, needed, unseen_tokens(needed, [*compaction.summary, *since]))
     lean = _without(compaction.after, reread)
+    replaced_tokens = sum(counter.message(message) for message in compaction.replaced)
+    needed_by_position = dict(steps)
+    end = max(needed_by_position, default=_first_answer(compaction.after)) + 1
     for case in cases:
-        for needed, messages in _shown_values(compaction, lean, dict(steps), case):
-            score.add_step(_name(case), needed, unseen_tokens(needed, messages))
+        name, longest = _name(case), 0
+        for position, prompt, history in _prompts_after(
+            compaction, lean[:end], needed_by_position, case
+        ):
+            longest = max(longest, prompt.tokens_rendered + prompt.tokens_unbudgeted)
+            if position in needed_by_position:
+                needed = needed_by_position[position]
+                visible_messages = _shown_from_before(prompt, history, len(compaction.before))
+                score.add_step(name, needed, unseen_tokens(needed, visible_messages))
+        score.avoided[name] += longest < replaced_tokens
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[position]) for position in reread)
     tokens += sum(counter.call(calls[position]) for position in reread if position in calls)
@@ -94,34 +106,38 @@ def _measure(compaction: RunCompaction, cases: Sequence[Case], score: Compaction
     score.read_tokens[compaction.model] += tokens
 
 
-def _shown_values(
-    compaction: RunCompaction,
-    lean: Sequence[Json | None],
-    steps: Mapping[int, frozenset[str]],
-    case: Case,
-) -> Iterator[tuple[frozenset[str], list[Mapping[str, Any]]]]:
-    """Yield each step's values, and the messages that its prompt has from before the compaction.
+def _first_answer(messages: Sequence[Json]) -> int:
+    return next((at for at, message in enumerate(messages) if message["role"] == "assistant"), -1)
 
-    Every call is rendered from the first on, because a selection and an automatic budget depend on
-    the previous ones.
+
+def _prompts_after(
+    compaction: RunCompaction, lean: Sequence[Json | None], steps: Collection[int], case: Case
+) -> Iterator[tuple[int, Prompt, Sequence[Json]]]:
+    """Yield each prompt after the compaction: the position of its answer, itself and its history.
+
+    `lean` has the messages after the compaction, without results that were read again. Steps whose
+    message was removed have a prompt, too. The calls before the compaction are rendered first,
+    because a selection and an automatic budget depend on the previous ones.
     """
     render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
-    before_count = len(compaction.before)
-    for place, message in enumerate([*compaction.before, *lean[: max(steps, default=-1) + 1]]):
-        needed = steps.get(place - before_count)
-        if history and (needed or (message is not None and message["role"] == "assistant")):
+    for position, message in enumerate([*compaction.before, *lean], -len(compaction.before)):
+        is_answer = message is not None and message["role"] == "assistant"
+        if history and (is_answer or position in steps):
             prompt = render(history, [0.0] * len(history))
-            if needed:
-                pairs = zip(prompt.positions, prompt.messages, strict=True)
-                yield (
-                    needed,
-                    [
-                        _from_before(shown_message, history[at], at < before_count)
-                        for at, shown_message in pairs
-                    ],
-                )
+            if position >= 0:
+                yield position, prompt, history
         if message is not None:
             history.append(message)
+
+
+def _shown_from_before(
+    prompt: Prompt, history: Sequence[Json], before_count: int
+) -> list[Mapping[str, Any]]:
+    """Return what each message of a prompt shows from before the compaction."""
+    return [
+        _from_before(shown_message, history[at], at < before_count)
+        for at, shown_message in zip(prompt.positions, prompt.messages, strict=True)
+    ]
 
 
 def _from_before(message: Mapping[str, Any], original: Json, is_before: bool) -> Mapping[str, Any]:

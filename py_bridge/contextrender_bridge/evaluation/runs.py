@@ -169,12 +169,14 @@ def _run_of_line(line: bytes) -> Run:
 class RunCompaction:
     """A compaction: the full history before it, the summary, and the messages after it.
 
-    `session` is the id of the session's first run.
+    `session` is the id of the session's first run. `replaced` has the messages that the agent
+    replaced: of the history, those since the compaction before, after that one's summary.
     """
 
     session: str
     model: str
     before: list[Json]
+    replaced: list[Json]
     summary: list[Json]
     after: list[Json]
 
@@ -203,7 +205,10 @@ def compactions_of(runs: Sequence[Run]) -> list[RunCompaction]:
         if after and summary_key not in summaries_seen:
             summaries_seen.add(summary_key)
             session = sessions[run.id]
-            compactions.append(RunCompaction(session, run.model, previous, summary, after))
+            replaced = runs_by_id[run.continues].messages
+            compactions.append(
+                RunCompaction(session, run.model, previous, replaced, summary, after)
+            )
     return compactions
 
 
