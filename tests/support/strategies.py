@@ -218,7 +218,7 @@ def render(
         agent_defaults=agent_defaults,
         pins=pins,
         previous=max(selections, key=lambda one: one.messages, default=None),
-        follows=True,
+        select_answered=True,
     )
     history.remember(settings, rendered.selection)
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from contextrender_bridge.engine.call.call_record import CallRecord, numbers_in, runs
+from contextrender_bridge.engine.call.call_record import CallRecord, numbers_in, to_runs
 from contextrender_bridge.engine.call.settings import (
     AGENT_SETTINGS,
     DELIVERIES,
@@ -19,12 +19,12 @@ def record(**changed: object) -> CallRecord:
     fields: dict[str, object] = {
         "settings": RenderSettings(),
         "at": DAY,
-        "results": 10,
-        "before": 9_000,
-        "after": 4_000,
-        "outside": 100,
-        "retained": 50,
-        "shared": 1_000,
+        "result_count": 10,
+        "tokens_before": 9_000,
+        "tokens_after": 4_000,
+        "unbudgeted_tokens": 100,
+        "text_tokens": 50,
+        "shared_tokens": 1_000,
     }
     return CallRecord(**{**fields, **changed})  # type: ignore[arg-type]
 
@@ -32,18 +32,18 @@ def record(**changed: object) -> CallRecord:
 @given(st.sampled_from(DELIVERIES))
 def test_record_survives_json(delivery: str) -> None:
     original = record(delivery=delivery, settings=AGENT_SETTINGS, usage=(1, 2, 3, 4, 5), model="m")
-    assert CallRecord.from_json(original.to_json()) == original.as_sent()
-    assert CallRecord.from_json(original.fields()) == original.as_sent()
+    assert CallRecord.from_json(original.to_json()) == original.with_sent_tokens()
+    assert CallRecord.from_json(original.fields()) == original.with_sent_tokens()
 
 
 @given(st.sets(st.integers(0, 5_000), max_size=200))
 def test_numbers_survive_run_encoding(numbers: set[int]) -> None:
-    assert numbers_in(runs(numbers)) == sorted(numbers)
+    assert numbers_in(to_runs(numbers)) == sorted(numbers)
 
 
 def test_full_history_usage_adds_omitted_tokens() -> None:
     """As in `contextrender wrap`: the cache has all of the previous full prompt."""
-    first = record(before=4_000, after=4_000, usage=(1_000, 0, 3_000, 0, 50))
+    first = record(tokens_before=4_000, tokens_after=4_000, usage=(1_000, 0, 3_000, 0, 50))
     sums, line = usage_sums(first, PreviousCall())
     assert (sums.uncached, sums.cache_write, sums.usage_output) == (1_000, 3_000, 50)
     assert (sums.full_uncached, sums.full_cache_read, sums.full_cache_write) == (1_000, 0, 3_000)

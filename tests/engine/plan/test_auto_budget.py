@@ -67,7 +67,7 @@ def test_fault_raises_budget() -> None:
     for name, faulted in ((hidden, True), (visible_name, False)):
         now = reading(31, said={29: f"now {name}"})
         after, _ = calls_of(now)[-1]
-        assert after.selection.faulted is faulted
+        assert after.selection.follows_miss is faulted
         expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
 

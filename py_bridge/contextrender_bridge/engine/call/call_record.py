@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.render_call import RenderedCall
-from contextrender_bridge.engine.call.settings import DELIVERIES, CallMetadata, RenderSettings
+from contextrender_bridge.engine.call.settings import RENDERED, CallMetadata, RenderSettings
 from contextrender_bridge.engine.plan.selection import Selection
 
 UNSET_FIELDS: Final = {
@@ -27,58 +27,56 @@ REQUIRED_FIELDS: Final = ("at", "results")
 
 @dataclass(slots=True, frozen=True)
 class CallRecord:
-    """One model call, made at `at` (seconds since 1970) with `results` results before it.
+    """One model call, made at `at` (seconds since 1970) with `result_count` results before it.
 
-    - `before` and `after` are the budgeted tokens of the history and of the prompt; `outside` are
-      the unbudgeted tokens, and `retained` those of the prompt's texts. For a call that was sent in
-      full, they are those of the full history.
-    - `shared` is the tokens at the prompt's beginning that the prompt of the call before had, too.
+    - `tokens_before` and `tokens_after` are the budgeted tokens of the history and of the prompt.
+      `unbudgeted_tokens` are those of the system prompt and the current user message.
+      `text_tokens` are those of the prompt's texts, without results and calls.
+    - `shared_tokens` count the prompt's first messages that the prompt of the call before had, too.
     - `usage` has the provider's counts in the order of `TOKEN_FIELDS`, None if it reported none.
-    - `budget` is the call's own in tokens. `faulted`: the turn before had a miss.
-    - `added` is the `added_tokens` of `ProviderUsage`. It is not stored.
+    - `budget` is the call's own in tokens. `follows_miss` is true if the turn before had a miss.
+    - `added_tokens` are those of `ProviderUsage`. They are not stored.
     """
 
     settings: RenderSettings
     at: int
-    results: int
-    before: int
-    after: int
-    outside: int
-    retained: int
-    shared: int
-    delivery: str = DELIVERIES[0]
+    result_count: int
+    tokens_before: int
+    tokens_after: int
+    unbudgeted_tokens: int
+    text_tokens: int
+    shared_tokens: int
+    delivery: str = RENDERED
     model: str = ""
     client: str = ""
-    embedded: int = 0
+    embedded_tokens: int = 0
     usage: tuple[int, ...] | None = None
     budget: int = 0
-    faulted: bool = False
-    added: int = 0
+    follows_miss: bool = False
+    added_tokens: int = 0
 
     @property
     def sent_full(self) -> bool:
         """True if the model received the full history."""
-        return self.delivery != DELIVERIES[0]
+        return self.delivery != RENDERED
 
-    def as_sent(self) -> Self:
-        """Return the record with the tokens of the full history, if that was sent."""
-        if not self.sent_full:
-            return self
-        return replace(self, after=self.before)
+    def with_sent_tokens(self) -> Self:
+        """Return a record whose prompt has the tokens of the full history, if that was sent."""
+        return replace(self, tokens_after=self.tokens_before) if self.sent_full else self
 
     @property
     def full(self) -> int:
         """The tokens of the prompt with the full history."""
-        return self.before + self.outside
+        return self.tokens_before + self.unbudgeted_tokens
 
     @property
     def prompt(self) -> int:
         """The tokens of the prompt that was sent."""
-        return self.after + self.outside
+        return self.tokens_after + self.unbudgeted_tokens
 
     def is_like(self, other: CallRecord) -> bool:
         """Return whether the other call repeats this one, apart from its time and usage."""
-        comparable = partial(replace, at=0, shared=0, embedded=0, usage=None)
+        comparable = partial(replace, at=0, shared_tokens=0, embedded_tokens=0, usage=None)
         return bool(comparable(self) == comparable(other))
 
     def fields(self) -> dict[str, Any]:
@@ -87,15 +85,21 @@ class CallRecord:
             **UNSET_FIELDS,
             **self.settings.to_json(),
             "at": self.at,
-            "results": self.results,
-            "tokens": [self.before, self.after, self.outside, self.retained, self.shared],
-            "delivery": "" if self.delivery == DELIVERIES[0] else self.delivery,
+            "results": self.result_count,
+            "tokens": [
+                self.tokens_before,
+                self.tokens_after,
+                self.unbudgeted_tokens,
+                self.text_tokens,
+                self.shared_tokens,
+            ],
+            "delivery": "" if self.delivery == RENDERED else self.delivery,
             "model": self.model,
             "client": self.client,
-            "embedded": self.embedded,
+            "embedded": self.embedded_tokens,
             "usage": list(self.usage or ()),
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
-            "faulted": self.faulted,
+            "faulted": self.follows_miss,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +110,7 @@ class CallRecord:
     @property
     def remaining_tokens(self) -> int:
         """The tokens of the call's budget that its prompt did not use."""
-        return max(0, self.budget - self.after)
+        return max(0, self.budget - self.tokens_after)
 
     @classmethod
     def of_node(cls, fields: Mapping[str, Any]) -> Self | None:
@@ -118,26 +122,30 @@ class CallRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the record of the values that `fields` or `to_json` returned."""
+        """Return the record of the values that `fields` or `to_json` returned.
+
+        The record of a call that was sent in full has the full history's tokens, even if `data`,
+        which may be imported, has others.
+        """
         settings = RenderSettings.of(data)
-        before, after, outside, retained, shared = data["tokens"]
+        tokens_before, tokens_after, unbudgeted_tokens, text_tokens, shared_tokens = data["tokens"]
         return cls(
             settings=settings,
             at=data["at"],
-            results=data["results"],
-            before=before,
-            after=after,
-            outside=outside,
-            retained=retained,
-            shared=shared,
-            delivery=data.get("delivery") or DELIVERIES[0],
+            result_count=data["results"],
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            unbudgeted_tokens=unbudgeted_tokens,
+            text_tokens=text_tokens,
+            shared_tokens=shared_tokens,
+            delivery=data.get("delivery") or RENDERED,
             model=data.get("model", ""),
             client=data.get("client", ""),
-            embedded=data.get("embedded", 0),
+            embedded_tokens=data.get("embedded", 0),
             usage=tuple(data.get("usage") or ()) or None,
             budget=data.get("own_budget") or settings.budget,
-            faulted=data.get("faulted", False),
-        ).as_sent()
+            follows_miss=data.get("faulted", False),
+        ).with_sent_tokens()
 
 
 def record_of(
@@ -147,49 +155,50 @@ def record_of(
     previous: Selection | None,
     caller: CallMetadata,
 ) -> CallRecord:
-    """Return the record of a call. `previous` is the selection of the call before it.
+    """Return the record of a call made at `at` (seconds since 1970), without its answer's usage.
 
-    If the caller sends the full history, the record has the tokens of that.
+    `previous` is the selection of the branch's call before it, None if there is none or it is
+    unknown. If the caller sends the full history, the record has the full history's tokens.
     """
     history, sent_selection = rendered.view.history, rendered.selection
     text_tokens = rendered.text_tokens
-    if caller.delivery != DELIVERIES[0]:
+    if caller.delivery != RENDERED:
         text_tokens = sum(history.text_tokens) - rendered.view.unbudgeted_tokens
         sent_selection = rendered.selection.in_full(history)
     shared_messages = sent_selection.shared_messages(previous, history.results)
     return CallRecord(
         settings=settings,
         at=at,
-        results=len(history.results.message),
-        before=rendered.tokens_before,
-        after=rendered.tokens_after,
-        outside=rendered.view.unbudgeted_tokens,
-        retained=text_tokens,
-        shared=sent_selection.tokens_in(history, shared_messages),
+        result_count=len(history.results.message),
+        tokens_before=rendered.tokens_before,
+        tokens_after=rendered.tokens_after,
+        unbudgeted_tokens=rendered.view.unbudgeted_tokens,
+        text_tokens=text_tokens,
+        shared_tokens=sent_selection.tokens_in(history, shared_messages),
         delivery=caller.delivery,
         model=caller.model,
         client=caller.client,
-        embedded=rendered.embedded_tokens,
+        embedded_tokens=rendered.embedded_tokens,
         budget=rendered.budget,
-        faulted=rendered.selection.faulted,
-    ).as_sent()
+        follows_miss=rendered.selection.follows_miss,
+    ).with_sent_tokens()
 
 
-def runs(results: Iterable[int]) -> tuple[int, ...]:
+def to_runs(numbers: Iterable[int]) -> tuple[int, ...]:
     """Return numbers as runs of consecutive numbers: first, length, first, length and so on."""
     flat_runs: list[int] = []
     end = -1
-    for result in sorted(results):
-        if result == end:
+    for number in sorted(numbers):
+        if number == end:
             flat_runs[-1] += 1
         else:
-            flat_runs += [result, 1]
-        end = result + 1
+            flat_runs += [number, 1]
+        end = number + 1
     return tuple(flat_runs)
 
 
 def numbers_in(runs: Sequence[int]) -> list[int]:
-    """Return the numbers of the runs that `runs` returned."""
+    """Return the numbers of the runs that `to_runs` returned."""
     numbers: list[int] = []
     for first, length in zip(runs[::2], runs[1::2], strict=True):
         numbers += range(first, first + length)

@@ -71,10 +71,13 @@ def choose_texts(
 def choose_within(
     texts: Sequence[MessageText], limit: int, counter: TokenCounter, *, cuts: bool
 ) -> tuple[dict[int, MessageText], int]:
-    """Return the first texts that fit `limit` tokens, by position, and their size.
+    """Return the first texts that fit `limit` tokens, by position, and their size in tokens.
 
-    If it `cuts`, texts that do not fit are cut in the middle, as long as that is possible.
+    The first text that does not fit ends the choice. If `cuts` is true, such texts are cut in the
+    middle instead, until too few tokens remain. A cut text has at most half of the limit, so that
+    one long message does not exclude all others.
     """
+    max_cut_tokens = limit // 2
     by_position: dict[int, MessageText] = {}
     total = 0
     for text in texts:
@@ -82,25 +85,26 @@ def choose_within(
         if total + size > limit:
             if not cuts:
                 break
-            short = cut_middle(text.text, min(limit - total, limit // 2) - PART_TOKENS, counter)
-            if not short:
+            text_limit = min(limit - total, max_cut_tokens) - PART_TOKENS
+            cut_text = cut_middle(text.text, text_limit, counter)
+            if not cut_text:
                 break
-            text = replace(text, text=short)
-            size = counter.text(short) + PART_TOKENS
+            text = replace(text, text=cut_text)
+            size = counter.text(cut_text) + PART_TOKENS
         by_position[text.position] = text
         total += size
     return by_position, total
 
 
-def cut_middle(text: str, room: int, counter: TokenCounter) -> str:
-    """Return a text's head and tail within `room` tokens; empty if that is too little."""
-    if counter.text(text) <= room:
+def cut_middle(text: str, limit: int, counter: TokenCounter) -> str:
+    """Return a text's head and tail within `limit` tokens; empty if that is too little."""
+    if counter.text(text) <= limit:
         return text
-    half = (room - 2 * PART_TOKENS) // 2
+    half = (limit - 2 * PART_TOKENS) // 2  # without the line between head and tail
     if half < PART_TOKENS:
         return ""
     head, tail = counter.cut(text, half), counter.cut(text[::-1], half)[::-1]
-    while counter.text(tail) > half:
+    while counter.text(tail) > half:  # a text has other tokens than the same text reversed
         tail = tail[len(tail) // 8 + 1 :]
     return f"{head}\n[… left out …]\n{tail}"
 

@@ -78,8 +78,13 @@ class CompactionDraft:
         limit: int,
         counter: TokenCounter,
     ) -> None:
-        """Write every part once, and count its tokens."""
-        code = branch.code
+        """Write all parts of the text and count their tokens, so that `omit` only deletes parts.
+
+        The parts are the opening lines, the chosen `texts` of messages and the `results`. A result
+        without text is listed as omitted. `limit` is in tokens. The agent's own `summary` may be
+        empty.
+        """
+        code = branch.code  # begins every heading; no result can contain it
         self._limit, self._counter = limit, counter
         self._opening = [branch.first_line, OPENING.format(code=code)]
         if summary:

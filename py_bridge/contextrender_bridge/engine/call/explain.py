@@ -30,10 +30,11 @@ class ResultDecision:
     """The display of a result in a prompt, and the reason for it.
 
     `display` is "complete", "excerpt", "compaction", "summary" or "omitted". `order` is the
-    result's place among the selected ones, from 1. For a result that did not fit,
-    `remaining_tokens` is the number of tokens that were left when it first no longer fitted, and
-    `selected_count` the number of results that were selected before. If the policy gives a reason
-    of its own, `remaining_tokens` is the number of tokens that the selection left unused.
+    result's position in the order of selection, from 1; None if it was not selected. For a result
+    that did not fit, `remaining_tokens` is the number of free tokens when it first no longer
+    fitted, and `selected_count` the number of results that were selected before. If the policy
+    gives a reason of its own, `remaining_tokens` is the number of tokens that the selection left
+    unused.
     """
 
     display: str
@@ -66,28 +67,40 @@ class ResultDecisions:
         return ResultDecision("complete", order, policy_reason or "selected")
 
     def _omitted(self, result: int, policy_reason: str | None) -> ResultDecision:
-        """Return the decision on a result that is not shown in its own place."""
+        """Return the decision on a result that is not shown at its own position.
+
+        It is "omitted", or an "excerpt" if a part of it is shown again after a later result.
+        """
         view = self.rendered.view
         results = view.history.results
         if results.call_event[result] == NO_CALL:
             return ResultDecision("omitted", None, "no call asked for it")
         if not view.eligible[result] and results.turn[result] in self._dropped_turns:
             return ResultDecision("omitted", None, TURN_DROPPED)
-        if result in self._host_of:
+        if result in self._host_of:  # restored after the host
             position = results.message[self._host_of[result]]
             return ResultDecision("excerpt", None, RESTORED.format(position=position))
-        remaining = self._remaining_after
+        free_tokens = self._free_tokens_after
         if policy_reason:
             rank_note = self.rebuild.rank_note(result) if self.rebuild else ""
-            return ResultDecision("omitted", None, policy_reason + rank_note, remaining[-1])
+            return ResultDecision(
+                "omitted", None, policy_reason + rank_note, remaining_tokens=free_tokens[-1]
+            )
         cost = int(view.costs[result])
-        # The remaining tokens only fall, so the first count at which the result does not fit is
-        # found by bisection.
-        selected_count = bisect_left(remaining, True, key=lambda tokens: cost > tokens)
-        if selected_count == len(remaining):
-            return ResultDecision("omitted", None, KEPT_FREE, remaining[-1], selected_count - 1)
-        reason = NO_ROOM if selected_count else TOO_LARGE
-        return ResultDecision("omitted", None, reason, remaining[selected_count], selected_count)
+        # The free tokens only fall, so bisection finds the first count of selected results after
+        # which this result no longer fits.
+        selected_count = bisect_left(free_tokens, True, key=lambda tokens: cost > tokens)
+        if selected_count < len(free_tokens):
+            reason = NO_ROOM if selected_count else TOO_LARGE
+        else:  # it fits even after all selected results
+            reason, selected_count = KEPT_FREE, len(free_tokens) - 1
+        return ResultDecision(
+            "omitted",
+            None,
+            reason,
+            remaining_tokens=free_tokens[selected_count],
+            selected_count=selected_count,
+        )
 
     @cached_property
     def rebuild(self) -> LastRebuild | None:
@@ -96,7 +109,7 @@ class ResultDecisions:
 
     @cached_property
     def _host_of(self) -> dict[int, int]:
-        """The last result behind which each restored result is shown."""
+        """By restored result, the last result after whose text a part of it is shown again."""
         restored = self.rendered.selection.restored
         return {result: host for host, text in restored.items() for result in text.results}
 
@@ -107,23 +120,23 @@ class ResultDecisions:
 
     @cached_property
     def _orders(self) -> dict[int, int]:
-        """The place of each shown result among the selected ones, from 1."""
+        """The position of each shown result in the order of selection, from 1."""
         shown_order = self.rendered.selection.shown_order
         return {result: order for order, result in enumerate(shown_order, 1)}
 
     @cached_property
-    def _remaining_after(self) -> list[int]:
-        """The tokens left for results after the first 0, 1, 2 and so on were selected."""
+    def _free_tokens_after(self) -> list[int]:
+        """The tokens free for results after the first 0, 1, 2 and so on were selected."""
         selection, view = self.rendered.selection, self.rendered.view
         call_tokens = view.history.results.call_tokens
-        remaining = [self.rendered.budget - self.rendered.text_tokens]
+        free_tokens = [self.rendered.budget - self.rendered.text_tokens]
         for result in selection.shown_order:
             cost = int(view.costs[result])
             if result in selection.excerpts:
                 excerpt_tokens = selection.excerpts[result].tokens
                 cost = call_tokens[result] + selection.limits.get(result, excerpt_tokens)
-            remaining.append(remaining[-1] - cost)
-        return remaining
+            free_tokens.append(free_tokens[-1] - cost)
+        return free_tokens
 
 
 @dataclass(slots=True, frozen=True)
@@ -163,8 +176,9 @@ def explain_results(
     """Return a row for each of these results (by number), or for every one in transcript order.
 
     The decisions are the recorded `decisions` if these are set; otherwise they follow from the
-    rendering. A policy without scores of this call has, for its own decisions, the scores of the
-    call at which the prompt was last rebuilt.
+    rendering. A policy that only appends to the previous prompt does not score results at each
+    call. Its rows have the scores of the call at which the prompt was last rebuilt, unless there
+    are recorded `decisions`.
     """
     view, scores = rendered.view, rendered.selection.scores
     history, results = view.history, view.history.results

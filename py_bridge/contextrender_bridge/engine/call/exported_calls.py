@@ -10,7 +10,7 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.provider_usage import COUNT_LIMIT, TOKEN_FIELDS
-from contextrender_bridge.engine.call.settings import DELIVERIES, SETTINGS, CallMetadata
+from contextrender_bridge.engine.call.settings import RENDERED, SETTINGS, CallMetadata
 from contextrender_bridge.engine.plan.selection_edges import (
     COMPLETE,
     DROPPED,
@@ -43,15 +43,16 @@ FORMAT_ERROR: Final = "{field_path}.calls must have the format that export_sessi
 class ExportedCall:
     """A model call that had the first `messages` messages of its branch.
 
-    It is `repeated` if the branch had later messages already. `edges` are None if one of them is
-    missing in the store. `missing_edges` lead to the call's missing results.
+    It is `repeated` if it was made again after the branch already had later messages. `edges` store
+    its selection; they are None if one of them is missing in the store. `miss_edges` lead to the
+    results that its answer used and that were not in its prompt.
     """
 
     messages: int
     repeated: bool
     record: CallRecord
     edges: CallEdges | None
-    missing_edges: tuple[ShownEvent, ...]
+    miss_edges: tuple[ShownEvent, ...]
 
     def to_json(self) -> Json:
         """Return the call's fields that are set."""
@@ -65,41 +66,50 @@ class ExportedCall:
                 [edge.kind, edge.event, *([dict(edge.fields)] if edge.fields else ())]
                 for edge in self.edges.edges
             ]
-        if self.missing_edges:
-            call["misses"] = [[edge.event, dict(edge.fields)] for edge in self.missing_edges]
+        if self.miss_edges:
+            call["misses"] = [[edge.event, dict(edge.fields)] for edge in self.miss_edges]
         return call
 
 
-def kinds_of(messages: Iterable[Json]) -> list[str]:
-    """Return the kinds of each message's events: "r" a result, "m" a message, "c" one call."""
+RESULT_KIND, TEXT_KIND, CALL_KIND = "r", "m", "c"
+"""The kinds of events: a tool result, another message's text, and a tool call."""
+
+
+def event_kinds_of(messages: Iterable[Json]) -> list[str]:
+    """Return for each message the kinds of its events, as a text of one letter per event."""
     kinds: list[str] = []
     for message in messages:
         is_assistant = message["role"] == "assistant"
         calls = (message.get("tool_calls") or ()) if is_assistant else ()
-        kinds.append("r" if message["role"] == "tool" else "m" + "c" * len(calls))
+        if message["role"] == "tool":
+            kinds.append(RESULT_KIND)
+        else:
+            kinds.append(TEXT_KIND + CALL_KIND * len(calls))
     return kinds
 
 
 def read_calls(
-    data: Sequence[Any], field_path: str, fork: int, message_kinds: Sequence[str]
+    data: Sequence[Any], field_path: str, fork: int, event_kinds: Sequence[str]
 ) -> list[ExportedCall]:
     """Return the calls of a branch that shares the first `fork` messages with its parent.
 
-    `message_kinds` has the kinds of each message's events, those of the parent first. `field_path`
-    names the branch in errors. Raise InvalidRequest if a call does not have the format of exports,
-    or refers to an event that is not before it.
+    `event_kinds` has the kinds of the events of each message of the branch, as `event_kinds_of`
+    returns them; the messages shared with the parent are first. `field_path` names the branch in
+    errors. Raise InvalidRequest if a call does not have the format of exports, if it refers to an
+    event that is not before it, or if two calls have the same position. Only a repeated call may
+    have the position of another.
     """
-    event_counts = list(accumulate(map(len, message_kinds), initial=0))
-    all_kinds = "".join(message_kinds)
+    events_before = list(accumulate(map(len, event_kinds), initial=0))  # by message position
+    all_kinds = "".join(event_kinds)
     calls: dict[tuple[int, bool], ExportedCall] = {}
     for item in data:
         position = item.get("position") if isinstance(item, Mapping) else None
-        if type(position) is not int or not max(fork, 1) <= position <= len(message_kinds):
+        if type(position) is not int or not max(fork, 1) <= position <= len(event_kinds):
             raise InvalidRequest(f"{field_path}.calls must each have a position within the branch")
         call = _call(item, position, field_path)
-        edges = [*(call.edges.edges if call.edges else ()), *call.missing_edges]
-        kinds_before = all_kinds[: event_counts[position]]
-        has_results = call.record.results <= kinds_before.count("r")
+        edges = [*(call.edges.edges if call.edges else ()), *call.miss_edges]
+        kinds_before = all_kinds[: events_before[position]]
+        has_results = call.record.result_count <= kinds_before.count(RESULT_KIND)
         if not has_results or not all(_leads_to(edge, kinds_before) for edge in edges):
             raise InvalidRequest(f"{field_path}.calls refer to a result that was not there yet")
         if calls.setdefault((position, call.repeated), call) is not call:
@@ -114,15 +124,13 @@ def _call(call: Mapping[str, Any], position: int, field_path: str) -> ExportedCa
     has_known_fields = call.keys() <= RECORD_FIELDS | EDGE_FIELDS | OTHER_FIELDS
     if not has_known_fields or type(repeated) is not bool or not _is_record(record):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path))
-    CallMetadata.of(
-        call.get("delivery") or DELIVERIES[0], call.get("model", ""), call.get("client", "")
-    )
+    CallMetadata.of(call.get("delivery") or RENDERED, call.get("model", ""), call.get("client", ""))
     try:
         edges = _edges(call) if "shown" in call else None
-        missing_edges = tuple(_missing_edge(*edge) for edge in call.get("misses", ()))
+        miss_edges = tuple(_miss_edge(*edge) for edge in call.get("misses", ()))
     except (ValueError, TypeError, KeyError):
         raise InvalidRequest(FORMAT_ERROR.format(field_path=field_path)) from None
-    return ExportedCall(position, repeated, CallRecord.from_json(record), edges, missing_edges)
+    return ExportedCall(position, repeated, CallRecord.from_json(record), edges, miss_edges)
 
 
 def _is_record(call: Mapping[str, Any]) -> bool:
@@ -188,7 +196,7 @@ def _are_pieces(pieces: Any) -> bool:
     return True
 
 
-def _missing_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
+def _miss_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
     """Return an edge to a missing result. Raise ValueError or KeyError for a wrong format."""
     _check(_are_counts([event]) and fields.keys() == {"values", "repeated", "names_only"})
     values, flags = fields["values"], (fields["repeated"], fields["names_only"])
@@ -198,11 +206,14 @@ def _missing_edge(event: int, fields: Mapping[str, Any]) -> ShownEvent:
 
 
 def _leads_to(edge: ShownEvent, kinds: str) -> bool:
-    """Return whether an edge leads to an event of these `kinds`, and to a result if it must."""
+    """Return whether an edge leads to one of the events of these `kinds`, in their order.
+
+    An edge for a restored text or for a miss must lead to results.
+    """
     if edge.kind not in (RESTORED, MISSES):
         return edge.event < len(kinds)
     result_events = (edge.event, edge.fields.get("host_event", edge.event))
-    return all(event < len(kinds) and kinds[event] == "r" for event in result_events)
+    return all(event < len(kinds) and kinds[event] == RESULT_KIND for event in result_events)
 
 
 def _check(condition: bool) -> None:

@@ -26,8 +26,8 @@ class MissingResult:
     """A result (by number) that an answer used and that was not complete in its prompt.
 
     `values` are the values that the answer used and that were not visible, the rarest first. It is
-    `repeated` if the answer repeats the result's call. It is `names_only` if all values are names
-    of tools or fields, which an agent knows without the result.
+    `repeated` if the answer repeats the result's tool call word for word. It is `names_only` if all
+    values are names of tools or fields, which an agent knows without the result.
     """
 
     result: int
@@ -57,27 +57,29 @@ def missing_results(
     prompt: Callable[[], Iterable[str]],
     text_of: TextOf,
 ) -> tuple[MissingResult, ...]:
-    """Return the missing results of the call that message `answer` answers.
+    """Return the missing results of the model call of which message `answer` is the answer.
 
-    `complete` are the results that its prompt showed complete. `prompt` reads the texts of the
-    prompt; it is called only if the answer used another result.
+    A result is missing if it was not among the `complete` results of the call's prompt, and the
+    answer used a value of it that is nowhere in the prompt, or repeats its tool call. `prompt`
+    reads the texts of the prompt; it is called only if the answer used a result that was not
+    complete.
     """
     used_values: dict[int, set[str]] = {}
     for use in uses_of(history, answer):
         if use.result not in complete:
             used_values.setdefault(use.result, set()).update(use.values)
-    repeated = {result for result in history.repeated.get(answer, ()) if result not in complete}
+    results_of_repeated_calls = set(history.repeated.get(answer, ())).difference(complete)
     all_values: set[str] = set().union(*used_values.values())
     invisible_values = without_visible(all_values, prompt()) if used_values else set()
     result_counts = history.reuse.holders(invisible_values)
     missing_list: list[MissingResult] = []
-    for result in sorted(repeated | used_values.keys()):
+    for result in sorted(results_of_repeated_calls | used_values.keys()):
         missing_values = used_values.get(result, set()) & invisible_values
-        is_repeated = result in repeated
+        is_repeated = result in results_of_repeated_calls
         if not missing_values and not is_repeated:
             continue
         rarest_first = sorted(missing_values, key=lambda v: (result_counts.get(v, 0), v))
-        names_only = not is_repeated and _are_names(history, result, rarest_first, text_of)
+        names_only = not is_repeated and _are_known_names(history, result, rarest_first, text_of)
         missing_list.append(MissingResult(result, tuple(rarest_first), is_repeated, names_only))
     return tuple(missing_list)
 
@@ -113,7 +115,9 @@ def prompt_texts(items: Iterable[RenderedMessage], originals: Iterable[Json]) ->
             yield call_text(name, cut_arguments.get(number, arguments))
 
 
-def _are_names(history: History, result: int, values: Collection[str], text_of: TextOf) -> bool:
+def _are_known_names(
+    history: History, result: int, values: Collection[str], text_of: TextOf
+) -> bool:
     """Return whether all values are names of tools, or only names of fields in the result."""
     other_values = set(values).difference(history.names.values())
     if not other_values:

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.call.call_record import CallRecord
-from contextrender_bridge.engine.call.settings import DELIVERIES, check_delivery, short_name
+from contextrender_bridge.engine.call.settings import RENDERED, check_delivery, short_name
 
 TOKEN_FIELDS: Final = ("uncached", "cache_read", "cache_write", "cache_write_1h", "output")
 """The provider's counts. The order is that in which a call's record stores them."""
@@ -53,7 +53,7 @@ class ProviderUsage:
         if not all(type(count) is int and 0 <= count < COUNT_LIMIT for count in counts):
             raise InvalidRequest("usage: token counts must be whole numbers from 0")
         delivery = str(fields.get("delivery") or "")
-        check_delivery(delivery or DELIVERIES[0])
+        check_delivery(delivery or RENDERED)
         if declared is not None:
             declared = {short_name(name): count for name, count in declared.items()}
         has_counts = any(name in fields for name in TOKEN_FIELDS)
@@ -72,12 +72,12 @@ class ProviderUsage:
         If the record is already in the session's totals, keep its model and delivery. A call that
         was sent in full stays so, because what its rendering would have shown is not recorded.
         """
-        record = replace(record, added=self.added_tokens)
+        record = replace(record, added_tokens=self.added_tokens)
         if in_totals:
             return replace(record, usage=self.tokens)
         delivery = self.delivery or record.delivery
-        if record.sent_full and self.delivery == DELIVERIES[0]:
+        if record.sent_full and self.delivery == RENDERED:
             delivery = record.delivery
         return replace(
             record, usage=self.tokens, delivery=delivery, model=self.model or record.model
-        ).as_sent()
+        ).with_sent_tokens()

@@ -154,7 +154,7 @@ def render_call(
     pins: Pins = NO_PINS,
     model_window: int | None = None,
     previous: Selection | None = None,
-    follows: bool = False,
+    select_answered: bool = False,
 ) -> RenderedCall:
     """Return the rendering before the next model call.
 
@@ -166,8 +166,9 @@ def render_call(
       None or a text above the limit, the substitute is an excerpt.
     - The results of `pins`, and with `agent_defaults` the newest results, are in every prompt.
     - An automatic budget stays within `model_window`, if that is known.
-    - `previous` is the selection of the last answered call, if it had this policy. With `follows`,
-      calls that were answered since then are selected first.
+    - `previous` is the selection of the last answered call that had this policy, if it is known.
+      If `select_answered` is true, the selections of calls that were answered since then are
+      computed first, because a cache-aware policy continues the prompt of the call before.
 
     Raise InvalidRequest for an unknown policy.
     """
@@ -185,7 +186,7 @@ def render_call(
         pins=pins,
         model_window=model_window,
         previous=previous,
-        follows=follows,
+        select_answered=select_answered,
     )
     selection = selection_for(view, policy_named(policy), agent_defaults)
     selection = _with_substitutes(view, selection, compact)
@@ -216,13 +217,17 @@ def policy_input(
     pins: Pins = NO_PINS,
     model_window: int | None = None,
     previous: Selection | None = None,
-    follows: bool = False,
+    select_answered: bool = False,
 ) -> PolicyInput:
-    """Return the input of a policy. The parameters are those of `render_call`."""
+    """Return the input of a policy. The parameters are those of `render_call`.
+
+    Only a cache-aware policy changes its budget from call to call: it begins with `start_budget`
+    and may use up to the limit. Any other policy has one budget, and `start_budget` is 0.
+    """
     if policy_named(policy).is_cache_aware:
-        limit, start = limits_of(budget, model_window)
+        limit, start_budget = limits_of(budget, model_window)
     else:
-        limit, start = START_BUDGET if budget == AUTO else budget, 0
+        limit, start_budget = START_BUDGET if budget == AUTO else budget, 0
     return PolicyInput(
         history,
         budget=limit,
@@ -233,16 +238,20 @@ def policy_input(
         originals_of=originals,
         summaries=summaries,
         pins=pins,
-        start=start,
+        start_budget=start_budget,
         previous=previous,
-        follows=follows,
+        select_answered=select_answered,
     )
 
 
 def _with_substitutes(
     view: PolicyInput, selection: Selection, compact: Compact | None
 ) -> Selection:
-    """Return the selection with a substitute for each result that has only a limit so far."""
+    """Return the selection with its substitutes written.
+
+    The policy has only set the most tokens of some of them (`Selection.limits`). Such a substitute
+    is the model's summary that `compact` returns, or else an excerpt.
+    """
     if not selection.limits:
         return selection
     substitutes = dict(selection.excerpts)

@@ -59,6 +59,6 @@ def recorded_decisions(
     lives: Mapping[int, ResultLife], turn: int, record: CallRecord
 ) -> dict[int, ResultDecision]:
     """Return how a recorded call showed these results, and why, by the results' numbers."""
-    if record.after == record.before:
+    if record.tokens_after == record.tokens_before:
         return dict.fromkeys(lives, ResultDecision("complete", None, FITS))
     return {result: life.decision(turn, record.remaining_tokens) for result, life in lives.items()}

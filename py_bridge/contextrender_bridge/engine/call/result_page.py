@@ -102,28 +102,28 @@ class LastRebuild:
 
     @cached_property
     def density(self) -> Density:
-        """S of the results before that call."""
+        """The density scores of the results before that call (docs/policies.md, S)."""
         view = self.rendered.view
         return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The rank by S, from 1, of every result that has a call."""
+        """The rank by density score, from 1, of every result before that call with a tool call."""
         has_call = self.density.context.has_call
         candidates = (result for result in self.density.order if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
 
     @cached_property
     def complete_count(self) -> int:
-        """The number of these results that the prompt still shows complete."""
+        """The number of ranked results that the prompt still shows complete."""
         return sum(result in self.ranks for result in self.rendered.selection.complete)
 
     def score(self, result: int) -> float | None:
-        """Return S of a result at that call, or None if the result is newer."""
+        """Return a result's density score at that call, or None if it has no rank."""
         return float(self.density.scores[result]) if result in self.ranks else None
 
     def rank_note(self, result: int) -> str:
-        """Return the rank of an omitted result in words, or nothing if the result is newer."""
+        """Return the rank of an omitted result in words, or "" if it came after that call."""
         rank = self.ranks.get(result)
         if rank is None:
             return ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.engine.call.exported_calls import ExportedCall, kinds_of, read_calls
+from contextrender_bridge.engine.call.exported_calls import ExportedCall, event_kinds_of, read_calls
 from contextrender_bridge.engine.call.settings import RenderSettings
 from contextrender_bridge.engine.history.branch_matching import ROOT
 from contextrender_bridge.engine.text.transcript import Json, check_messages
@@ -35,27 +35,28 @@ class ExportedSession:
     branches: list[ImportedBranch]
 
 
-def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
+def read_export(data: Mapping[str, Any], expected_format: str) -> ExportedSession:
     """Return the session of an export. Raise InvalidRequest, which names the first wrong field.
 
-    `expected` is the name of the export's format.
+    `expected_format` is the name of the export's format. Every branch after the first forks from an
+    earlier one, and the calls of a branch refer to events of both.
     """
-    if data.get("format") != expected:
-        raise InvalidRequest(f"data.format must be {expected!r}")
+    if data.get("format") != expected_format:
+        raise InvalidRequest(f"data.format must be {expected_format!r}")
     settings = _typed(data, "settings", dict)
     model = settings.get("model") or ""
     if not isinstance(model, str):
         raise InvalidRequest("data.settings.model must be text")
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
     branches: list[ImportedBranch] = []
-    kinds_by_branch: list[list[str]] = []
+    event_kinds: list[list[str]] = []  # by branch, the kinds of the events of each message
     for number, fields in enumerate(_typed(data, "branches", list)):
         if not isinstance(fields, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
-        branch = _branch(fields, number, kinds_by_branch)
+        branch = _branch(fields, number, event_kinds)
         branches.append(branch)
-        parent_kinds = [] if branch.parent == ROOT else kinds_by_branch[branch.parent]
-        kinds_by_branch.append(parent_kinds[: branch.fork] + kinds_of(branch.messages))
+        parent_kinds = [] if branch.parent == ROOT else event_kinds[branch.parent]
+        event_kinds.append(parent_kinds[: branch.fork] + event_kinds_of(branch.messages))
     head = _typed(data, "head", int)
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
@@ -68,16 +69,14 @@ def _is_time(stamp: Any) -> bool:
     return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
-def _branch(
-    data: Mapping[str, Any], number: int, kinds_by_branch: list[list[str]]
-) -> ImportedBranch:
+def _branch(data: Mapping[str, Any], number: int, event_kinds: list[list[str]]) -> ImportedBranch:
     """Return a branch of an export. Raise InvalidRequest, which names the first wrong field.
 
-    `kinds_by_branch` has, for each earlier branch, the kinds of the events of each message.
+    `event_kinds` has, for each earlier branch, the kinds of the events of each message.
     """
     field_path = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork_position", int)
-    parent_kinds = kinds_by_branch[parent] if 0 <= parent < number else []
+    parent_kinds = event_kinds[parent] if 0 <= parent < number else []
     if not ROOT <= parent < number or not 0 <= fork <= len(parent_kinds):
         raise InvalidRequest(f"{field_path} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)
@@ -91,7 +90,7 @@ def _branch(
         _typed(data, "calls", list) if "calls" in data else [],
         field_path,
         fork,
-        parent_kinds[:fork] + kinds_of(messages),
+        parent_kinds[:fork] + event_kinds_of(messages),
     )
     return ImportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps], calls)
 

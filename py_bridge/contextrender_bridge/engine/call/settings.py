@@ -23,8 +23,10 @@ from contextrender_bridge.engine.parameters import (
 from contextrender_bridge.engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
-DELIVERIES: Final = ("rendered", "full", "holdout")
-"""The rendered prompt was sent to the model, the full history, or that for comparison."""
+RENDERED: Final = "rendered"
+DELIVERIES: Final = (RENDERED, "full", "holdout")
+"""What the model was sent: the rendered prompt, the full history because no rendering was wanted or
+possible, or the full history in order to compare both."""
 MAX_NAME_LENGTH: Final = 80
 SETTINGS: Final = ("budget", "policy", "parameters", "agent_defaults", "window", *PIN_FIELDS)
 
@@ -177,12 +179,12 @@ class SettingsByTurn:
 class CallMetadata:
     """The delivery, the model and the client's name, which the caller sends with a model call."""
 
-    delivery: str = DELIVERIES[0]
+    delivery: str = RENDERED
     model: str = ""
     client: str = ""
 
     @classmethod
-    def of(cls, delivery: str = DELIVERIES[0], model: str = "", client: str = "") -> Self:
+    def of(cls, delivery: str = RENDERED, model: str = "", client: str = "") -> Self:
         """Return the metadata of a request. Raise InvalidRequest for an invalid value.
 
         A long name of a model is cut.

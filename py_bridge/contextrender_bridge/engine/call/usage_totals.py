@@ -36,9 +36,12 @@ class CallTotals:
     """Sums over calls. The numbers are stored in the order of the fields.
 
     - `calls` counts the calls, `over` those whose history was larger than the budget.
-    - Tokens of prompts, as the provider counted them if it did: `full` with the full history,
-      `capped` the same cut at the model's window, `capped_cached` the part of that which the call
-      before had, too; `prompt` and `cached` are the same of what was sent.
+    - `prompt` counts the tokens of the prompts that were sent. `cached` counts those of them with
+      which the prompt of the call before began, too.
+    - `full` counts the tokens of the prompts with the full history. `full_capped` counts at most
+      the model's window for each, because a larger prompt cannot be sent. `full_capped_cached`
+      counts those of `full_capped` with which the full prompt of the call before began, too.
+    - These tokens are the provider's counts if it reported them, and otherwise our own.
     - `output` is the tokens of the answers, `embedded` the tokens that the policy embedded.
     - `results_used` counts the results that answers used, `results_used_visible` those of them that
       were complete in the prompt.
@@ -51,8 +54,8 @@ class CallTotals:
     calls: int = 0
     over: int = 0
     full: int = 0
-    capped: int = 0
-    capped_cached: int = 0
+    full_capped: int = 0
+    full_capped_cached: int = 0
     prompt: int = 0
     cached: int = 0
     output: int = 0
@@ -157,19 +160,19 @@ def prompt_sums(
 ) -> tuple[CallTotals, PreviousCall]:
     """Return the sums of a call's prompt and usage, and its data for the next call's sums.
 
-    `window` is the context window of its model in tokens.
+    `window` is the context window of its model in tokens, None if it is unknown.
     """
     full = record.full
-    capped = min(full, window or full)
+    full_capped = min(full, window or full)
     sums = CallTotals(
         calls=1,
-        over=int(record.before > record.budget),
+        over=int(record.tokens_before > record.budget),
         full=full,
-        capped=capped,
-        capped_cached=min(previous.full, capped),
+        full_capped=full_capped,
+        full_capped_cached=min(previous.full, full_capped),
         prompt=record.prompt,
-        cached=record.shared,
-        embedded=record.embedded,
+        cached=record.shared_tokens,
+        embedded=record.embedded_tokens,
     )
     from_usage, call = usage_sums(record, previous, window)
     return sums.plus(from_usage), replace(call, full=full, at=record.at)
@@ -178,30 +181,36 @@ def prompt_sums(
 def usage_sums(
     record: CallRecord, previous: PreviousCall, window: int | None = None
 ) -> tuple[CallTotals, PreviousCall]:
-    """Return the sums that a call's usage adds, and the `previous` data with the new estimate.
+    """Return what a call's usage adds to its sums, and the `previous` data with the new estimate.
 
-    The prompts' sums are the differences between the provider's counts, which have the tools'
-    schemas, and our own counts. Cached tokens change by as much, but not below 0, if there was a
-    call before.
+    The sums of the call have our own counts of its prompts already. So the tokens of prompts that
+    are returned correct these to the provider's counts, which include the tools' schemas. The
+    schemas begin a prompt, so each count of cached tokens is corrected by the same difference as
+    its prompt. It does not become negative, and the first call stays without cached tokens. The
+    other sums are the provider's counts.
     """
     if record.usage is None:
         return CallTotals(), previous
     uncached, cache_read, cache_write, cache_write_1h, output = record.usage
     usage = Usage(record.model, uncached, cache_read, cache_write, cache_write_1h, output)
-    omitted_tokens = record.full - record.prompt - record.added
+    omitted_tokens = record.full - record.prompt - record.added_tokens
     full_usage, usage_state = estimate_full_usage(
         previous.usage_state, usage, omitted_tokens, record.at - previous.at
     )
-    capped = min(record.full, window or record.full)
-    capped_cached = min(previous.full, capped)
-    difference, capped_difference = usage.prompt - record.prompt, full_usage.prompt - capped
-    has_previous = bool(previous.at)
+    full_capped = min(record.full, window or record.full)
+    prompt_correction = usage.prompt - record.prompt
+    full_correction = full_usage.prompt - full_capped
+    cached_correction = full_cached_correction = 0
+    if previous.at:
+        full_cached = min(previous.full, full_capped)
+        cached_correction = max(prompt_correction, -record.shared_tokens)
+        full_cached_correction = max(full_correction, -full_cached)
     sums = CallTotals(
-        full=difference,
-        capped=capped_difference,
-        capped_cached=max(capped_difference, -capped_cached) if has_previous else 0,
-        prompt=difference,
-        cached=max(difference, -record.shared) if has_previous else 0,
+        full=prompt_correction,
+        full_capped=full_correction,
+        full_capped_cached=full_cached_correction,
+        prompt=prompt_correction,
+        cached=cached_correction,
         calls_with_usage=1,
         uncached=uncached,
         cache_read=cache_read,
@@ -268,11 +277,12 @@ def _without_last_zeros(numbers: list[int]) -> list[int]:
 
 @dataclass(slots=True, frozen=True)
 class CostTotals:
-    """The costs of a row in dollars, None if the model has no price.
+    """The costs of one model's calls in dollars, None if the model has no price.
 
-    `cost` and `full_cost` follow from our own counts of the prompt and of the full history.
-    `usage_cost` follows from the provider's usage, and `full_usage_cost` from the estimated usage
-    with the full history. `price_source` names the model whose price was used, if the row's model
+    `cost` and `full_cost` follow from the tokens that the prompt and the full history share with
+    those of the call before, which cost a cache read, and from all others, which cost a cache
+    write. `usage_cost` follows from the provider's usage, and `full_usage_cost` from the estimated
+    usage with the full history. `price_source` names the model whose price was used, if the model
     has no price of its own.
     """
 
@@ -293,7 +303,10 @@ def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, CallTotals]:
 
 
 def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
-    """Return the costs of a row."""
+    """Return the costs of a model's calls, of which `sums` are the totals.
+
+    The full history costs as if each prompt was cut to the model's window.
+    """
     price = prices.of_model(model)
     if price is None:
         return CostTotals()
@@ -315,7 +328,7 @@ def cost_of(model: str, sums: CallTotals, prices: Prices) -> CostTotals:
     )
     return CostTotals(
         cost=price.cost_of_counts(sums.prompt, sums.cached, sums.output),
-        full_cost=price.cost_of_counts(sums.capped, sums.capped_cached, sums.output),
+        full_cost=price.cost_of_counts(sums.full_capped, sums.full_capped_cached, sums.output),
         usage_cost=price.of(usage) if sums.calls_with_usage else None,
         full_usage_cost=price.of(full_usage) if sums.calls_with_usage else None,
         price_source=prices.price_source_of(model),

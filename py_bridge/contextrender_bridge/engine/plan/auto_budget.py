@@ -27,19 +27,19 @@ SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
 
 
 def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, bool]:
-    """Return the call's budget in tokens, and whether the turn before it faulted.
+    """Return the call's budget in tokens, and whether the turn before it had a miss.
 
     The budget starts to change once an earlier prompt omitted something.
     """
     largest = context.view.budget
-    start = float(min(context.view.start or largest, largest))
+    start = float(min(context.view.start_budget or largest, largest))
     if not previous.is_over:
         return start, False
-    faulted = bool(missed_tokens(context, previous))
-    change = GROWTH if faulted else -SHRINKAGE
+    follows_miss = bool(missed_tokens(context, previous))
+    change = GROWTH if follows_miss else -SHRINKAGE
     budget = (previous.budget or start) * (1 + change)
     smallest = max(_smallest_budget(context), float(min(MIN_AUTO_BUDGET, largest)))
-    return min(max(budget, smallest), float(largest)), faulted
+    return min(max(budget, smallest), float(largest)), follows_miss
 
 
 RECENT_SHARE: Final = 0.5

@@ -53,7 +53,7 @@ def _excerpt(context: CallContext, result: int, segments: Sequence[int]) -> Subs
     tokens = results.tokens[result]
     excerpt_tokens = sum(int(context.tracking.segment_tokens.values[s]) for s in segments)
     omitted_tokens = max(1, tokens - MESSAGE_OVERHEAD - excerpt_tokens)
-    is_cache_aware = view.start > 0
+    is_cache_aware = view.start_budget > 0
     names_lines = is_cache_aware and result in context.newest
     lines = _omitted_lines(context, result, segments) if names_lines else ""
     first_line = mark(results.message[result], tokens, omitted_tokens, lines)

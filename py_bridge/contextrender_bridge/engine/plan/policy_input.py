@@ -49,10 +49,10 @@ class PolicyInput:
       call it, once.
     - `originals_of` reads messages that are not in memory.
     - `summaries` are for policies that need a model. `pins` says which results are in every prompt.
-    - `budget` is in tokens. For a policy that sizes its budget itself, it is the upper limit, and
-      the budget starts at `start` tokens. For other policies `start` is 0.
-    - `previous` is the selection of the last answered call, if that is known. If the call
-      `follows`, calls that were answered since then are selected first.
+    - `budget` is in tokens. For a policy that sets the budget of each call itself, it is the upper
+      limit, and the budget begins with `start_budget` tokens. For other policies that is 0.
+    - `previous` is the selection of the last answered call, if that is known. If `select_answered`
+      is true, the selections of calls that were answered since then are computed first.
     """
 
     history: History
@@ -64,9 +64,9 @@ class PolicyInput:
     originals_of: Originals | None = None
     summaries: Summaries | None = None
     pins: Pins = NO_PINS
-    start: int = 0
+    start_budget: int = 0
     previous: Selection | None = None
-    follows: bool = False
+    select_answered: bool = False
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
         """Return the original messages from position `start` up to `stop`.
@@ -135,7 +135,10 @@ class PolicyInput:
         return self.relevance_of()
 
     def usefulness(self, relevance: Floats) -> Floats:
-        """Return U of every result (n,), the weighted sum of recency, reuse and relevance."""
+        """Return the usefulness U of every result (docs/method.md, Selection), shape (n,).
+
+        It is the weighted sum of the result's recency, its reuse and its `relevance`.
+        """
         parameters = self.parameters
         return (
             parameters.weight_recency * np.exp(-parameters.recency_decay * self.ages)

@@ -146,7 +146,7 @@ class Selection:
 
     The data that only a new selection has, because it is not stored:
 
-    - `faulted` is true if the turn before had a miss.
+    - `follows_miss` is true if the turn before had a miss.
     - `order` has the results in the order in which they were selected.
     - `limits` has the most tokens of substitutes that are still to be written.
     - `scores` and `reasons` explain the selection.
@@ -163,7 +163,7 @@ class Selection:
     rebuilt: int = 0
     breakpoints: tuple[int, ...] = ()
     budget: float = 0.0
-    faulted: bool = field(default=False, compare=False)
+    follows_miss: bool = field(default=False, compare=False)
     order: tuple[int, ...] = field(default=(), compare=False)
     limits: Mapping[int, int] = field(default_factory=dict, compare=False)
     scores: ScoreTable | None = field(default=None, compare=False)

@@ -38,7 +38,7 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
     The prompt is rebuilt if these exceed the budget. Without an answered call, the policy assumes
     that earlier prompts had everything.
     """
-    previous = select_answered_calls(view) if view.follows else view.previous
+    previous = select_answered_calls(view) if view.select_answered else view.previous
     selection = step(next_call(view), previous or NOTHING_SHOWN)
     if not selection.is_over:
         return replace(select_all(view), budget=selection.budget)
@@ -47,10 +47,10 @@ def contextrender_cache_aware(view: PolicyInput) -> Selection:
 
 def step(context: CallContext, previous: Selection) -> Selection:
     """Return a call's selection within its own budget, which continues the `previous` call's."""
-    budget, faulted = adjust_budget(context, previous)
+    budget, follows_miss = adjust_budget(context, previous)
     selection = _select_within_budget(context.with_budget(int(budget)), previous.as_continued())
-    selection = replace(selection, budget=budget, faulted=faulted)
-    is_automatic = 0 < context.view.start < context.view.budget
+    selection = replace(selection, budget=budget, follows_miss=follows_miss)
+    is_automatic = 0 < context.view.start_budget < context.view.budget
     return show_newest(context, selection) if is_automatic else selection
 
 

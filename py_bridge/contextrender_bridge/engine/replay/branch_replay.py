@@ -359,7 +359,7 @@ class BranchReplay:
             answer = selection.messages
             is_answered = answer < len(history) and self.full_history.roles[answer] == "assistant"
             selection = selection if is_answered else None
-        rendered = self.render_after(selection, history, settings, compact, follows=True)
+        rendered = self.render_after(selection, history, settings, compact, select_answered=True)
         self._last_selection[settings] = rendered.selection
         return rendered
 
@@ -370,7 +370,7 @@ class BranchReplay:
         settings: RenderSettings,
         compact: Compact | None = None,
         *,
-        follows: bool = False,
+        select_answered: bool = False,
     ) -> RenderedCall:
         """Return the rendering of a call that continues the `previous` selection."""
         return render_call(
@@ -381,7 +381,7 @@ class BranchReplay:
             compact=compact,
             summaries=self._summaries_for(settings.policy),
             previous=previous,
-            follows=follows,
+            select_answered=select_answered,
         )
 
     def render_recorded(

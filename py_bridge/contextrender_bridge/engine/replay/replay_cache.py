@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.call.call_record import CallRecord, runs
+from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
 from contextrender_bridge.engine.call.result_life import is_told_by_lives
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
@@ -115,20 +115,20 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
     return ReplayedCall(
         turn=turn,
         messages=messages,
-        results=record.results,
-        tokens_before=record.before,
-        tokens_after=record.after,
-        unbudgeted_tokens=record.outside,
-        text_tokens=record.retained,
-        complete=runs(complete),
-        partial=runs(partial),
+        results=record.result_count,
+        tokens_before=record.tokens_before,
+        tokens_after=record.tokens_after,
+        unbudgeted_tokens=record.unbudgeted_tokens,
+        text_tokens=record.text_tokens,
+        complete=to_runs(complete),
+        partial=to_runs(partial),
         needed=needed,
         needed_complete=sum(result in complete for result in needed),
         missing_results=past.missing_results.get(messages, ()),
-        usage=Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
+        usage=Usage.of_prompt(record.prompt, record.shared_tokens, output, record.embedded_tokens),
         full_usage=Usage.of_prompt(record.full, previous_full, output),
         budget=record.budget,
-        faulted=record.faulted,
+        follows_miss=record.follows_miss,
         model=record.model,
         uses=len(past.used_at(turn)),
     )

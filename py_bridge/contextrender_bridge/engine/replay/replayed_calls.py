@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.engine.call.call_record import runs
+from contextrender_bridge.engine.call.call_record import to_runs
 from contextrender_bridge.engine.call.missing_results import MissingResult
 from contextrender_bridge.engine.call.render_call import RenderedCall
 from contextrender_bridge.engine.call.settings import SettingsByTurn
@@ -38,7 +38,7 @@ class ReplayedCall:
       of them that were complete.
     - `missing_results` has the results that the answer used and the prompt did not show.
     - `usage` is the call's usage, `full_usage` that of the same call with full history.
-    - `budget` is the call's own in tokens. `faulted`: the turn before had a miss.
+    - `budget` is the call's own in tokens. `follows_miss`: the turn before had a miss.
     - `model` is empty if the call did not name one. `uses` counts the results that the answer used.
     """
 
@@ -57,7 +57,7 @@ class ReplayedCall:
     usage: Usage
     full_usage: Usage
     budget: int = 0
-    faulted: bool = False
+    follows_miss: bool = False
     model: str = ""
     uses: int = 0
 
@@ -235,15 +235,15 @@ def replayed_call(
         tokens_after=rendered.tokens_after,
         unbudgeted_tokens=rendered.view.unbudgeted_tokens,
         text_tokens=rendered.text_tokens,
-        complete=runs(selection.complete),
-        partial=runs(selection.partial),
+        complete=to_runs(selection.complete),
+        partial=to_runs(selection.partial),
         needed=needed,
         needed_complete=sum(result in complete for result in needed),
         missing_results=missing_in(past, rendered, turn),
         usage=usage,
         full_usage=full_usage,
         budget=rendered.budget,
-        faulted=selection.faulted,
+        follows_miss=selection.follows_miss,
         model=record.model if record else "",
         uses=len(past.used_at(turn)),
     )

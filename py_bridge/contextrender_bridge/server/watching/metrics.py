@@ -52,7 +52,7 @@ class StoredCalls(Collector):
         )
         for key, sums in self._sums().items():
             calls.add_metric(key, sums.calls)
-            tokens.add_metric([*key, "full"], sums.capped)
+            tokens.add_metric([*key, "full"], sums.full_capped)
             tokens.add_metric([*key, "sent"], sums.prompt)
         yield from (calls, tokens)
 
