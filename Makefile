@@ -42,18 +42,20 @@ test-all: test
 test-release: .venv/ready
 	$(PYTEST) -m release || $(AGAIN) -m release
 
-# Servers killed under load 200 times over each store, locked databases, jumping clocks; a failing
-# disk, database and provider; 200 rows lost or damaged, 200 files damaged. CHAOS_SEED repeats a run.
+# Servers killed under load 200 times over each store, 200 failovers, locked databases, jumping clocks;
+# a failing disk, database and provider; 200 rows lost or damaged, 200 files damaged. Two processes
+# share the tests. CHAOS_SEED repeats a run.
+TWO := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --assert=plain -rs --durations 20
 chaos: export CHAOS_ROUNDS ?= 200
-chaos: export FAILOVER_ROUNDS ?= 20
+chaos: export FAILOVER_ROUNDS ?= 200
 chaos: export DAMAGED_EXAMPLES ?= 200
-chaos: export LONGEST_TEST_SECONDS ?= 7200
+chaos: export LONGEST_TEST_SECONDS ?= 14400
 chaos: .venv/ready
-	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_damaged_files.py \
+	$(TWO) tests/server/test_chaos.py tests/server/test_damaged_files.py \
 		tests/server/watching/test_readiness.py \
 		tests/api/test_damaged.py tests/api/test_check.py tests/proxy/test_fail_open.py \
 		tests/graph/store/test_failover.py
-	TEST_STORE=postgres $(BIN)/python -m pytest -rs tests/server/test_chaos.py -k killed_under_load
+	TEST_STORE=postgres $(TWO) tests/server/test_chaos.py -k killed_under_load
 
 # Generated transcripts for the engine, and requests to every endpoint, the proxy's three dialects and
 # MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.

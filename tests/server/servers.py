@@ -17,6 +17,7 @@ from contextrender_bridge.server import build_app
 from contextrender_bridge.server.process.loading import load_models
 
 from tests.api.client import Api
+from tests.server.forked import ForkedProcess
 from tests.support.command import PROCESS, contextrender
 from tests.support.waiting import until
 
@@ -63,7 +64,7 @@ def in_process(data: Path) -> Iterator[ServiceInProcess]:
 class Server:
     """A running server; `out` and `err` are its printed output."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
     data: Path
     environment: Mapping[str, str]
     url: str = ""
@@ -103,6 +104,14 @@ class Server:
         self.process.send_signal(number)
         return self.process.wait(timeout=300)
 
+    def kill(self) -> None:
+        """Kill the supervisor and its worker with -9, so that neither can finish anything."""
+        self.process.send_signal(signal.SIGSTOP)  # it would replace the worker
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for worker in children.read_text().split():
+            os.kill(int(worker), signal.SIGKILL)
+        self.stop(signal.SIGKILL)
+
 
 def serve_command(data: Path, *options: str) -> list[str]:
     return [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
@@ -121,12 +130,35 @@ def running(
 
     The store is SQLite unless `environment` names a database.
     """
-    inherited = {key: one for key, one in os.environ.items() if key != DATABASE}
-    variables: dict[str, str] = {**inherited, **environment}
+    variables = _variables(environment)
     data.parent.mkdir(parents=True, exist_ok=True)
     with (data.parent / "out").open("wb") as out, (data.parent / "err").open("wb") as err:
         process = subprocess.Popen(command, cwd=cwd, env=variables, stdout=out, stderr=err)
-    server = Server(process, data, variables)
+    with _ready(Server(process, data, variables)) as server:
+        yield server
+
+
+@contextmanager
+def forked_server(data: Path) -> Iterator[Server]:
+    """Fork another server process for a data folder and its database, in a tenth of the time."""
+    words = ["serve", "--port", "0", "--data", str(data)]
+    variables = _variables({key: one for key, one in os.environ.items() if key == DATABASE})
+    for name in ("out", "err"):  # those of the server before
+        (data.parent / name).unlink(missing_ok=True)
+        (data.parent / name).touch()
+    process = ForkedProcess(words, variables, REPOSITORY, data.parent)
+    with _ready(Server(process, data, variables)) as server:
+        yield server
+
+
+def _variables(environment: Mapping[str, Any]) -> dict[str, str]:
+    return {**{key: one for key, one in os.environ.items() if key != DATABASE}, **environment}
+
+
+@contextmanager
+def _ready(server: Server) -> Iterator[Server]:
+    """Wait until a started server is ready; end it with the block."""
+    process = server.process
     try:
         until(
             lambda: "ready" in server.out,
@@ -134,7 +166,7 @@ def running(
             why=lambda: server.err,
             seconds=READY_SECONDS,
         )
-        server.url = load_credentials(data).url
+        server.url = load_credentials(server.data).url
         yield server
     finally:
         if process.poll() is None:

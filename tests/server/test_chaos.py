@@ -7,9 +7,9 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from tests.api.graph import Graph, reading
 from tests.api.test_concurrency import branch_histories
 from tests.api.test_durability import store_locked
 from tests.server.conftest import NewStore
-from tests.server.servers import Server, another_server
+from tests.server.servers import Server, another_server, forked_server
 from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
 from tests.support.waiting import until
@@ -115,32 +115,40 @@ def local_graph(data: Path) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("kills", "calls"), [(1, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
+    ("number", "kills", "calls"),
+    [
+        (0, 1, 30),
+        *(
+            pytest.param(first, min(ROUNDS - first, ROUNDS_A_STORE), 100, marks=pytest.mark.slow)
+            for first in range(0, ROUNDS, ROUNDS_A_STORE)
+        ),
+    ],
 )
 def test_server_killed_under_load_loses_nothing(
-    tmp_path: Path,
+    data: Path,
     new_store: NewStore,
     monkeypatch: pytest.MonkeyPatch,
+    number: int,
     kills: int,
     calls: int,
 ) -> None:
-    for first in range(0, kills, ROUNDS_A_STORE):
-        for name, value in new_store().items():
-            monkeypatch.setenv(name, value)
-        rounds = min(kills - first, ROUNDS_A_STORE)
-        kill_under_load(tmp_path / f"data-{first}", Load(SEED + first), rounds, calls)
+    """Kill the server of one store in each round; check the store after every kill.
 
-
-def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
-    """Kill the server of one store in each round; check the store after every kill."""
-    for _ in range(rounds):
-        with another_server(data) as server:
+    All but the first server of a store are forked.
+    """
+    for name, value in new_store().items():
+        monkeypatch.setenv(name, value)
+    load = Load(SEED + number)
+    start: Callable[[Path], AbstractContextManager[Server]] = another_server
+    for _ in range(kills):
+        with start(data) as server:
             if load.answered:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))
-                server.stop(signal.SIGKILL)
-    with another_server(data) as server:
+                server.kill()
+        start = forked_server
+    with start(data) as server:
         load.settle(server)
     assert not load.busy
 
