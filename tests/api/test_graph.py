@@ -9,7 +9,15 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 from tests.api.conftest import User
 from tests.api.graph import reading
 from tests.support.plain_graph import check_graph
-from tests.support.transcripts import agent_run, assistant, call, result, step, user
+from tests.support.transcripts import (
+    agent_run,
+    assistant,
+    call,
+    render_calls,
+    result,
+    step,
+    user,
+)
 
 CANARY = "CANARY_5512"
 FLOW = [
@@ -113,3 +121,43 @@ def test_result_with_many_uses_is_stored_recalled_and_deleted(alice: User) -> No
     for name in ("slow", "quick"):
         alice.api("delete_session", session=name)
     assert alice.graph().counts == {}
+
+
+def test_values_of_user_messages_name_the_message(alice: User) -> None:
+    """Only messages before the use count. Values that no message said come first."""
+    run = [
+        *FLOW[:-1],
+        assistant("It is ORD-500 of user_17."),
+        user("I mean ORD-501, and A_1 is mine."),
+        *step("a", "get_order", '{"id": "ORD-501"}', "A_1: ORD-501 is late", "I look."),
+        assistant("ORD-500 and ORD-501 of A_1 are ready."),
+    ]
+    alice.api("sync", session="s", messages=run)
+    graph = alice.api("reuse_graph", session="s")
+    position_of = {operation["event"]: operation["position"] for operation in graph["operations"]}
+    edges = [
+        (
+            position_of[edge["operation"]],
+            list(zip(edge["values"], edge["source_messages"], strict=True)),
+        )
+        for edge in graph["edges"]
+    ]
+    final = len(run) - 1
+    assert (7, [("ORD-500", -1)]) in edges
+    assert (9, [("ORD-501", 8)]) in edges
+    assert (final, [("ORD-500", -1), ("ORD-501", 8)]) in edges
+    assert graph["messages"] == [{"position": 8, "turn": 4, "role": "user"}]
+
+
+def test_miss_names_user_message_with_its_values(alice: User) -> None:
+    """The text of the message left the prompt with its turn, because text exceeds the budget."""
+    run = [user("Begin."), *step("a", "look", "{}", "nothing yet", "I look."), user("See ORD-777.")]
+    run += step("b", "look", "{}", "ORD-777 weighs KG-5512", "I look again.")
+    for turn in range(6):
+        run += [assistant(f"Some plain words. {'More of them. ' * 30}"), user(f"Go on {turn}.")]
+    render_calls(alice.api, "s", [*run, assistant("ORD-777 weighs KG-5512.")], budget=400)
+    (miss,) = alice.api("misses", session="s")["misses"]
+    assert dict(zip(miss["values"], miss["source_messages"], strict=True)) == {
+        "ORD-777": 3,
+        "KG-5512": -1,
+    }

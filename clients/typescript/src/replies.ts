@@ -446,7 +446,8 @@ export interface SessionPage {
 
 /**
  * A result that the answer of `turn` used but that was not complete in the prompt. `values` are the values that it used
- * and that were not visible, the rarest first. `repeated` tells whether the agent called the tool again instead. With
+ * and that were not visible, the rarest first. `source_messages` has for each value the position of the first earlier user or system
+ * message with it, -1 if there is none. `repeated` tells whether the agent called the tool again instead. With
  * `names_only` the values are only names of tools or fields, which an agent knows without the result. `cost` is the
  * tokens that showing it would have taken; `reason`, `remaining_tokens` and `selected_count` are as in `explain`.
  */
@@ -456,6 +457,7 @@ export interface MissView {
   position: number;
   name: string;
   values: string[];
+  source_messages: number[];
   repeated: boolean;
   names_only: boolean;
   display: string;
@@ -657,19 +659,29 @@ export interface ResultColumns {
   tokens: number[];
 }
 
+/** A user or system message that said values before they were used. */
+export interface SourceView {
+  position: number;
+  turn: number;
+  role: string;
+}
+
 /**
  * A reuse edge: the `operation` used `count` values of the result number `result`. `values` has the first of them.
+ * `source_messages` has for each of these the position of the first earlier user or system message with the value, -1 if there
+ * is none. Values without such a message come first.
  */
 export interface ReuseView {
   operation: number;
   result: number;
   count: number;
   values: string[];
+  source_messages: number[];
 }
 
 /**
  * The results of a branch and the operations that used them. `calls` has for each result the event number of its tool call,
- * -1 if there is none. `files` are the files that calls name; `file_of` has for each result the index of its file, -1 if
+ * -1 if there is none. `messages` are the user and system messages that said used values. `files` are the files that calls name; `file_of` has for each result the index of its file, -1 if
  * there is none.
  */
 export interface GraphView {
@@ -680,6 +692,7 @@ export interface GraphView {
   calls: number[];
   files: string[];
   file_of: number[];
+  messages: SourceView[];
   operations: OperationView[];
   edges: ReuseView[];
 }

@@ -1,7 +1,7 @@
 // The reuse graph: results, the results that used them, and the used values.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { plural } from "../format";
+import { number, plural } from "../format";
 import { Choice, submitted, ToolChoice } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
@@ -12,7 +12,7 @@ import type { ViewProps } from "../session";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
 import { GROUPINGS, holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
-import { type Graph as ReuseGraph, graphOf, usesOf, withoutCommon } from "./graph/model";
+import { type Graph as ReuseGraph, graphOf, SAID, TEXT, usesOf, withoutCommon } from "./graph/model";
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
@@ -110,6 +110,9 @@ function wantedOf({ group = "", tool = "", focus = "" }: Options): Wanted {
 
 function summaryOf({ nodes, links }: ReuseGraph, scene: Scene | null): string {
   const results = nodes.filter((node) => node.result >= 0).length;
-  const counts = `${plural(results, "result")}, ${plural(nodes.length - results, "text")}, ${plural(usesOf(links).size, "use")}`;
+  const texts = nodes.filter((node) => node.tool === TEXT).length;
+  const [uses, own] = [usesOf(links).size, usesOf(links.filter((link) => link.source.tool !== SAID)).size];
+  const said = uses > own ? ` (${number(uses - own)} only of values that the user said)` : "";
+  const counts = `${plural(results, "result")}, ${plural(texts, "text")}, ${plural(uses, "use")}${said}`;
   return scene && scene.groups.length < nodes.length ? `${counts}, drawn as ${plural(scene.groups.length, "node")}` : counts;
 }

@@ -16,6 +16,7 @@ const FILTERS = {
   "never complete": "No earlier call had the result complete",
   dropped: "An earlier call had the result complete",
   restored: "A later call had it complete again",
+  "said by the user": "A user or system message said every value before",
   "names only": "Names of tools and fields, which an agent knows without the result: not counted",
 };
 type Filter = keyof typeof FILTERS;
@@ -65,12 +66,13 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
         {shown !== "omitted" && <span class="tag warn">{shown}</span>}
       </>
     )),
-    text("Missing", ({ repeated: isRepeated, values }) => (
+    text("Missing", ({ repeated: isRepeated, values, source_messages: said }) => (
       <>
         {isRepeated && <span class="tag warn">called again</span>}{" "}
-        {values.slice(0, 5).map((value) => (
-          <code key={value}>{value} </code>
+        {values.slice(0, 5).map((value, index) => (
+          <code key={value} title={said[index] < 0 ? "" : `Message #${said[index]} said it before`}>{value} </code>
         ))}
+        {isSaid(said) && <span class="tag">said by the user</span>}
         {values.length > 5 && <small>{number(values.length - 5)} more</small>}
       </>
     )),
@@ -106,11 +108,14 @@ export function Misses({ place, data, isCorrupted }: ViewProps & { isCorrupted: 
   );
 }
 
+/** Return whether a user or system message said every value of a miss. */
+const isSaid = (said: number[]): boolean => said.length > 0 && said.every((position) => position >= 0);
+
 /** Return the filters that a miss passes, as far as the timeline is loaded. */
 function filtersOf(miss: MissView, data: SessionData): Filter[] {
   if (miss.names_only) return ["names only"];
   const isComplete = (turn: number) => data.state(turn, miss.result) === COMPLETE;
   const before = data.turns.some((_, turn) => turn < miss.turn - 1 && isComplete(turn));
   const after = data.turns.some((_, turn) => turn >= miss.turn && isComplete(turn));
-  return ["all", before ? "dropped" : "never complete", ...(after ? (["restored"] as const) : [])];
+  return ["all", ...(isSaid(miss.source_messages) ? (["said by the user"] as const) : []), before ? "dropped" : "never complete", ...(after ? (["restored"] as const) : [])];
 }

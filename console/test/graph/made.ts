@@ -21,8 +21,8 @@ export function viewOf(made: [number, number][], uses: [number, number, string][
     turns: made.map(([turn]) => turn),
     tokens: made.map((_, index) => 50 + ((index * 131) % 4000)),
   };
-  const edges = uses.map(([result, operation, value]) => ({ result, operation, count: 1, values: [value] }));
-  return { session: "s", branch: 0, turn_count: 1, results, calls, files, file_of: made.map((_, index) => (files.length ? index % files.length : -1)), operations, edges };
+  const edges = uses.map(([result, operation, value]) => ({ result, operation, count: 1, values: [value], source_messages: [-1] }));
+  return { session: "s", branch: 0, turn_count: 1, results, calls, files, file_of: made.map((_, index) => (files.length ? index % files.length : -1)), messages: [], operations, edges };
 }
 
 export const madeGraph = (...of: Parameters<typeof viewOf>): Graph => graphOf(viewOf(...of), (name) => TOOLS.indexOf(name));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filtered, lineage, usesOf, withoutCommon } from "../../src/views/graph/model";
+import { filtered, graphOf, lineage, usesOf, withoutCommon } from "../../src/views/graph/model";
 import { madeGraph, viewOf } from "./made";
 
 const graph = madeGraph([[1, 0], [2, 1], [3, 2], [3, 1]], [[0, 11, "A_1"], [0, 21, "A_1"], [1, 21, "B_1"], [2, 99, "C_1"]], [[99, 4]]);
@@ -31,6 +31,20 @@ test("a lineage has the results that a result uses and the ones that use it, tra
   expect(ids("r3")).toEqual(["r0", "r1", "r2", "r3", "r4"]);
   expect(lineage(graph, "r2").links.map(({ source, target }) => `${source.id} ${target.id}`)).toEqual(["r0 r1", "r1 r2", "r2 r3"]);
   expect(lineage(graph, "r9")).toEqual({ nodes: [], links: [] });
+});
+
+test("a value that the user said comes from the user's message", () => {
+  const view = viewOf([[1, 0], [2, 1]], [[0, 11, "ORD_7"]], [[99, 3]]);
+  const edges = [
+    { operation: 11, result: 0, count: 14, values: ["ORD_7", "ORD_8"], source_messages: [-1, 0] },
+    { operation: 99, result: 0, count: 1, values: ["ORD_8"], source_messages: [0] },
+    { operation: 99, result: 1, count: 1, values: ["ORD_9"], source_messages: [0] },
+  ];
+  const operations = [...view.operations, { event: 99, position: 9, turn: 3, name: "" }];
+  const graph = graphOf({ ...view, edges, operations, messages: [{ position: 0, turn: 1, role: "user" }] }, Number);
+  expect(graph.links.map(({ source, target, count }) => `${source.id} ${target.id} ${count}`)).toEqual(["r0 r1 1", "m0 r1 13", "m0 o99 2"]);
+  expect(graph.nodes.map(({ id, uses }) => `${id} ${uses}`)).toEqual(["r0 1", "m0 2", "r1 0", "o99 0"]);
+  expect(usesOf(graph.links).size).toBe(3);
 });
 
 test("the operations of one turn are one use", () => {

@@ -94,7 +94,7 @@ function Members({ nodes, onChoose }: { nodes: Node[]; onChoose: (id: string) =>
 }
 
 export function MostUsed({ graph, onChoose }: Pick<Ways, "graph" | "onChoose">) {
-  const mostUsed = graph.nodes.filter((node) => node.uses).sort((a, b) => b.uses - a.uses);
+  const mostUsed = graph.nodes.filter((node) => node.uses && node.result >= 0).sort((a, b) => b.uses - a.uses);
   return (
     <section class="card">
       <h2>Most used results</h2>

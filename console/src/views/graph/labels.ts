@@ -63,7 +63,7 @@ function name({ camera, text, muted }: Paper, put: Put, group: Group, bright: bo
   const [x, y] = at(camera, group);
   const [first] = members;
   const plain = first.result >= 0 ? label.split(" ")[0] : "";
-  const short = bright ? `${plain || "text"}, turn ${first.turn}` : plain;
+  const short = bright && plain ? `${plain}, turn ${first.turn}` : bright ? label : plain;
   const several = bright ? label : "";
   put(members.length > 1 ? several : short, x, y + radiusOf(group, camera) + 9, bright ? text : muted);
 }

@@ -2,7 +2,7 @@
 import { number, plural } from "../../format";
 import { groupBy } from "../../grouping";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
-import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
+import { filtered, type Graph, lineage, type Link, type Node } from "./model";
 import { type Places, placeByTurn, placedByFile } from "./places";
 
 /** One node, or several that are drawn as one. Places are in slots and rows. */
@@ -108,7 +108,7 @@ function describeMembers(members: Node[]): string {
   const texts = members.length - results;
   const contents = [results && plural(results, "result"), texts && plural(texts, "text")].filter(Boolean).join(", ");
   const [first, last] = [members[0].turn, members[members.length - 1].turn];
-  const of = members[0].tool === TEXT ? "" : ` of ${members[0].name || "a tool"}`;
+  const of = members[0].tool < 0 ? "" : ` of ${members[0].name || "a tool"}`;
   const files = [...new Set(members.map((node) => node.file).filter(Boolean))];
   const filesText = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
   return `${contents}${of}${filesText}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;

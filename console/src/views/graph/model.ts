@@ -1,11 +1,13 @@
-// The reuse graph between results: a call that used a result is represented by its own result.
+// The reuse graph between results: a call that used a result is represented by its own result. A value that a user or
+// system message said before comes from that message.
 import { groupBy } from "../../grouping";
-import type { GraphView, OperationView } from "../../types";
+import type { GraphView, OperationView, SourceView } from "../../types";
 
-/** The lane of the assistant's texts, which have no tool. */
+/** The lane of the assistant's texts, which have no tool, and that of the user's and system's messages. */
 export const TEXT = -1;
+export const SAID = -2;
 
-/** A result, or an operation without one: a text, or a call that has no result yet. */
+/** A result, an operation without one (a text, or a call that has no result yet), or a message that said used values. */
 export interface Node {
   id: string;
   /** The result's number; -1 for an operation without result. */
@@ -19,16 +21,17 @@ export interface Node {
   /** The file that the call names; empty if it names none. */
   file: string;
   tokens: number;
-  /** The number of turns that used the result. */
+  /** The number of turns that used it. */
   uses: number;
 }
 
-/** A use: `target` used `count` values of `source`. `values` has the first of them. */
+/** `target` used `count` values of `source`. `values` has the first of them, `results` the results that have them. */
 export interface Link {
   source: Node;
   target: Node;
   count: number;
   values: string[];
+  results: number[];
 }
 
 export interface Graph {
@@ -66,13 +69,36 @@ export function graphOf(view: GraphView, toolId: ToolId): Graph {
     else operations.push(operationNode(operation, toolId));
     byEvent.set(operation.event, brought ?? operations[operations.length - 1]);
   }
-  const links = view.edges.map(({ operation, result, count, values }): Link => ({ source: nodes[result], target: byEvent.get(operation)!, count, values }));
-  for (const use of usesOf(links)) nodes[Number(use.split(" ")[0])].uses++;
-  return { nodes: [...nodes, ...operations].sort((a, b) => a.turn - b.turn), links };
+  const messages = new Map(view.messages.map((message) => [message.position, messageNode(message)]));
+  const links = view.edges.flatMap((edge) => linksOf(edge, nodes[edge.result], messages, byEvent.get(edge.operation)!));
+  const all = [...nodes, ...operations, ...messages.values()];
+  for (const [source, some] of groupBy(links, (link) => link.source)) source.uses = new Set(some.map((link) => link.target.turn)).size;
+  return { nodes: all.sort((a, b) => a.turn - b.turn), links: merged(links) };
 }
 
+/** Return the links of an edge: one from its result, and one from each message that said some of its values. */
+function linksOf({ result, count, values, source_messages: messagesOf }: GraphView["edges"][number], node: Node, messages: Map<number, Node>, target: Node): Link[] {
+  const groups = groupBy([...values.keys()], (index) => messagesOf[index]);
+  const hidden = count - values.length;
+  // Values that no message said come first, so the hidden ones are in the last group.
+  return [...groups].map(([position, some], index) => {
+    const source = position < 0 ? node : messages.get(position)!;
+    const valueCount = some.length + (index === groups.size - 1 ? hidden : 0);
+    return { source, target, count: valueCount, values: some.map((number) => values[number]), results: [result] };
+  });
+}
+
+/** Join the links between the same two nodes. */
+const merged = (links: Link[]): Link[] =>
+  [...groupBy(links, ({ source, target }) => `${source.id} ${target.id}`).values()].map((some) => ({
+    ...some[0],
+    count: some.reduce((sum, link) => sum + link.count, 0),
+    values: some.flatMap((link) => link.values),
+    results: some.flatMap((link) => link.results),
+  }));
+
 /** Return the uses, each as its result and its turn: the text and the calls of one answer are one use. */
-export const usesOf = (links: Link[]): Set<string> => new Set(links.map(({ source, target }) => `${source.result} ${target.turn}`));
+export const usesOf = (links: Link[]): Set<string> => new Set(links.flatMap(({ results, target }) => results.map((result) => `${result} ${target.turn}`)));
 
 function resultNode({ results, files, file_of }: GraphView, number: number, toolId: ToolId): Node {
   const [name, position] = [results.tools[results.names[number]], results.positions[number]];
@@ -87,6 +113,13 @@ function operationNode(operation: OperationView, toolId: ToolId): Node {
   return {
     id: `o${event}`, result: -1, position, operation, turn, tool: name ? toolId(name) : TEXT, name,
     label: name ? `call of ${name}` : `text of turn ${turn}`, file: "", tokens: 0, uses: 0,
+  };
+}
+
+function messageNode({ position, turn, role }: SourceView): Node {
+  return {
+    id: `m${position}`, result: -1, position, operation: null, turn, tool: SAID, name: role,
+    label: `${role} message #${position}`, file: "", tokens: 0, uses: 0,
   };
 }
 

@@ -4,7 +4,6 @@ import { toolColour } from "../../theme";
 import { at, radiusOf } from "./camera";
 import { labels, type Paper } from "./labels";
 import type { Bundle, Group, Scene, Shine } from "./levels";
-import { TEXT } from "./model";
 
 const MOST_BRIGHT = 400;
 
@@ -51,9 +50,9 @@ function link(paper: Paper, { source, target, count }: Bundle, alpha: number, th
   ctx.stroke();
 }
 
-/** Return a tool's colour; grey for texts. */
+/** Return a tool's colour; grey for texts and messages. */
 function fillOf({ dark }: Paper, tool: number, alpha: number): string {
-  if (tool !== TEXT) return toolColour(tool, dark, alpha);
+  if (tool >= 0) return toolColour(tool, dark, alpha);
   return dark ? `hsl(215 15% 70% / ${alpha})` : `hsl(215 15% 40% / ${alpha})`;
 }
 

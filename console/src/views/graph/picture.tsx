@@ -22,7 +22,7 @@ interface Props {
 
 const SIGNS: Sign[] = [
   { kind: "round", name: "result, or several; a colour is a tool" },
-  { kind: "square", name: "text that used results" },
+  { kind: "square", name: "text that used results, or a message that said a value before" },
 ];
 const REACH = 6;
 const PAN = 60;

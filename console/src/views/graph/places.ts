@@ -1,6 +1,6 @@
 // The places of nodes: a lane for each tool, and time to the right. The same graph always has the same picture.
 import { groupBy } from "../../grouping";
-import { type Graph, type Link, type Node, TEXT } from "./model";
+import { type Graph, type Link, type Node, SAID, TEXT } from "./model";
 
 interface Lane {
   name: string;
@@ -61,9 +61,10 @@ function turnsOf(nodes: Node[], close: boolean): number[] {
   return Array.from({ length: turnsWithNodes[turnsWithNodes.length - 1] - turnsWithNodes[0] + 1 }, (_, index) => turnsWithNodes[0] + index);
 }
 
-/** Return the tools in the order of their first use, texts last. */
+/** Return the messages that said values, the tools in the order of their first use, and texts last. */
 function lanesOf(nodes: Node[]): Lane[] {
   const names = new Map(nodes.map((node) => [node.tool, node.name || "tool"]));
   const texts = names.delete(TEXT) ? [{ tool: TEXT, name: "text" }] : [];
-  return [...[...names].map(([tool, name]) => ({ tool, name })), ...texts];
+  const said = names.delete(SAID) ? [{ tool: SAID, name: "said by the user" }] : [];
+  return [...said, ...[...names].map(([tool, name]) => ({ tool, name })), ...texts];
 }

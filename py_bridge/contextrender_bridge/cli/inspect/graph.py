@@ -41,9 +41,12 @@ def as_dot(view: Json) -> str:
     for operation in view["operations"]:
         label = f"turn {operation['turn']}: {printable(operation['name'], 40) or 'text'}"
         lines.append(f"  o{operation['event']} [shape=plaintext, label={_quoted(label)}];")
-    for edge in view["edges"]:
+    for message in view["messages"]:
+        label = f"{message['role']} message #{message['position']}"
+        lines.append(f"  m{message['position']} [shape=note, label={_quoted(label)}];")
+    for source, edge in _edges_by_source(view):
         width = min(6.0, 0.5 + edge["count"] ** 0.5)  # in points
-        arrow = f"r{edge['result']} -> o{edge['operation']}"
+        arrow = f"{source} -> o{edge['operation']}"
         lines.append(
             f"  {arrow} [penwidth={width:.1f}, fontsize=8, label={_quoted(_values(edge))}];"
         )
@@ -53,10 +56,30 @@ def as_dot(view: Json) -> str:
 def _used_results(view: Json) -> Iterator[tuple[int, str]]:
     """Yield the number and the label of each result that was used."""
     results = view["results"]
-    for number in sorted({edge["result"] for edge in view["edges"]}):
+    for number in sorted(
+        {edge["result"] for edge in view["edges"] if min(edge["source_messages"]) < 0}
+    ):
         name = results["tools"][results["names"][number]]
         details = f"turn {results['turns'][number]}, {results['tokens'][number]} tokens"
         yield number, f"#{results['positions'][number]} {printable(name, 40)} ({details})"
+
+
+def _edges_by_source(view: Json) -> Iterator[tuple[str, Json]]:
+    """Yield each edge with the node that it starts at.
+
+    An edge is divided if user or system messages said some of its values before. These values come
+    from the messages.
+    """
+    for edge in view["edges"]:
+        values_by_position: dict[int, list[str]] = {}
+        for value, position in zip(edge["values"], edge["source_messages"], strict=True):
+            values_by_position.setdefault(position, []).append(value)
+        hidden_count = edge["count"] - len(edge["values"])
+        *_, last = values_by_position
+        for position, values in values_by_position.items():
+            source = f"r{edge['result']}" if position < 0 else f"m{position}"
+            count = len(values) + hidden_count * (position == last)
+            yield source, {**edge, "values": values, "count": count}
 
 
 def _values(edge: Json) -> str:
@@ -84,4 +107,6 @@ def _only_tool(view: Json, tool: str | None) -> Json:
     operations = [
         operation for operation in view["operations"] if operation["event"] in used_operations
     ]
-    return {**view, "edges": edges, "operations": operations}
+    positions = {position for edge in edges for position in edge["source_messages"]}
+    messages = [message for message in view["messages"] if message["position"] in positions]
+    return {**view, "edges": edges, "operations": operations, "messages": messages}

@@ -64,9 +64,17 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
 
 
 def _missing_values(miss: Json) -> str:
-    """Return the first values that were missing, and whether the agent repeated the tool call."""
+    """Return the first values that were missing, and notes on the miss.
+
+    The notes are that the agent repeated the tool call, and that user or system messages had said
+    every value before.
+    """
     values = ", ".join(miss["values"][:MAX_VALUES])
     if len(miss["values"]) > MAX_VALUES:
         values += f" and {len(miss['values']) - MAX_VALUES} more"
     parts = ["called again"] if miss["repeated"] else []
-    return "; ".join([*parts, values] if values else parts)
+    if values:
+        parts.append(values)
+    if values and min(miss["source_messages"]) >= 0:
+        parts.append("said by the user")
+    return "; ".join(parts)

@@ -90,6 +90,9 @@ class BranchReplay:
         self._recall = RecallTrace()
         self._recall_messages = 0
         self._needed: dict[int, list[int]] = {}
+        self._message_of_value: dict[str, int] = {}
+        """By value: the first user or system message with it, in the first `_read_messages`."""
+        self._read_messages = 0
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._last_selection: dict[RenderSettings, Selection] = {}
         self._stored_uses: StoredUses | None = None
@@ -288,6 +291,20 @@ class BranchReplay:
                 self._needed.setdefault(event.turn, []).append(event.result)
         self._recall_messages = len(self.full_history)
         return tuple(self._needed.get(turn, ()))
+
+    def message_with(self, value: str, operation: int) -> int:
+        """Return the first user or system message with a value before an operation's message.
+
+        Return -1 if there is none. Such a value has a source besides the results. `operation` is
+        an event number. Messages that were added since the last request are read first.
+        """
+        for message in range(self._read_messages, len(self.full_history)):
+            if self.full_history.roles[message] in ("user", "system"):
+                for found_value in extract_values(self.text_of(message)):
+                    self._message_of_value.setdefault(found_value, message)
+        self._read_messages = len(self.full_history)
+        message = self._message_of_value.get(value, -1)
+        return message if message < self.position_of(operation) else -1
 
     def output_of(self, turn: int) -> int:
         """Return the tokens of a call's answer, 0 if there is none."""
