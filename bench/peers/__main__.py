@@ -1,84 +1,120 @@
-"""Measure other libraries that shorten histories on the same runs: python -m bench.peers FILE.
+"""Compare context policies and other libraries on the same runs: python -m bench.peers FILE...
 
-Each library, or peer, is installed at a pinned version in its own virtual environment, and cannot
-open connections while it is measured. A peer is called only if the history exceeds the budget.
-ContextRender's policies are replayed on the same runs for comparison.
+Each file is a corpus with a table of its own. Each library, or peer, is installed at a pinned
+version in its own virtual environment, and cannot open connections while it is measured. A peer is
+called only if the history exceeds the budget. ContextRender's policies are replayed on the same
+runs. Your own policy is a function: --function module:name takes the messages and the number of
+tokens that they may have, and returns messages.
 """
 
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.evaluation.bootstrap import Bootstrap
+from contextrender_bridge.evaluation.bootstrap import Bootstrap, Estimate, span
 from contextrender_bridge.evaluation.cases import cases_of
 from contextrender_bridge.evaluation.replay_command import positive_count
 from contextrender_bridge.evaluation.runs import Run, read_runs
 from contextrender_bridge.evaluation.tables import Rows, console, percent_or_dash
 from contextrender_bridge.evaluation.workers import show_progress
 
-from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
+from bench.peers.catalogue import PEERS, Peer, Unavailable, function_peer, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
 
 CACHE = Path("~/.cache/contextrender-bench").expanduser()
-OWN_POLICIES = "contextrender,contextrender_excerpts,contextrender_cache_aware,prune"
-FIGURES = ("value_recall", "turns_with_all_values", "openai_prompts", "openai_loop")
+OWN_POLICIES = (
+    "contextrender,contextrender_excerpts,contextrender_cache_aware,prune,"
+    "contextrender_cache_aware:agent_defaults=1@auto"
+)
+FIGURES = (
+    *("turns_with_all_values", "newest_complete", "openai_calls", "anthropic_calls"),
+    "openai_loop",
+)
 COLUMNS = (
-    *("", "values", "turns\nwith all", "prompts,\nOpenAI", "closed\nloop"),
-    *("tokens\na call", "over\nbudget", "ms\nmedian"),
+    *("", "steps with\nall values", "newest\ncomplete", "bill,\nOpenAI", "bill,\nAnthropic"),
+    *("closed loop,\nOpenAI", "tokens\na call", "over\nbudget", "ms\nmedian"),
+)
+NOTES = (
+    "Figures are in %, with 95% intervals over tasks, of all calls, those that fit included.\n"
+    "Bills are of full history's. The last three columns are of the calls whose history exceeds\n"
+    "the budget: the tokens of whole prompts; the share whose prompt exceeds the budget with the\n"
+    "system prompt and the current user message on top; the time of shortening alone, with the\n"
+    "library's objects made anew for each call. Only values in tool results are measured, not\n"
+    "whether the tasks are solved."
 )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="bench.peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument(
         "--budget", type=positive_count, default=6000, metavar="N", help="(%(default)s)"
     )
     parser.add_argument(
-        "--limit", type=positive_count, default=12, metavar="N", help="runs (%(default)s)"
+        "--limit",
+        type=positive_count,
+        default=12,
+        metavar="N",
+        help="runs of each file, evenly distributed (%(default)s)",
     )
+    parser.add_argument(
+        "--function",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="a function that shortens messages; may be repeated",
+    )
+    parser.add_argument("--only", action="append", metavar="NAME", help="only these peers")
     args = parser.parse_args()
+    peers = [peer for peer in PEERS if args.only is None or peer.name in args.only]
+    peers += map(function_peer, args.function)
+    out = console()
     try:
-        runs = sample(read_runs(args.files), args.limit)
-        cases = cases_of(OWN_POLICIES, str(args.budget))
+        for file in args.files:
+            runs = _sample(read_runs([file]), args.limit)
+            table, notes = _table(file.name, runs, peers, args.budget)
+            out.print(table)
+            out.print(*notes, sep="\n", markup=False)
     except CommandError as error:
         print(f"bench.peers: {error}", file=sys.stderr)
         return 1
-    rows = [_row(case.name, score) for case, score in replay_ours(runs, cases)]
-    notes = []
-    for peer in PEERS:
-        try:
-            score = _measure(peer, runs, args.budget)
-        except Unavailable as reason:
-            notes.append(f"{peer.name}: {reason}.")
-            continue
-        rows.append(_row(peer.name, score))
-        notes.append(f"{peer.name}: {peer.note}.")
-        if score.failed:
-            notes.append(f"{peer.name}: failed at {score.failed} calls ({score.problem}).")
-    title = f"Calls whose history exceeds {args.budget:,} tokens, shortened by each; % of them"
-    out = console()
-    out.print(Rows(title, COLUMNS, rows))
-    out.print(
-        f"Runs: {len(runs)}, evenly spread over the files. Recall is over all calls, those that "
-        "fit included;\nbills are of full history's. Tokens are of whole prompts: over budget is "
-        "what exceeds the budget with\nthe system prompt and the current user message on top. ms "
-        "are those of shortening alone, with the\nlibrary's own objects made anew each call.",
-        *notes,
-        sep="\n",
-        markup=False,
-    )
+    out.print(NOTES, markup=False)
     return 0
 
 
-def sample(runs: Sequence[Run], limit: int) -> list[Run]:
-    """Return at most `limit` runs, evenly distributed over the files."""
+def _sample(runs: Sequence[Run], limit: int) -> list[Run]:
+    """Return at most `limit` runs, evenly distributed over the file."""
     if len(runs) <= limit:
         return list(runs)
     return [runs[number * len(runs) // limit] for number in range(limit)]
+
+
+def _table(
+    corpus: str, runs: Sequence[Run], peers: Sequence[Peer], budget: int
+) -> tuple[Rows, list[str]]:
+    """Return the table of one corpus, the best first, and notes on the peers."""
+    scores = [
+        (str(case), score) for case, score in replay_ours(runs, cases_of(OWN_POLICIES, str(budget)))
+    ]
+    notes: list[str] = []
+    for peer in peers:
+        try:
+            score = _measure(peer, runs, budget)
+        except Unavailable as reason:
+            notes.append(f"{peer.name}: {reason}.")
+            continue
+        scores.append((peer.name, score))
+        notes.append(f"{peer.name}: {peer.note}.")
+        if score.failed:
+            notes.append(f"{peer.name}: failed at {score.failed} calls ({score.problem}).")
+    ranked = sorted(((_estimates(score), name, score) for name, score in scores), key=_rank)
+    title = f"{corpus}: {len(runs)} runs, histories over {budget:,} tokens shortened by each"
+    return Rows(title, COLUMNS, [list(_row(*entry)) for entry in ranked]), notes
 
 
 def _measure(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
@@ -87,16 +123,24 @@ def _measure(peer: Peer, runs: Sequence[Run], budget: int) -> PeerScore:
         return drive(python, peer, runs, budget, advance)
 
 
-def _row(name: str, score: PeerScore) -> list[str]:
-    figures = Bootstrap(score.runs, 1).estimates(0)
+def _estimates(score: PeerScore) -> list[Estimate]:
+    estimates = Bootstrap(score.runs).estimates(0)
+    return [estimates[figure] for figure in FIGURES]
+
+
+def _rank(entry: tuple[Sequence[Estimate], str, PeerScore]) -> float:
+    """Return the sort key of an entry: most steps with all values first."""
+    return -(entry[0][0].value or 0.0)
+
+
+def _row(estimates: Sequence[Estimate], name: str, score: PeerScore) -> Iterator[str]:
     sizes, times = score.sizes or [0], score.milliseconds or [float("nan")]
-    return [
-        name,
-        *(percent_or_dash(figures[figure].value) for figure in FIGURES),
-        f"{statistics.fmean(sizes):,.0f}",
-        percent_or_dash(score.over_budget / len(sizes)),
-        f"{statistics.median(times):.1f}",
-    ]
+    yield name
+    for estimate in estimates:
+        yield f"{percent_or_dash(estimate.value).rstrip('%')} {span(estimate)}".strip()
+    yield f"{statistics.fmean(sizes):,.0f}"
+    yield percent_or_dash(score.over_budget / len(sizes))
+    yield f"{statistics.median(times):.1f}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The peers: what is installed for each, and what its token budget means.
 
-Each has its own virtual environment, created once from pinned versions.
+Each library has its own virtual environment, created once from pinned versions. Rules and functions
+that need no library run in this one.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ class Peer:
     """A method of another library for shortening a history.
 
     `library` names its virtual environment, which peers may share, and its module `with_...`.
+    Without `requirements` the peer runs in this process's environment.
     `variant` selects one of that module's methods. `note` explains what the budget means.
     """
 
@@ -38,7 +40,11 @@ INDEX = "the budget is its token_limit; it does not count tool calls"
 STUBS = "the budget is its compression_target; stubs and calls are not counted in it"
 UNFIT = "cannot target a budget: compresses contents; its text model needs a download, so is off"
 EDIT = "langchain ClearToolUsesEdit"
+PRUNES = "ignores the budget: of earlier user turns, clears all but 40,000 tokens of results"
+KEEPS = "replaces the oldest results by a note until the rest fits"
 PEERS = (
+    Peer("newest results", (), "rules", "newest", KEEPS),
+    Peer("opencode's pruning", (), "rules", "opencode", PRUNES),
     Peer("langchain trim_messages", LANGCHAIN, "langchain", "trim", "the budget is its max_tokens"),
     Peer(EDIT, LANGCHAIN, "langchain", "clear", CLEARS),
     Peer(f"{EDIT}, fitted", LANGCHAIN, "langchain", "clear fitted", FITS),
@@ -48,19 +54,29 @@ PEERS = (
 )
 
 
+def function_peer(name: str) -> Peer:
+    """Return the peer that calls a function, named as `module:function`.
+
+    It takes the messages and the number of tokens that they may have, and returns messages.
+    """
+    return Peer(name, (), "function", name, "the budget is its second argument")
+
+
 class Unavailable(Exception):
     """An error with the reason why a peer cannot be measured."""
 
 
 def python_of(peer: Peer, folder: Path) -> Path:
     """Return the path of the peer's Python; install the peer if it is not. Raise Unavailable."""
+    if not peer.requirements:
+        return Path(sys.executable)
     home = folder / peer.library
     python: Path = home / "bin" / "python"
     stamp = home / STAMP
     fingerprint = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == fingerprint:
         return python
-    print(f"Installing {', '.join(peer.requirements) or 'a counter'} ...", file=sys.stderr)
+    print(f"Installing {', '.join(peer.requirements)} ...", file=sys.stderr)
     _run([sys.executable, "-m", "venv", "--clear", str(home)])
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run([*pip, *peer.requirements, *COUNTING])

@@ -73,6 +73,7 @@ class Worker:
             peer.variant,
             str(app_dir()),
             str(BRIDGE),
+            str(Path.cwd()),
         ]
         self._process = subprocess.Popen(
             command,
@@ -181,6 +182,7 @@ class _PeerPrompts:
             complete,
             prompt_messages,
             visible=visible,
+            budget=self._budget,
         )
 
     def _shorten(self, unbudgeted_tokens: int) -> Sequence[Json]:
@@ -210,8 +212,8 @@ def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Ca
         yield case, score
 
 
-def _watch(score: PeerScore, case: Case, _: Turn, prompt: Prompt) -> None:
-    if prompt.tokens_full > case.budget:
+def _watch(score: PeerScore, _: Case, __: Turn, prompt: Prompt) -> None:
+    if prompt.tokens_full > prompt.budget:
         score.milliseconds.append(1000 * prompt.seconds)
         score.sizes.append(prompt.tokens_rendered + prompt.tokens_unbudgeted)
-        score.over_budget += prompt.tokens_rendered > case.budget
+        score.over_budget += prompt.tokens_rendered > prompt.budget
