@@ -23,18 +23,18 @@ def test_reuse_scores_of_worked_case() -> None:
 
 @given(transcripts(longest=8))
 @modest
-def test_uses_and_holders_equal_reference(messages: list[Json]) -> None:
+def test_uses_and_result_counts_equal_reference(messages: list[Json]) -> None:
     history = history_of(messages)
     positions = list(history.results.message)
     uses = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
     assert uses == slow_rules.uses(messages)
-    holder_counts = Counter(
+    result_counts = Counter(
         value
         for message in messages
         if message["role"] == "tool"
         for value in slow_rules.values(slow_rules.text_of(message["content"]))
     )
-    assert history.reuse.holders([*holder_counts, "unheard_of"]) == dict(holder_counts)
+    assert history.reuse.result_counts([*result_counts, "unheard_of"]) == dict(result_counts)
     for number, position in enumerate(positions):
         used_values = {value for _, result, some in uses if result == position for value in some}
         assert history.reuse.used_values(number) == sorted(used_values)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.parameters import AUTO
-from contextrender_bridge.engine.plan.append_step import replaced_segments
+from contextrender_bridge.engine.plan.append_step import segments_not_to_restore
 from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.text.transcript import Json
 
@@ -56,7 +56,7 @@ def restored_texts(messages: list[Json]) -> list[str]:
             texts |= dict.fromkeys(part.text for part in restored.parts)
             context = next_call(rendered.view)
             for part in restored.parts:
-                replaced, _ = replaced_segments(context, part.result)
+                replaced, _ = segments_not_to_restore(context, part.result)
                 first = int(context.tracking.first_segment.values[part.result])
                 ends = [0, *context.tracking.segment_end.values[first:].tolist()]
                 spans = [(ends[s - first], ends[s - first + 1]) for s in replaced]

@@ -221,7 +221,7 @@ def explain_results(
 def _use_rows(history: History, numbers: Set[int]) -> dict[int, list[UseRow]]:
     """Return the uses of these results, by result."""
     uses = [use for use in history.reuse.uses if use.result in numbers]
-    result_counts = history.reuse.holders(chain.from_iterable(use.values for use in uses))
+    result_counts = history.reuse.result_counts(chain.from_iterable(use.values for use in uses))
     rows: dict[int, list[UseRow]] = {}
     for use in uses:
         position, _ = history.place_of(use.operation)

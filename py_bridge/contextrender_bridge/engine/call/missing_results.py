@@ -68,10 +68,12 @@ def missing_results(
     for use in uses_of(history, answer):
         if use.result not in complete:
             used_values.setdefault(use.result, set()).update(use.values)
-    results_of_repeated_calls = set(history.repeated.get(answer, ())).difference(complete)
+    results_of_repeated_calls = set(history.results_called_again.get(answer, ())).difference(
+        complete
+    )
     all_values: set[str] = set().union(*used_values.values())
     invisible_values = without_visible(all_values, prompt()) if used_values else set()
-    result_counts = history.reuse.holders(invisible_values)
+    result_counts = history.reuse.result_counts(invisible_values)
     missing_list: list[MissingResult] = []
     for result in sorted(results_of_repeated_calls | used_values.keys()):
         missing_values = used_values.get(result, set()) & invisible_values

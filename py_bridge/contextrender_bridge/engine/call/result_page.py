@@ -110,7 +110,7 @@ class LastRebuild:
     def ranks(self) -> dict[int, int]:
         """The rank by density score, from 1, of every result before that call with a tool call."""
         has_call = self.density.context.has_call
-        candidates = (result for result in self.density.order if has_call[result])
+        candidates = (result for result in self.density.best_first if has_call[result])
         return {result: rank for rank, result in enumerate(candidates, 1)}
 
     @cached_property
@@ -120,7 +120,7 @@ class LastRebuild:
 
     def score(self, result: int) -> float | None:
         """Return a result's density score at that call, or None if it has no rank."""
-        return float(self.density.scores[result]) if result in self.ranks else None
+        return float(self.density.result_scores[result]) if result in self.ranks else None
 
     def rank_note(self, result: int) -> str:
         """Return the rank of an omitted result in words, or "" if it came after that call."""

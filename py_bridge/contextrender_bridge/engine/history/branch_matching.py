@@ -74,32 +74,34 @@ def match_branch(
     digests: Sequence[str],
     history_of: Callable[[int], History],
 ) -> BranchMatch:
-    """Return the longest match of a caller's transcript, of which a prefix may not be sent.
+    """Return the recorded branch that has the most of a transcript's first messages.
 
-    `prefix` is the digest of its first `offset` messages, and `digests` are the cumulative digests
-    of the messages after these. `head` is the branch that was used last. Raise HistoryDiverged,
-    with the number of recorded messages, if no branch has the prefix.
+    The caller sends the messages from position `offset` on, and `digests` are the transcript's
+    cumulative digests after each of these. `prefix` is the digest of the messages before them.
+    `head` is the branch that was used last. `history_of` reads a branch's history. Raise
+    HistoryDiverged, with the number of recorded messages, if no branch has the prefix.
     """
     branch, matched = ROOT, 0
     if offset:
         branch = _branch_with_prefix(branches, head, offset, prefix, history_of)
-        # An ancestor that has all of the prefix may have other forks that match more messages.
+        # Begin with the oldest ancestor that has all of the prefix, because the loop below finds
+        # which of its forks matches most.
         while branches[branch].fork_messages >= offset:
             branch = branches[branch].parent
         matched = offset
-    # A cumulative digest identifies all messages up to it. So a branch whose first own message has
-    # the digest of the transcript there matches up to that message.
+    # Equal cumulative digests mean that all messages up to there are equal. So a branch matches up
+    # to its first own message if the transcript has the digest of this message there.
     for info in branches:
-        index = info.fork_messages - offset
-        matches = 0 <= index < len(digests) and digests[index] == info.first_digest
-        if matches and info.fork_messages >= matched:
-            branch, matched = info.number, info.fork_messages + 1
+        first_own = info.fork_messages - offset  # its index among the sent messages
+        if 0 <= first_own < len(digests) and digests[first_own] == info.first_digest:
+            matched_to_first_own = info.fork_messages + 1
+            if matched_to_first_own > matched:
+                branch, matched = info.number, matched_to_first_own
     if branch == ROOT:
         return BranchMatch(ROOT, 0)
-    recorded_digests, sent_digests = (
-        history_of(branch).digests[matched:],
-        digests[matched - offset :],
-    )
+    # Count the branch's further messages that the transcript has, too.
+    recorded_digests = history_of(branch).digests[matched:]
+    sent_digests = digests[matched - offset :]
     for recorded_digest, sent_digest in zip(recorded_digests, sent_digests, strict=False):
         if recorded_digest != sent_digest:
             break

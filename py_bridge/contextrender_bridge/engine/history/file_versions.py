@@ -163,13 +163,13 @@ class FileVersions:
 
 
 def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[tuple[int, int]]:
-    """Return the ranges of an older text whose lines the edits have replaced since, in order.
+    """Return the ranges of characters of an older text whose lines the edits have replaced since.
 
-    `is_file` says whether the text is surely of the edited file. Otherwise a file that was written
-    in full replaces nothing in it.
+    `edits` and the ranges are in order. `is_file` is true if the text is surely of the edited file.
+    Otherwise a file that was written in full replaces nothing in it.
     """
-    removed: set[str] = set()
-    current_lines: frozenset[str] | None = None
+    removed: set[str] = set()  # lines that an edit removed and that no later edit added again
+    current_lines: frozenset[str] | None = None  # all lines, if the whole file was written
     for edit in edits:
         if edit.is_whole and is_file:
             current_lines, removed = edit.added, set()
@@ -179,12 +179,18 @@ def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[
             current_lines = (current_lines - edit.removed) | edit.added
     if not removed and current_lines is None:
         return []
-    long_lines = [line for line in removed if len(line) >= SHORT]
+    long_removed = [line for line in removed if len(line) >= SHORT]
 
-    def is_replaced(plain: str, content: str) -> bool:
-        if {plain, content} & removed or any(line in plain for line in long_lines):
+    def is_replaced(line: str, content: str) -> bool:
+        if line in removed or content in removed:
             return True
-        return current_lines is not None and bool(content) and not {plain, content} & current_lines
+        # Tools show lines with more than a number around them. A short line, such as a bracket, is
+        # within too many others.
+        if any(removed_line in line for removed_line in long_removed):
+            return True
+        if current_lines is None or not content:
+            return False
+        return line not in current_lines and content not in current_lines
 
     return _line_ranges(text, is_replaced)
 
@@ -198,7 +204,8 @@ def repeated_ranges(text: str, newer_texts: Iterable[str]) -> list[tuple[int, in
 def _line_ranges(text: str, has: Callable[[str, str], bool]) -> list[tuple[int, int]]:
     """Return the ranges of the lines for which `has` returns true.
 
-    It gets a line without white space around it, and the line without a number at its beginning.
+    Its arguments are a line without white space around it, and the line's content: the same without
+    the line number that a tool wrote at its beginning.
     """
     ranges: list[tuple[int, int]] = []
     start = 0

@@ -79,57 +79,51 @@ class ResultArrays:
 class History:
     """A transcript's structure, sizes, reuse and vectors, as of its last message.
 
-    - `turn` is the number of the next model call, from 1; `turns` has the turn of each message.
-    - `text_tokens` has the tokens of each message's text, 0 for a result.
-    - `first_events` has the number of each message's first event, `events` is their count.
-    - `assistants` counts the assistant messages, `leading_system` the system messages before all
-      others. `first_user`, `last_user` and `last_assistant` are positions, or -1.
-    - `text_messages` has the positions of all messages but tool results and assistant messages that
-      consist of calls alone.
-    - `names` has the tool's name of every call and result, by event number.
-    - `totals` has the tokens of the history up to and including each message.
-    - `tracking` is created by the first policy that needs it. A replay sets `replay_tracking`
-      instead, which can go back to earlier messages.
-    - `selections` has the selections of the last calls with their policies, by the number of
-      messages that the call had.
-    - `repeated` has the results that an assistant message calls for once more, word for word, by
-      the message's position.
+    An event is a message's text, a tool call or a tool result. `__init__` says what each field has.
     """
 
     def __init__(self) -> None:
+        # One entry for each message, by its position:
         self.roles: list[str] = []
-        self.messages: list[Json | None] = []
-        self.digests: list[str] = []
+        self.messages: list[Json | None] = []  # None if its text is not in memory
+        self.digests: list[str] = []  # of all messages up to it
         self.turns = array("l")
-        self.text_tokens = array("l")
-        self.totals = array("l")
-        self.first_events = array("l")
-        self.times = array("d")
+        self.text_tokens = array("l")  # of the message's text; 0 for a tool result
+        self.totals = array("l")  # the tokens of all messages up to it, results and calls included
+        self.first_events = array("l")  # the number of its first event
+        self.times = array("d")  # when it arrived, in seconds since 1970
+
+        # Counts, and positions of messages (-1 if there is none):
+        self.events = 0
+        self.assistants = 0
+        self.turn = 1  # the number of the next model call
+        self.text_bytes = 0  # the size of the texts in memory
+        self.total_tokens = 0
+        self.leading_system = 0  # the number of system messages before all others
+        self.first_user = -1
+        self.last_user = -1
+        self.last_assistant = -1
         self.text_messages = array("l")
+        """The positions of all messages but tool results and messages that are calls alone."""
+
+        # Tool results and calls:
         self.results = ResultArrays()
         self.reuse = ReuseIndex()
         self.files = FileVersions()
         self.vectors = VectorTable()
-        self.events = 0
-        self.assistants = 0
-        self.turn = 1
-        self.text_bytes = 0
-        self.total_tokens = 0
-        self.leading_system = 0
-        self.first_user = -1
-        self.last_user = -1
-        self.last_assistant = -1
-        self.names: dict[int, str] = {}
-        self.tracking: Tracking | None = None
+        self.names: dict[int, str] = {}  # the tool's name of each call and result, by event number
+        self.results_called_again: dict[int, tuple[int, ...]] = {}
+        """By an assistant message's position: the results whose call it repeats word for word."""
+        self._open_calls: dict[str, list[_OpenCall]] = {}  # calls without a result, by id
+        self._latest_result: dict[int, int] = {}  # of each call, by the call's hash
+        self._result_at: dict[int, int] = {}  # the result's number, by its message's position
+
+        # What policies need from call to call:
+        self.tracking: Tracking | None = None  # created by the first policy that needs it
         self.replay_tracking: RememberingTracking | None = None
+        """Set by a replay instead of `tracking`, because it can return to earlier messages."""
         self.selections: dict[int, tuple[str, Selection]] = {}
-        self.repeated: dict[int, tuple[int, ...]] = {}
-        self._open_calls: dict[str, list[_OpenCall]] = {}
-        """By the call's id."""
-        self._latest_result: dict[int, int] = {}
-        """The latest result of each call, by the call's hash."""
-        self._result_at: dict[int, int] = {}
-        """The number of each result, by the position of its message."""
+        """The policies and selections of the last calls, by the calls' number of messages."""
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -237,7 +231,6 @@ class History:
         """
         head = events[0]
         position = len(self.roles)
-        tokens = head.tokens
         self._count_role(head.role, position)
         turn = self.turn if head.role in ("user", "system") else self.assistants
         self.roles.append(head.role)
@@ -250,13 +243,15 @@ class History:
         self._add_calls(events, position, turn)
         if head.kind == "result":
             turn = self._append_result(head, position)
-            tokens = 0
+            self.text_tokens.append(0)  # `results` has the tokens of its text
+        else:
+            self.text_tokens.append(head.tokens)
+            consists_of_calls = not head.tokens and len(events) > 1
+            if not consists_of_calls:
+                self.text_messages.append(position)
         self.turns.append(turn)
-        self.text_tokens.append(tokens)
-        if tokens or (head.kind == "message" and len(events) == 1):
-            self.text_messages.append(position)
         self.events += len(events)
-        self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
+        self.total_tokens += sum(event.tokens for event in events)
         self.totals.append(self.total_tokens)
 
     def _count_role(self, role: str, position: int) -> None:
@@ -274,7 +269,7 @@ class History:
 
     def _add_calls(self, events: Sequence[TranscriptEvent], position: int, turn: int) -> None:
         """Add a message's calls as open, and record which earlier results they call for again."""
-        repeated: set[int] = set()
+        results_called_again: set[int] = set()
         for number, event in enumerate(events, self.events):
             if event.kind == "call":
                 self.names[number] = intern(event.name)
@@ -283,9 +278,9 @@ class History:
                 self._open_calls.setdefault(event.call_id, []).append(call)
                 self.files.add_call((position, number - self.events - 1), event.text)
                 if call_hash in self._latest_result:
-                    repeated.add(self._latest_result[call_hash])
-        if repeated:
-            self.repeated[position] = tuple(sorted(repeated))
+                    results_called_again.add(self._latest_result[call_hash])
+        if results_called_again:
+            self.results_called_again[position] = tuple(sorted(results_called_again))
 
     def take(
         self,

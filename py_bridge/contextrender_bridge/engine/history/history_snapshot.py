@@ -36,7 +36,7 @@ _BY_MESSAGE: Final = (
 )
 """The fields of a history that have one entry for each message."""
 
-_BY_RESULT: Final = ("owned_tokens", "previous_size")
+_BY_RESULT: Final = ("owned_counts", "previous_sizes")
 _BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
 """The arrays of a tracking that have one entry for each result, and for each segment."""
 
@@ -121,21 +121,24 @@ class RememberingTracking(Tracking):
         past.first_segment = self.first_segment.first(result_count + 1)
         past.segment_ids_at = self.segment_ids_at.first(segment_count + 1)
         past.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segment_count]))
-        past.words = self.words.first(result_count, segment_count)
-        past.kinds = self.kinds.first(token_count)
+        past.word_index = self.word_index.first(result_count, segment_count)
+        past.token_kinds = self.token_kinds.first(token_count)
         past._ids, past._ids_by_text = self._ids, self._ids_by_text
-        past._owner = self._owner.first(token_count)
+        past._owners = self._owners.first(token_count)
         past._event_ids_at = self._event_ids_at.first(event_count + 1)
         past._event_ids = self._event_ids.first(int(self._event_ids_at.values[event_count]))
         past.is_used = _growable(self._first_use.values[:token_count] < messages)
-        past.uses, past.last_use = self._uses_before(messages, result_count)
-        past.task, past.question, past.latest = _words(history, messages, originals)
+        past.use_counts, past.last_use_turns = self._uses_before(messages, result_count)
+        past.task_words, past.user_words, past.answer_words = _latest_words(
+            history, messages, originals
+        )
         return past
 
     def _uses_before(self, messages: int, results: int) -> tuple[GrowableArray, GrowableArray]:
-        """Return `uses` and `last_use` of the first results, as of the first `messages` messages.
+        """Return `use_counts` and `last_use_turns` of the first results.
 
-        A result without a use has its own turn as `last_use`.
+        They are as of the first `messages` messages. The last use of a result that is never used is
+        its own turn.
         """
         use_count = int(np.searchsorted(self._use_position.values, messages))
         used_results = self._used_result.values[:use_count]
@@ -166,19 +169,23 @@ class RememberingTracking(Tracking):
         self._use_turn.append(turn)
 
 
-def _words(
+def _latest_words(
     history: "History", messages: int, originals: Originals
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return `task`, `question` and `latest` of the tracking of the first `messages` messages."""
+    """Return the `task_words`, `user_words` and `answer_words` of a tracking.
+
+    They are the words of the first user message, and of the latest user message and the latest
+    assistant message among the first `messages` messages; empty if there is no such message.
+    """
     last_user = history.latest_of("user", messages)
     last_assistant = history.latest_of("assistant", messages)
-    task = words_of(_text(history.first_user, originals)) if last_user >= 0 else ()
-    question = words_of(_text(last_user, originals)) if last_user >= 0 else ()
+    task_words = words_of(_text(history.first_user, originals)) if last_user >= 0 else ()
+    user_words = words_of(_text(last_user, originals)) if last_user >= 0 else ()
     if last_assistant < 0:
-        return task, question, ()
+        return task_words, user_words, ()
     (answer,) = originals(last_assistant, last_assistant + 1)
     text = content_text(answer.get("content"))[:MOST_CHARACTERS]
-    return task, question, words_in_turn(text, answer.get("tool_calls") or ())
+    return task_words, user_words, words_in_turn(text, answer.get("tool_calls") or ())
 
 
 def _text(position: int, originals: Originals) -> str:

@@ -18,11 +18,13 @@ Ints = NDArray[np.integer[Any]]
 
 
 class RememberingReuse(ReuseIndex):
-    """An index that can return its earlier states, because it knows the values of each result.
+    """An index that can return its earlier states, because it records the values in their order.
 
-    `_result_values` has the values of all results in order, and `_matched_values` and
-    `_matched_results` those of the matches of all uses. `_result_ends` and `_use_ends` say where
-    those of each result and use end.
+    `_result_values` has the values of all results, one result after the other. `_result_ends` has
+    the position in it at which the values of each result end. A match is one value of a use, with
+    the result that it is credited to. `_matched_values` and `_matched_results` have all matches,
+    one use after the other. `_use_ends` has the position at which the matches of each use end.
+    Values are stored by number.
     """
 
     def __init__(self) -> None:
@@ -72,22 +74,22 @@ class RememberingReuse(ReuseIndex):
 class EarlierReuse(ReuseIndex):
     """An index as it was earlier, for reading alone.
 
-    `holder_counts` has n of each value. `matched_values` and `matched_results` have the value and
-    the result of each match.
+    `result_counts` has, for each value, the number of results that contain it. `matched_values` and
+    `matched_results` have the value and the result of each match.
     """
 
     def __init__(
         self,
         uses: list[Use],
         ids: dict[str, int],
-        holder_counts: Ints,
+        result_counts: Ints,
         matched_values: Ints,
         matched_results: Ints,
         results: int,
     ) -> None:
         super().__init__()
         self.uses, self._ids = uses, ids
-        self._holder_counts = holder_counts
+        self._result_counts = result_counts
         self._matched_values, self._matched_results = matched_values, matched_results
         self._results = results
         self._cached_scores: list[float] | None = None
@@ -96,36 +98,42 @@ class EarlierReuse(ReuseIndex):
         return self._results
 
     def scores(self) -> list[float]:
-        """Return c of every result, exactly rounded, as `ReuseIndex.scores` does."""
+        """Return the reuse score c of every result, as `ReuseIndex.scores` does."""
         if self._cached_scores is None:
             self._cached_scores = self._compute_scores()
         return self._cached_scores
 
     def _compute_scores(self) -> list[float]:
-        """Return c of every result, from the distinct pairs of a result and a matched value."""
+        """Return the reuse score of every result, 0 for a result without a match.
+
+        It is the sum over the result's matched values of m/n, where m is the number of matches of
+        the value and n the number of results that contain it (docs/method.md, Reuse score). A value
+        is credited to one result alone, so its m matches are all of this result.
+        """
         scores = [0.0] * self._results
         if not len(self._matched_values):
             return scores
-        value_count = len(self._holder_counts)
+        value_count = len(self._result_counts)
+        # The distinct pairs of a result and a matched value, as one number each, sorted by result.
         pairs, pair_counts = np.unique(
             self._matched_results.astype(np.int64) * value_count + self._matched_values,
             return_counts=True,
         )
-        results, values = np.divmod(pairs, value_count)  # sorted by result
+        results, values = np.divmod(pairs, value_count)
         match_counts = np.bincount(values, pair_counts, value_count)
-        shares = (match_counts[values] / self._holder_counts[values]).tolist()
-        used_results, first_pairs = np.unique(results, return_index=True)
-        ends = [*first_pairs[1:].tolist(), len(shares)]
+        terms = (match_counts[values] / self._result_counts[values]).tolist()
+        used_results, first_terms = np.unique(results, return_index=True)
+        ends = [*first_terms[1:].tolist(), len(terms)]
         for result, start, end in zip(
-            used_results.tolist(), first_pairs.tolist(), ends, strict=True
+            used_results.tolist(), first_terms.tolist(), ends, strict=True
         ):
-            scores[result] = shares[start] if end == start + 1 else fsum(shares[start:end])
+            scores[result] = terms[start] if end == start + 1 else fsum(terms[start:end])
         return scores
 
-    def holders(self, values: Iterable[str]) -> dict[str, int]:
-        """Return n of each value that a result contained: the number of results with it."""
+    def result_counts(self, values: Iterable[str]) -> dict[str, int]:
+        """Return the number of results that contained each value, without those in no result."""
         numbers = {value: self._ids[value] for value in values if value in self._ids}
-        return {value: int(self._holder_counts[number]) for value, number in numbers.items()}
+        return {value: int(self._result_counts[number]) for value, number in numbers.items()}
 
     def used_values(self, result: int) -> list[str]:
         """Return the values of a result that operations had matched."""

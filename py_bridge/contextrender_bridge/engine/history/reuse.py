@@ -24,12 +24,14 @@ class Use:
 
 
 class ReuseIndex:
-    """An index of values: the first result of each, how many results contain it, and its matches.
+    """An index of the values in results, and of the operations that repeat them.
 
-    `uses` has the uses in transcript order. Values are numbered in `_ids`. By that number,
-    `_first_result` has the first result with the value, `_result_count` the number n of results
-    with it, and `_match_count` the number of its matches. `_credited` has the matched values of
-    each result, and `_stale` the results whose score in `_scores` has changed.
+    An operation that repeats a value is a match of the value, and is credited to the first result
+    that contains the value. `uses` has the uses in transcript order; a use has all values of one
+    operation that are credited to one result. Values are numbered in `_ids`. By that number,
+    `_first_result` has the first result with the value, `_result_count` the number of results with
+    it, and `_match_count` the number of its matches. By result, `_credited` has the values with a
+    match that is credited to it. `_stale` has the results whose score in `_scores` is out of date.
     """
 
     def __init__(self) -> None:
@@ -114,9 +116,11 @@ class ReuseIndex:
         self.uses.append(use)
 
     def scores(self) -> list[float]:
-        """Return c of every result before the next call: the sum of 1/n(value) over its matches.
+        """Return the reuse score c of every result, as of the next call.
 
-        The sums are rounded exactly, so they do not depend on the order of the matches.
+        It is the sum of 1/n over the matches credited to the result, where n is the number of
+        results that contain the match's value. The sums are rounded exactly, so they do not depend
+        on the order of the matches.
         """
         for result in self._stale:
             self._scores[result] = fsum(
@@ -126,13 +130,13 @@ class ReuseIndex:
         self._stale.clear()
         return self._scores
 
-    def holders(self, values: Iterable[str]) -> dict[str, int]:
-        """Return n of each value that a result contains: the number of results so far with it."""
+    def result_counts(self, values: Iterable[str]) -> dict[str, int]:
+        """Return the number of results that contain each value, without those in no result."""
         return {
             value: self._result_count[self._ids[value]] for value in values if value in self._ids
         }
 
-    def first_holder(self, value: str) -> int:
+    def first_result_with(self, value: str) -> int:
         """Return the first result that contains a value. Some result has to contain it."""
         return int(self._first_result[self._ids[value]])
 

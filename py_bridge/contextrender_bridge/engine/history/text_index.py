@@ -1,7 +1,6 @@
-"""Indexes of results' texts: segments, BM25 by words, overlap with a query, and kinds of tokens.
+"""The segments of results' texts, of which excerpts are made, and an index of their words.
 
-Excerpts are made of segments. A kind has the tokens of one shape in one tool's results, such as its
-numbers, its file names or its identifiers. (docs/policies.md, Words and Kinds)
+The index returns BM25 scores and the overlap of segments with a query (docs/policies.md, Words).
 """
 
 import re
@@ -9,7 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,114 +126,54 @@ class WordIndex:
         return index
 
     def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
-        """Return BM25 of every result, and the overlap of every segment with the query.
+        """Return the BM25 score of every result, and every segment's overlap with the query.
 
-        The overlap is the sum of the idf of the query's words that the segment contains. `query`
-        has distinct words; the first `MAX_QUERY_WORDS` that any result contains count.
+        The overlap is the sum of the inverse document frequencies (idf) of the query's words that
+        the segment contains. `query` has distinct words; the first `MAX_QUERY_WORDS` that any
+        result contains count.
         """
         lengths, result_of = self._lengths.values, self._result_of.values
         result_count, segment_count = len(lengths), len(result_of)
-        matching = (
+        segments_by_word = self._segments_with(query)
+        if not segments_by_word:
+            return np.zeros(result_count), np.zeros(segment_count)
+        word_count = len(segments_by_word)
+        # A hit is a pair of a query word and a segment that contains it. The hits are sorted by
+        # word, then by segment. Each array has one entry for each hit.
+        hit_segment = np.concatenate([np.frombuffer(hits, np.int32) for hits in segments_by_word])
+        hit_word = np.repeat(np.arange(word_count), [len(hits) for hits in segments_by_word])
+        hit_result = result_of[hit_segment]
+        # A pair is a query word and a result that contains it. Its hits follow each other, and
+        # their number is the word's frequency in the result.
+        is_next_pair = (hit_result[1:] != hit_result[:-1]) | (hit_word[1:] != hit_word[:-1])
+        first_hit = np.flatnonzero(np.concatenate(([True], is_next_pair)))
+        pair_word, pair_result = hit_word[first_hit], hit_result[first_hit]
+        frequency = np.diff(np.append(first_hit, len(hit_segment)))
+        results_with_word = np.bincount(pair_word, minlength=word_count)
+        idf = np.log(1 + (result_count - results_with_word + 0.5) / (results_with_word + 0.5))
+        mean_length = max(1.0, float(lengths.mean()))
+        norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean_length)
+        gain = idf[pair_word] * frequency * (SATURATION + 1) / (frequency + norm[pair_result])
+        bm25 = np.bincount(pair_result, gain, result_count)
+        overlap = np.bincount(hit_segment, idf[hit_word], segment_count)
+        return bm25, overlap
+
+    def _segments_with(self, query: Iterable[str]) -> "list[array[int]]":
+        """Return the segments with each word of the query that is in this index, in order.
+
+        The postings may be those of a longer index (`first`), so segments after the last one of
+        this index are left out.
+        """
+        segment_count = len(self._result_of.values)
+        segments_by_word = (
             _segments_before(segment_count, self._postings[word])
             for word in query
             if word in self._postings
         )
-        postings = list(islice(filter(None, matching), MAX_QUERY_WORDS))
-        if not postings:
-            return np.zeros(result_count), np.zeros(segment_count)
-        # One entry for each pair of a query word and a segment that contains it, sorted.
-        segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in postings])
-        word_number = np.repeat(np.arange(len(postings)), [len(segments) for segments in postings])
-        result = result_of[segment]
-        # One group of these entries for each pair of a query word and a result that contains it.
-        is_new_group = (result[1:] != result[:-1]) | (word_number[1:] != word_number[:-1])
-        group_start = np.flatnonzero(np.concatenate(([True], is_new_group)))
-        group_word, group_result = word_number[group_start], result[group_start]
-        frequency = np.diff(np.append(group_start, len(segment)))
-        result_counts = np.bincount(group_word, minlength=len(postings))
-        idf = np.log(1 + (result_count - result_counts + 0.5) / (result_counts + 0.5))
-        mean_length = max(1.0, float(lengths.mean()))
-        norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean_length)
-        gain = idf[group_word] * frequency * (SATURATION + 1) / (frequency + norm[group_result])
-        bm25 = np.bincount(group_result, gain, result_count)
-        overlap = np.bincount(segment, idf[word_number], segment_count)
-        return bm25, overlap
+        return list(islice(filter(None, segments_by_word), MAX_QUERY_WORDS))
 
 
 def _segments_before(stop: int, posting: "int | array[int]") -> "array[int]":
     """Return the segments of a posting with numbers below `stop`."""
     segments = array("i", (posting,)) if isinstance(posting, int) else posting
     return segments if segments[-1] < stop else segments[: bisect_left(segments, stop)]
-
-
-PRIOR_SHARE: Final = 0.05
-"""The share of tokens that is used again, as assumed for a new session."""
-
-PRIOR_TOKENS: Final = 20.0
-"""Tokens of a kind after which the session's own share counts as much as `PRIOR_SHARE`."""
-
-WEIGHT_EXPONENT: Final = 0.6
-
-WEIGHT_STEPS: Final = 1024
-"""Weights are multiples of 1 / `WEIGHT_STEPS`, so that their sums are the same in any order."""
-
-_SHAPES: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"[\d.\-_]+",
-        r"[0-9a-f\-]{16,}",
-        r"[A-Z][a-z]+",
-        r"[A-Z]+",
-        r"[^\W\d_]+",
-        r".*\..*",
-        r"[^A-Z]*_[^A-Z]*",
-        r".*_.*",
-        r".*-.*",
-        r"[^A-Z]*",
-        r".*",
-    )
-)
-
-
-def shape_of(token: str) -> int:
-    """Return the number of the first shape that the complete token matches."""
-    return next(number for number, shape in enumerate(_SHAPES) if shape.fullmatch(token))
-
-
-class TokenKinds:
-    """The kind of every tracked token, by the token's number."""
-
-    def __init__(self) -> None:
-        self._kind_numbers: dict[tuple[str, int], int] = {}
-        """By tool and shape, which make a kind."""
-        self._kind_of_token = GrowableArray(np.int32)
-
-    @property
-    def nbytes(self) -> int:
-        """The memory held, in bytes."""
-        return self._kind_of_token.nbytes + 150 * len(self._kind_numbers)
-
-    def extend(self, tokens: Iterable[str], tool: str) -> None:
-        """Add the next tokens. `tool` is that of the result they are in, empty for other texts."""
-        numbers = self._kind_numbers
-        kinds = [(tool, shape_of(token)) for token in tokens]
-        self._kind_of_token.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
-
-    def first(self, count: int) -> "TokenKinds":
-        """Return the kinds of the first `count` tokens, for reading alone."""
-        kinds = TokenKinds()
-        kinds._kind_numbers = self._kind_numbers
-        kinds._kind_of_token = self._kind_of_token.first(count)
-        return kinds
-
-    def weights(self, is_used: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the weight of each token, from how often its kind was used (docs/policies.md).
-
-        `is_used` says of each token whether it was used.
-        """
-        kinds = self._kind_of_token.values
-        ratio = np.bincount(kinds, is_used) + PRIOR_TOKENS * PRIOR_SHARE
-        ratio /= (np.bincount(kinds) + PRIOR_TOKENS) * PRIOR_SHARE
-        kind_weights = np.round(ratio**WEIGHT_EXPONENT * WEIGHT_STEPS) / WEIGHT_STEPS
-        weights: NDArray[Any] = kind_weights[kinds]
-        return weights

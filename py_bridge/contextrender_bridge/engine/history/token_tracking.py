@@ -11,12 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextrender_bridge.engine.history.growable_arrays import GrowableArray
-from contextrender_bridge.engine.history.text_index import (
-    TokenKinds,
-    WordIndex,
-    segments_of,
-    words_of,
-)
+from contextrender_bridge.engine.history.text_index import WordIndex, segments_of, words_of
+from contextrender_bridge.engine.history.token_kinds import TokenKinds
 from contextrender_bridge.engine.text.tokens import TokenCounter, call_parts, content_text
 from contextrender_bridge.engine.text.transcript import Json, call_text
 from contextrender_bridge.engine.text.values import (
@@ -50,65 +46,64 @@ _NEVER_FITS: Final = 2**30
 class Tracking:
     """Tracked tokens, words and segments of a history's first `message_count` messages.
 
-    A tracked token belongs to the first result that contains it. For each result:
-
-    - `owned_tokens` is the number of tokens that belong to it;
-    - `uses` is the number of assistant turns that used one of them;
-    - `last_use` is the latest of these turns, or the result's own turn;
-    - `previous_size` is the size in tokens of the largest earlier result of the same call, word for
-      word, or 0.
-
-    `is_used` says of each token whether an assistant turn used it after a result contained it.
-
-    Segments are numbered over all results. Those of result r start at `first_segment[r]`, and the
-    tokens of segment s in `segment_ids` at `segment_ids_at[s]`. Both have one more entry, the end.
-    `segment_end` is the end of each segment in its result's text. `task`, `question` and `latest`
-    are the words of the first user message, of the latest user message, and of the latest assistant
-    message with its arguments.
+    A tracked token belongs to the first result that contains it: its owner. An assistant turn that
+    contains the token later uses the token and its owner. Tokens, results, events and segments are
+    numbered from 0; segments over all results. `__init__` says what each field has.
     """
 
     def __init__(self) -> None:
         self.message_count = 0
-        self.task: tuple[str, ...] = ()
-        self.question: tuple[str, ...] = ()
-        self.latest: tuple[str, ...] = ()
-        self.words = WordIndex()
-        self.owned_tokens, self.uses, self.last_use = (
-            GrowableArray(),
-            GrowableArray(),
-            GrowableArray(),
-        )
-        self.previous_size = GrowableArray()
-        self.first_segment = GrowableArray()
+
+        # Each token, by its number:
+        self._ids: dict[str, int] = {}  # the token's number
+        self._ids_by_text = token_id_cache(self._ids)
+        self._owners = GrowableArray(np.int32)  # the owner, or -1 if no result has the token
+        self.is_used = GrowableArray(np.bool_)  # whether a turn used it after a result had it
+        self.token_kinds = TokenKinds()  # which tokens are alike (docs/policies.md, Kinds)
+
+        # Each result, by its number:
+        self.owned_counts = GrowableArray()  # the number of tokens that belong to it
+        self.use_counts = GrowableArray()  # the number of turns that used one of them
+        self.last_use_turns = GrowableArray()  # the latest of these turns, or the result's own
+        self.previous_sizes = GrowableArray()
+        """The tokens of the largest earlier result whose call has the same name and arguments."""
+        self.first_segment = GrowableArray()  # with one more entry, the number of all segments
         self.first_segment.append(0)
-        self.segment_end, self.segment_tokens = GrowableArray(np.int32), GrowableArray(np.int32)
+
+        # Each segment, by its number:
         self.segment_result = GrowableArray(np.int32)
-        self.segment_ids, self.segment_ids_at = GrowableArray(np.int32), GrowableArray()
+        self.segment_end = GrowableArray(np.int32)  # in its result's text, in characters
+        self.segment_tokens = GrowableArray(np.int32)  # its size
+        self.segment_ids = GrowableArray(np.int32)  # the tracked tokens of all segments
+        self.segment_ids_at = GrowableArray()  # where its tokens begin there; one more is the end
         self.segment_ids_at.append(0)
-        self.is_used = GrowableArray(np.bool_)
-        self._owner = GrowableArray(np.int32)
-        self._ids: dict[str, int] = {}
-        self.kinds = TokenKinds()
-        self._calls: dict[tuple[int, int], tuple[str, int]] = {}
+
+        # Each event, by its number:
+        self._event_ids = GrowableArray(np.int32)  # the tracked tokens of all events
+        self._event_ids_at = GrowableArray()  # where its tokens begin there; one more is the end
+        self._event_ids_at.append(0)
+
+        # Words and calls:
+        self.word_index = WordIndex()  # the words of each segment
+        self.task_words: tuple[str, ...] = ()  # of the first user message
+        self.user_words: tuple[str, ...] = ()  # of the latest user message
+        self.answer_words: tuple[str, ...] = ()  # of the latest assistant message with its calls
+        self._open_calls: dict[tuple[int, int], tuple[str, int]] = {}
         """The tool and the hash of each call without a result, by message and number."""
         self._largest_results: dict[int, int] = {}
         """The tokens of the largest result of each call, by the call's hash."""
-        self._ids_by_text = token_id_cache(self._ids)
-        self._event_ids, self._event_ids_at = GrowableArray(np.int32), GrowableArray()
-        """The tokens of all events, and where those of each event start, with the end."""
-        self._event_ids_at.append(0)
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = GrowableArray.bytes_in(self)
-        parts = self.words.nbytes + self.kinds.nbytes + self._ids_by_text.nbytes
+        parts = self.word_index.nbytes + self.token_kinds.nbytes + self._ids_by_text.nbytes
         return arrays + parts + 150 * len(self._ids) + 80 * len(self._largest_results)
 
     @property
     def token_count(self) -> int:
         """The number of distinct tracked tokens."""
-        return len(self._owner.values)
+        return len(self._owners.values)
 
     def catch_up(
         self, history: "History", stop: int, originals: Originals, counter: TokenCounter
@@ -140,7 +135,7 @@ class Tracking:
 
     def owners(self, ids: Ids) -> Ids:
         """Return the result that each of these tokens belongs to, by number, or -1."""
-        return self._owner.values[ids]
+        return self._owners.values[ids]
 
     def ids_of_events(self, first: int, stop: int) -> Ids:
         """Return the tracked tokens of the events from `first` up to `stop`, by number."""
@@ -177,14 +172,14 @@ class Tracking:
             calls = message.get("tool_calls") or ()
             for number, call in enumerate(calls):
                 name, arguments = call_parts(call)
-                self._calls[position, number] = name, hash((name, arguments))
+                self._open_calls[position, number] = name, hash((name, arguments))
             self._add_turn(history.turns[position], text, calls)
         else:
             self._add_event(tracked_tokens(text))
             if role == "user":
-                self.question = words_of(text)
+                self.user_words = words_of(text)
                 if position == history.first_user:
-                    self.task = self.question
+                    self.task_words = self.user_words
 
     def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
         """Add an assistant message's text and calls, and the uses of results in them."""
@@ -192,11 +187,11 @@ class Tracking:
         for call in calls:
             name, arguments = call_parts(call)
             event_texts.append(call_text(name, arguments[:MOST_CHARACTERS]))
-        self.latest = words_in_turn(text, calls)
+        self.answer_words = words_in_turn(text, calls)
         used_results: set[int] = set()
         for event_text in event_texts:
             ids, _ = self._add_event(tracked_tokens(event_text))
-            owners = self._owner.values[ids]
+            owners = self._owners.values[ids]
             has_owner = owners >= 0
             self._add_token_uses(ids[has_owner])
             used_results.update(owners[has_owner].tolist())
@@ -208,12 +203,12 @@ class Tracking:
     ) -> None:
         """Add a result's tokens and segments.
 
-        `untracked` is the number of characters after `text`. They are one segment that is too large
-        for any excerpt.
+        `text` is the tracked part of the result, and `untracked` the number of characters after it.
+        They are one segment that is too large for any excerpt.
         """
-        runs = tracked_runs(text)
-        tokens: set[str] = set().union(*runs.values())
-        tool, call_hash = self._calls.pop(history.call_of(result), ("", None))
+        tokens_by_run = tracked_runs(text)
+        tokens: set[str] = set().union(*tokens_by_run.values())
+        tool, call_hash = self._open_calls.pop(history.call_of(result), ("", None))
         _, owned_count = self._add_event(tokens, result, tool)
         segments = segments_of(text)
         ends = list(accumulate(map(len, segments)))
@@ -223,16 +218,21 @@ class Tracking:
             ends.append(len(text) + untracked)
             segments.append("")
             sizes.append(_NEVER_FITS)
-        self.words.add(segments)
-        segment_tokens = [tokens] if len(segments) == 1 else tokens_by_part(segments, runs)
-        ids = [self._ids[token] for token in chain.from_iterable(segment_tokens)]
-        id_ends = list(accumulate(map(len, segment_tokens), initial=len(self.segment_ids.values)))
+        self.word_index.add(segments)
+        tokens_by_segment = (
+            [tokens] if len(segments) == 1 else tokens_by_part(segments, tokens_by_run)
+        )
+        ids = [self._ids[token] for token in chain.from_iterable(tokens_by_segment)]
+        ids_before = len(self.segment_ids.values)
+        id_ends = list(accumulate(map(len, tokens_by_segment), initial=ids_before))
+        segment_count = len(self.segment_end.values) + len(segments)  # over all results so far
+
         GrowableArray.extend_all(
-            (self.owned_tokens, (owned_count,)),
-            (self.uses, (0,)),
-            (self.last_use, (history.results.turn[result],)),
-            (self.previous_size, (previous_size,)),
-            (self.first_segment, (len(self.segment_end.values) + len(ends),)),
+            (self.owned_counts, (owned_count,)),
+            (self.use_counts, (0,)),
+            (self.last_use_turns, (history.results.turn[result],)),
+            (self.previous_sizes, (previous_size,)),
+            (self.first_segment, (segment_count,)),  # of the next result
             (self.segment_ids, ids),
             (self.segment_ids_at, id_ends[1:]),
             (self.segment_end, ends),
@@ -246,8 +246,8 @@ class Tracking:
 
     def _add_result_use(self, result: int, turn: int) -> None:
         """Count an assistant turn that used a token of this result."""
-        self.uses.values[result] += 1
-        self.last_use.values[result] = turn
+        self.use_counts.values[result] += 1
+        self.last_use_turns.values[result] = turn
 
     def _update_largest(self, call_hash: int | None, tokens: int) -> int:
         """Return the size of the largest earlier result of the same call, or 0.
@@ -261,29 +261,29 @@ class Tracking:
         return largest
 
     def _add_event(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
-        """Add the next event's tokens, which then belong to `result` if they belong to none yet.
+        """Add the next event's tokens. Return their numbers, and how many a result now owns.
 
-        Return the numbers of the tokens, and how many of them now belong to `result`.
+        If the event is a `result` (by number), which a `tool` returned, it becomes the owner of its
+        tokens that have none yet. For other events `result` is -1; they own no tokens.
         """
         numbers = self._ids
         new_tokens = [token for token in tokens if token not in numbers]
-        numbers.update(zip(new_tokens, count(len(self._owner.values)), strict=False))
+        numbers.update(zip(new_tokens, count(len(self._owners.values)), strict=False))
         ids = np.array([numbers[token] for token in tokens], np.int32)
         GrowableArray.extend_all(
-            (self._owner, [result] * len(new_tokens)),
+            (self._owners, [result] * len(new_tokens)),
             (self.is_used, [False] * len(new_tokens)),
             (self._event_ids, ids),
             (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
         )
         if new_tokens:
-            self.kinds.extend(new_tokens, tool)
-        owned_count = len(new_tokens)
-        if result >= 0:
-            owners = self._owner.values
-            unowned = ids[owners[ids] < 0]
-            owners[unowned] = result
-            owned_count += len(unowned)
-        return ids, owned_count
+            self.token_kinds.extend(new_tokens, tool)
+        if result < 0:
+            return ids, 0
+        owners = self._owners.values
+        unowned = ids[owners[ids] < 0]  # only messages and calls had these tokens so far
+        owners[unowned] = result
+        return ids, len(new_tokens) + len(unowned)
 
 
 def words_in_turn(text: str, calls: Iterable[Json]) -> tuple[str, ...]:

@@ -48,9 +48,10 @@ _embedders_lock = threading.Lock()
 
 
 def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
-    """Return an embedder's vectors, and whether this request pays for their tokens.
+    """Return an embedder's vectors, and whether the texts were embedded for this request.
 
-    Requests that ask a provider for the same texts at once share one answer; one of them pays.
+    Requests that ask a provider for the same texts at once share one answer. Only the first of
+    them counts its tokens.
     """
     if isinstance(embedder, LiteLLMEmbedder):
         return embedder.embed_once(texts)

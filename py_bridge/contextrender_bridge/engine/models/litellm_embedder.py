@@ -112,24 +112,24 @@ class LiteLLMEmbedder:
         return self.embed_once(texts)[0]
 
     def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
-        """Return the rows of `embed`, and whether this request pays for their tokens.
+        """Return the rows of `embed`, and whether the texts were embedded for this request.
 
-        Of several requests that wait for one answer, only the first one pays.
+        Of several requests that wait for one answer, only the first one counts its tokens.
         """
         text_of_row = {row: text for row, text in enumerate(texts) if text.strip()}
         if not text_of_row:
             return np.zeros((len(texts), self._dimension), dtype=np.float32), True
         key = ("embedding", self.name, *text_of_row.values())
-        vectors, pays = answer_of(
+        vectors, is_first_request = answer_of(
             key,
             lambda: (self._embed_with_breaker(list(text_of_row.values())), True),
             is_quick=self._breaker.refuses,
-            to_unpaid=_to_unpaid,
+            without_usage=_without_usage,
         )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
         rows[list(text_of_row)] = vectors
-        return rows, pays
+        return rows, is_first_request
 
     def _embed_with_breaker(self, texts: list[str]) -> Vectors:
         """Return the texts' vectors. Raise EmbeddingUnavailable if the breaker refuses the call."""
@@ -234,6 +234,12 @@ class LiteLLMEmbedder:
         return rows
 
 
-def _to_unpaid(answer: Answer) -> Answer:
-    """Return the answer for a request that does not pay for it."""
-    return answer if answer.failure is not None else Answer((answer.value[0], False))
+def _without_usage(answer: Answer) -> Answer:
+    """Return the answer for a request that shares the answer to an earlier one.
+
+    The flag says that the texts were not embedded for this request.
+    """
+    if answer.failure is not None:
+        return answer
+    vectors, _ = answer.value
+    return Answer((vectors, False))

@@ -148,19 +148,19 @@ def answer_of[T](
     ask: Callable[[], T],
     *,
     is_quick: bool = False,
-    to_unpaid: Callable[[Answer], Answer] = lambda answer: answer,
+    without_usage: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> T:
     """Return what `ask` returns, or raise its failure. If the answer is here already, use that.
 
     Raise PendingProviderCall if the runner of the request should wait for the answer, unless `ask`
-    `is_quick`. Several requests may get one answer, and the first pays for its tokens; `to_unpaid`
-    turns the answer into that of the others.
+    `is_quick`. Several requests may share one answer, and only the first counts its tokens.
+    `without_usage` returns the answer for the others.
     """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
     if (answer := answers.take(key)) is not None:
-        value: T = (answer if answer.is_paid_by(answers) else to_unpaid(answer)).get()
+        value: T = (answer if answer.is_paid_by(answers) else without_usage(answer)).get()
         return value
     if is_quick:
         return ask()
@@ -197,11 +197,13 @@ def summarise_result(model: str, content: str, question: str, limit: int) -> Sum
     It has at most `limit` tokens as `model` counts them.
     """
     key = ("compaction", model, content, question, limit)
-    return answer_of(key, lambda: _summarise(model, content, question, limit), to_unpaid=_to_unpaid)
+    return answer_of(
+        key, lambda: _summarise(model, content, question, limit), without_usage=_without_usage
+    )
 
 
-def _to_unpaid(answer: Answer) -> Answer:
-    """Return the answer for a request that does not pay for it."""
+def _without_usage(answer: Answer) -> Answer:
+    """Return the answer for a request that shares it, without the tokens."""
     if answer.failure is not None:
         return answer
     return Answer(replace(answer.value, usage=NOTHING_USED))

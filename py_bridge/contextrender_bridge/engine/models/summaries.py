@@ -229,11 +229,11 @@ def summaries_for(
 def _write(method: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
     """Return a summary and its usage, as `Write` says. Requests for the same one share it."""
     key = ("summary", method, earlier, text)
-    return answer_of(key, lambda: _summarise(method, earlier, text), to_unpaid=_to_unpaid)
+    return answer_of(key, lambda: _summarise(method, earlier, text), without_usage=_without_usage)
 
 
-def _to_unpaid(answer: Answer) -> Answer:
-    """Return the answer for a request that does not pay for it."""
+def _without_usage(answer: Answer) -> Answer:
+    """Return the answer for a request that shares it, without the tokens."""
     if isinstance(answer.failure, SummaryFailed):
         return Answer(failure=SummaryFailed(answer.failure.message))
     if answer.failure is not None:

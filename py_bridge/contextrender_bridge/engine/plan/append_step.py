@@ -1,8 +1,8 @@
 """The step that appends to the last prompt: the new results, and restored parts of older ones.
 
-Older results that are needed again are restored behind a new result. In their own place they would
+Older results that are needed again are shown after a new result. At their own position they would
 change the beginning of the prompt, which the provider has cached.
-(docs/policies.md, contextrender_cache_aware and Back)
+(docs/policies.md, contextrender_cache_aware)
 """
 
 from bisect import bisect_left
@@ -43,7 +43,7 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
     large_results = [result for result in new_results if _is_large(builder, result)]
     for result in new_results:
         if result not in large_results:
-            builder.take(result)
+            builder.select_complete(result)
     if builder.remaining_tokens < 0:
         return None
     if large_results and not _add_excerpts(builder, large_results):
@@ -53,7 +53,11 @@ def append_step(context: CallContext, previous: Selection) -> SelectionBuilder |
 
 
 def results_before(context: CallContext, previous: Selection) -> list[int]:
-    """Return the results of the previous prompt, which had all results while they fitted."""
+    """Return the results of the previous prompt that have a call.
+
+    Until a prompt omits something for the first time, `previous` lists no results, because its
+    prompt had them all.
+    """
     if previous.is_over:
         return [r for r in (*previous.complete, *previous.excerpts) if context.has_call[r]]
     return [r for r in range(first_new(context, previous)) if context.has_call[r]]
@@ -67,12 +71,12 @@ def first_new(context: CallContext, previous: Selection) -> int:
 def _is_large(builder: SelectionBuilder, result: int) -> bool:
     """Return whether a new result is too large to be shown complete."""
     size = builder.context.sizes[result]
-    limit = builder.context.view.parameters.newest_share * builder.free
+    limit = builder.context.view.parameters.newest_share * builder.free_tokens
     if size > limit:
         return True
     if size <= MAX_SMALL_RESULT or _is_needed(builder.context, result):
         return False
-    large_limit = max(builder.remaining_tokens / 2, MIN_LARGE_SHARE * builder.free)
+    large_limit = max(builder.remaining_tokens / 2, MIN_LARGE_SHARE * builder.free_tokens)
     return bool(size > min(MAX_LARGE_SHARE * builder.context.view.budget, large_limit))
 
 
@@ -81,7 +85,7 @@ def _is_needed(context: CallContext, result: int) -> bool:
 
     The largest earlier result of the call must have had more than half of its tokens.
     """
-    repeats_result = context.tracking.previous_size.values[result] > context.sizes[result] / 2
+    repeats_result = context.tracking.previous_sizes.values[result] > context.sizes[result] / 2
     return result in context.pinned or bool(repeats_result)
 
 
@@ -102,7 +106,7 @@ def _add_excerpts(builder: SelectionBuilder, large_results: list[int]) -> bool:
         if builder.available[result]:
             if builder.costs[result] > builder.remaining_tokens:
                 return False
-            builder.take(result)
+            builder.select_complete(result)
     return True
 
 
@@ -126,7 +130,10 @@ RECENT_TURNS: Final = 5
 
 
 def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
-    """Restore recently used text that is not visible, behind the last of these complete results."""
+    """Show recently used text that is not visible again, after the last of the `new_results`.
+
+    These are the new results that are complete. Without them nothing is restored.
+    """
     token_limit = min(RESTORED_SHARE * builder.context.view.budget, builder.remaining_tokens)
     if not new_results or token_limit < MIN_RESTORED:
         return
@@ -141,19 +148,20 @@ def restore_used(builder: SelectionBuilder, new_results: Sequence[int]) -> None:
 def _restored_parts(
     builder: SelectionBuilder, results: Sequence[int], token_limit: float
 ) -> list[RestoredPart]:
-    """Return the restored parts of the results within the limit, the results with the best S first.
+    """Return the parts of the results that are shown again, in at most `token_limit` tokens.
 
-    Each part has the segments of a result with the most tracked tokens that are not visible. Newer
-    versions of a file come before older ones, and lines that were edited since are left out.
+    The results with the highest density scores come first. Of each result, its best segments with
+    tracked tokens that are visible nowhere else are shown. Instead of a file that was read again,
+    the newer result is tried first. Lines that were edited since are left out.
     """
     context = builder.context
     density, counter = density_of(context), context.view.counter
     excerpts, positions = ExcerptBuilder(builder, density), context.view.history.results.message
-    by_score = sorted(results, key=lambda result: (-density.scores[result], result))
-    versions = chain.from_iterable(map(partial(_with_newer_versions, builder), by_score))
+    by_score = sorted(results, key=lambda result: (-density.result_scores[result], result))
+    candidates = chain.from_iterable(map(partial(_versions_to_try, builder), by_score))
     parts: list[RestoredPart] = []
-    for result in dict.fromkeys(versions):
-        replaced, edited_at = replaced_segments(context, result)
+    for result in dict.fromkeys(candidates):  # each once, in this order
+        replaced, edited_at = segments_not_to_restore(context, result)
         limit = token_limit - MARK_TOKENS - (EDIT_TOKENS if edited_at else 0)
         segments = excerpts.select_unseen_segments(result, limit, replaced)
         if not segments:
@@ -169,19 +177,24 @@ def _restored_parts(
     return parts
 
 
-def _with_newer_versions(builder: SelectionBuilder, result: int) -> list[int]:
-    """Return a result after the newest later results of the same file that are not complete."""
+def _versions_to_try(builder: SelectionBuilder, result: int) -> list[int]:
+    """Return the results of which parts may be shown instead of a result, the first to try first.
+
+    They are the newest later results of the same file that the prompt does not show complete, and
+    then the result itself.
+    """
     context, complete = builder.context, {*builder.complete}
     newer = context.view.history.files.newer_results(result, context.result_count)
     restorable = [later for later in newer if context.has_call[later] and later not in complete]
     return [*restorable[:MOST_VERSIONS], result]
 
 
-def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int], int]:
-    """Return the segments of a result that are old or that newer versions have, and an edit's call.
+def segments_not_to_restore(context: CallContext, result: int) -> tuple[frozenset[int], int]:
+    """Return the segments of a result that are never restored, and the turn of an edit.
 
-    Old segments have lines that were edited since. The call is the first one that edited the
-    result's file, 0 if none did or no file is known.
+    A segment is not restored if a line of it was edited since, or if a newer result of the same
+    file has the line, too. The turn is that of the first edit of the file after the result, 0 if
+    there is none or the result's file is not known.
     """
     results, files = context.view.history.results, context.view.history.files
     edits = files.edits_after(result, results.call_message[result], context.message_count)
@@ -194,19 +207,19 @@ def replaced_segments(context: CallContext, result: int) -> tuple[frozenset[int]
     ranges = replaced_ranges(text, edits, is_file=is_file) + repeated_ranges(text, newer_texts)
     segments = context.tracking.segments_of(result)
     ends = context.tracking.segment_end.values[segments.start : segments.stop]
-    replaced: set[int] = set()
-    for start, end in ranges:
+    excluded: set[int] = set()
+    for start, end in ranges:  # of characters
         first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
-        replaced.update(segments[first : last + 1])
+        excluded.update(segments[first : last + 1])
     edited_at = context.view.history.turns[edits[0].position] if edits and is_file else 0
-    return frozenset(replaced), edited_at
+    return frozenset(excluded), edited_at
 
 
 def _restorable_results(builder: SelectionBuilder) -> list[int]:
     """Return the results that are not complete in the prompt and were used recently."""
     context = builder.context
     tracking = context.tracking
-    is_recent = context.turn - tracking.last_use.values <= RECENT_TURNS
-    is_restorable = is_recent & (tracking.uses.values > 0) & context.has_call
+    is_recent = context.turn - tracking.last_use_turns.values <= RECENT_TURNS
+    is_restorable = is_recent & (tracking.use_counts.values > 0) & context.has_call
     is_restorable[builder.complete] = False
     return [int(result) for result in np.flatnonzero(is_restorable)]

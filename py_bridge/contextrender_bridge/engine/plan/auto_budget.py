@@ -29,7 +29,8 @@ SHRINKAGE: Final = GROWTH * STEADY_MISS_SHARE / (1 - STEADY_MISS_SHARE)
 def adjust_budget(context: CallContext, previous: Selection) -> tuple[float, bool]:
     """Return the call's budget in tokens, and whether the turn before it had a miss.
 
-    The budget starts to change once an earlier prompt omitted something.
+    `previous` is the selection of the call before. The budget grows after a miss and shrinks after
+    any other turn, from the first omission in an earlier prompt on.
     """
     largest = context.view.budget
     start = float(min(context.view.start_budget or largest, largest))

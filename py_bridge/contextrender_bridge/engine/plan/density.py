@@ -1,7 +1,7 @@
-"""S, the worth of a result for its size, and the parts of G that all excerpts of a call share.
+"""Density scores: the expected use of a result, or of a segment, for its size in tokens.
 
-The formulas, with their exponents, are in docs/policies.md (S and G). The exponents were fitted on
-recorded sessions.
+They are S and G of docs/policies.md, which has the formulas. The exponents were fitted on recorded
+sessions.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from contextrender_bridge.engine.plan.call_context import CallContext, Ints
 from contextrender_bridge.engine.plan.ranking import Floats
 
 MIN_COST: Final = 30
-"""The cost of smaller results in S, in tokens."""
+"""The tokens that a smaller result counts as in its density score."""
 
 LOG_ODDS: Final = -2.73
 """The logarithm of the factor that makes `worth_of` the odds of a use."""
@@ -23,25 +23,30 @@ LOG_ODDS: Final = -2.73
 
 @dataclass(frozen=True)
 class Density:
-    """The score S of each result, and each segment's overlap with the latest messages and task.
+    """The density score of each result, and the factors of the density scores of segments.
 
-    The overlaps are o1 and o2 of G.
+    `overlap_latest` is each segment's overlap in words with the latest user and assistant messages,
+    and `overlap_task` that with the first user message (o1 and o2 in docs/policies.md).
     """
 
     context: CallContext
-    scores: Floats
+    result_scores: Floats
     overlap_latest: Floats
     overlap_task: Floats
 
     @cached_property
-    def order(self) -> list[int]:
-        """The results by S, the best first, the older first if equal."""
-        best_first: list[int] = np.argsort(-self.scores, kind="stable").tolist()
-        return best_first
+    def best_first(self) -> list[int]:
+        """The results by density score, the best first, the older first if equal."""
+        results: list[int] = np.argsort(-self.result_scores, kind="stable").tolist()
+        return results
 
     @cached_property
-    def of_segments(self) -> Floats:
-        """G of every segment without its factors (1+used) and (1+new)^0.8, which change."""
+    def segment_factors(self) -> Floats:
+        """The part of each segment's density score that does not depend on the rest of the prompt.
+
+        The other factors are (1+used) and (1+new)^0.8, where new and used are the tokens of the
+        segment that are not visible yet, and those of them that a turn has used.
+        """
         tracking = self.context.tracking
         odds = np.exp(LOG_ODDS) * worth_of(self.context)
         segment_counts = np.diff(tracking.first_segment.values)
@@ -50,18 +55,21 @@ class Density:
         overlapping = np.flatnonzero(overlap_factor != 1)  # few segments, and powers are slow
         overlap_factor[overlapping] **= 0.3
         base = result_factor[tracking.segment_result.values] * overlap_factor
-        gains: Floats = base / (tracking.segment_tokens.values + 4)
-        return gains
+        factors: Floats = base / (tracking.segment_tokens.values + 4)
+        return factors
 
     @cached_property
-    def of_tokens(self) -> Floats:
-        """The weight of each tracked token in G, by its kind (docs/policies.md, Kinds)."""
-        return self.context.tracking.kinds.weights(self.context.tracking.is_used.values)
+    def token_weights(self) -> Floats:
+        """The weight of each tracked token: how often tokens of its kind were used.
+
+        docs/policies.md (Kinds) has the formula.
+        """
+        return self.context.tracking.token_kinds.weights(self.context.tracking.is_used.values)
 
     @cached_property
-    def of_segment_tokens(self) -> Floats:
+    def segment_token_weights(self) -> Floats:
         """The weight of each token of the segments, in the order of `Tracking.segment_ids`."""
-        weights: Floats = self.of_tokens[self.context.tracking.segment_ids.values]
+        weights: Floats = self.token_weights[self.context.tracking.segment_ids.values]
         return weights
 
     @cached_property
@@ -73,31 +81,35 @@ class Density:
 
 
 def density_of(context: CallContext) -> Density:
-    """Return S of every result, and the overlaps of every segment, for a call."""
+    """Return the density scores for a call.
+
+    A word of both latest messages counts once in a segment's overlap with them.
+    """
     tracking = context.tracking
-    bm25_latest, overlap_latest = tracking.words.match(tracking.latest)
-    bm25_task, overlap_task = tracking.words.match(tracking.task)
-    latest_words = set(tracking.latest)  # a word in both latest messages counts once in o1
-    question_words = tuple(word for word in tracking.question if word not in latest_words)
-    _, overlap_question = tracking.words.match(question_words)
+    bm25_answer, overlap_answer = tracking.word_index.match(tracking.answer_words)
+    bm25_task, overlap_task = tracking.word_index.match(tracking.task_words)
+    answer_words = set(tracking.answer_words)
+    other_user_words = tuple(word for word in tracking.user_words if word not in answer_words)
+    _, overlap_user = tracking.word_index.match(other_user_words)
     scores = (
-        (1 + tracking.owned_tokens.values) ** 0.4
-        * (1 + tracking.uses.values) ** 0.6
-        * ((1 + bm25_latest) * (1 + bm25_task)) ** 0.2
+        (1 + tracking.owned_counts.values) ** 0.4
+        * (1 + tracking.use_counts.values) ** 0.6
+        * ((1 + bm25_answer) * (1 + bm25_task)) ** 0.2
         / (turns_since_use(context) * np.maximum(context.costs, MIN_COST) ** 0.75)
     )
-    return Density(context, scores, overlap_latest + overlap_question, overlap_task)
+    return Density(context, scores, overlap_answer + overlap_user, overlap_task)
 
 
 def worth_of(context: CallContext) -> Floats:
-    """Return each result's odds of being used again, up to a common factor.
+    """Return each result's odds of being used again, up to a factor that all results share.
 
-    This is (1+n)^0.374 (1+u)^0.597 / e^0.94 (docs/policies.md, G and Partial rebuild).
+    They rise with the number of tracked tokens that the result owns and of the turns that used it,
+    and fall with the turns since its last use (docs/policies.md, G and Partial rebuild).
     """
     tracking = context.tracking
     worth: Floats = (
-        (1 + tracking.owned_tokens.values) ** 0.374
-        * (1 + tracking.uses.values) ** 0.597
+        (1 + tracking.owned_counts.values) ** 0.374
+        * (1 + tracking.use_counts.values) ** 0.597
         / turns_since_use(context) ** 0.94
     )
     return worth
@@ -105,5 +117,5 @@ def worth_of(context: CallContext) -> Floats:
 
 def turns_since_use(context: CallContext) -> Ints:
     """Return the turns since each result was last used, or since its own turn; at least 1."""
-    turns: Ints = np.maximum(context.turn - context.tracking.last_use.values, 1)
+    turns: Ints = np.maximum(context.turn - context.tracking.last_use_turns.values, 1)
     return turns

@@ -1,4 +1,6 @@
-"""The choice of segments for excerpts, by the tracked tokens they add (docs/policies.md, G).
+"""The choice of segments for excerpts, by the tracked tokens they add for their size.
+
+The gain of a segment is its density score (docs/policies.md, G).
 
 Long because new excerpts, the rest of the budget and restored parts are filled by one choice.
 """
@@ -24,9 +26,9 @@ HEAD_SHARE: Final = 0.25
 LONG_HEAD_SHARE: Final = 0.5
 """The share if few other segments have a token that is not visible."""
 
-PATIENCE_FOR_ONE: Final = 8
-PATIENCE_FOR_ALL: Final = 12
-"""The choice for one or for all results ends when so many segments were too large."""
+MAX_MISFITS_OF_ONE: Final = 8
+MAX_MISFITS_OF_ALL: Final = 12
+"""The choice for one result, or for all, ends when so many segments were too large."""
 
 MIN_TO_FILL: Final = 40
 """The fewest remaining tokens for which segments are searched."""
@@ -36,7 +38,7 @@ SORTED_FIRST: Final = 256
 
 
 class ExcerptBuilder:
-    """Adds segments to a selection greedily by their gain G.
+    """A builder of excerpts, which adds the segments with the largest gains to a selection.
 
     The tokens of an added segment are then visible, so the gains of others fall. A segment without
     a token that is not visible is never added.
@@ -45,7 +47,7 @@ class ExcerptBuilder:
     def __init__(self, builder: SelectionBuilder, density: Density) -> None:
         context, tracking = builder.context, builder.context.tracking
         self._builder, self._tracking = builder, tracking
-        self._density, self._base_gains = density, density.of_segments
+        self._density, self._gain_factors = density, density.segment_factors
         self._gap_tokens = context.view.counter.text(GAP)
         self._excerpt_tokens: dict[int, int] = {}
         self._first_segment: list[int] = tracking.first_segment.values.tolist()
@@ -54,7 +56,7 @@ class ExcerptBuilder:
         self._ids = memoryview(tracking.segment_ids.values)
         self._ids_at = memoryview(tracking.segment_ids_at.values)
         self._is_visible = memoryview(self._visible.view(np.uint8))
-        self._weight = memoryview(density.of_tokens)
+        self._weight = memoryview(density.token_weights)
         self._is_used = memoryview(tracking.is_used.values.view(np.uint8))
 
     def add_excerpt(self, result: int, size: float) -> None:
@@ -70,10 +72,10 @@ class ExcerptBuilder:
             return
         gains = self._gains(head_end, stop)
         self._add_best(
-            head_end, gains, lambda: size - self._excerpt_tokens[result], PATIENCE_FOR_ONE
+            head_end, gains, lambda: size - self._excerpt_tokens[result], MAX_MISFITS_OF_ONE
         )
         self._add_head(result, head_end, size, LONG_HEAD_SHARE)
-        self._builder.settle(result, self._excerpt_tokens.pop(result))
+        self._builder.fix_excerpt(result, self._excerpt_tokens.pop(result))
 
     def _add_head(self, result: int, segment: int, size: float, share: float) -> int:
         """Add a result's segments from `segment` on, in order, within `share` of `size`.
@@ -101,15 +103,16 @@ class ExcerptBuilder:
             first = self._first_segment[int(available[0])] if len(available) else end
             gains = self._gains(first, end)
             gains *= builder.available[self._tracking.segment_result.values[first:]]
-            self._add_best(first, gains, lambda: limit - builder.used_tokens, PATIENCE_FOR_ALL)
+            self._add_best(first, gains, lambda: limit - builder.used_tokens, MAX_MISFITS_OF_ALL)
 
     def select_unseen_segments(
         self, result: int, limit: float, replaced: Collection[int] = ()
     ) -> list[int]:
         """Return the segments of a result with the largest gains, within `limit` tokens, in order.
 
-        Return all segments if they fit, and none if no segment has a token that is not visible.
-        The `replaced` segments are never among them.
+        The `replaced` segments are never among them. Return all others if they fit together, and
+        none if no segment has a token that is not visible yet. The tokens of the returned segments
+        then count as visible.
         """
         first, stop = self._first_segment[result], self._first_segment[result + 1]
         gains = self._gains(first, stop)
@@ -118,53 +121,56 @@ class ExcerptBuilder:
             return []
         sizes = self._tracking.segment_tokens.values
         all_segments = [segment for segment in range(first, stop) if segment not in replaced]
-        if int(sizes[all_segments].sum()) + self._gap_tokens * len(replaced) <= limit:
+        gap_tokens = self._gap_tokens * len(replaced)  # each replaced segment may leave a gap
+        if int(sizes[all_segments].sum()) + gap_tokens <= limit:
             for segment in all_segments:
                 self._mark_visible(segment)
             return all_segments
         segments: list[int] = []
-        patience = PATIENCE_FOR_ONE
+        misfits = 0
         for segment in self._best_first(first, gains):
-            tokens = int(sizes[segment]) + self._gap_tokens
-            if tokens > limit:
-                patience -= 1
-                if not patience:
+            tokens = int(sizes[segment]) + self._gap_tokens  # the gap before it
+            if tokens <= limit:
+                segments.append(segment)
+                limit -= tokens
+                self._mark_visible(segment)
+            else:
+                misfits += 1
+                if misfits == MAX_MISFITS_OF_ONE:
                     break
-                continue
-            segments.append(segment)
-            limit -= tokens
-            self._mark_visible(segment)
         return sorted(segments)
 
     def _gains(self, first: int, stop: int) -> Floats:
         """Return the present gain of the segments from `first` up to `stop`.
 
-        It is G, with the sums `new` and `used` of docs/policies.md, and 0 without a new token.
+        It is 0 for a segment without a token that is not visible yet, a new token. For others it
+        rises with the summed weight of the new tokens, and with the number of them that were used.
         """
         tracking = self._tracking
         bounds = tracking.segment_ids_at.values[first : stop + 1]
         tokens = slice(bounds[0], bounds[-1])
         is_new = ~self._visible[tracking.segment_ids.values[tokens]]
-        new = _sums_between(bounds, is_new * self._density.of_segment_tokens[tokens])
+        new = _sums_between(bounds, is_new * self._density.segment_token_weights[tokens])
         used_count = _sums_between(bounds, is_new & self._density.segment_tokens_used[tokens])
-        gains: Floats = self._base_gains[first:stop] * (1 + used_count) * (1 + new) ** 0.8
+        gains: Floats = self._gain_factors[first:stop] * (1 + used_count) * (1 + new) ** 0.8
         gains[new == 0] = 0.0
         return gains
 
     def _add_best(
-        self, first: int, gains: Floats, remaining: Callable[[], float], patience: int
+        self, first: int, gains: Floats, remaining: Callable[[], float], max_misfits: int
     ) -> None:
-        """Add segments with the largest gains while they fit, until `patience` of them do not.
+        """Add the segments with the largest gains that fit, until `max_misfits` of them do not.
 
-        `gains` has those of the segments from `first` on, `remaining` returns the tokens left.
+        `gains` has the gains of the segments from `first` on. `remaining` returns the tokens left.
         """
+        misfits = 0
         for segment in self._best_first(first, gains):
             tokens = self._tokens(segment)
             if tokens <= remaining():
                 self._add(segment, tokens)
             else:
-                patience -= 1
-                if not patience:
+                misfits += 1
+                if misfits == max_misfits:
                     return
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
@@ -201,7 +207,7 @@ class ExcerptBuilder:
                 new += weight[token]
                 used_count += is_used[token]
         return (
-            float(self._base_gains[segment]) * (1 + used_count) * (1 + new) ** 0.8 if new else 0.0
+            float(self._gain_factors[segment]) * (1 + used_count) * (1 + new) ** 0.8 if new else 0.0
         )
 
     def _tokens(self, segment: int) -> int:

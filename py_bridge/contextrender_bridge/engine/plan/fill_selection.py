@@ -29,12 +29,12 @@ MAX_NEW_EXCERPT_SHARE: Final = 1 / 14
 
 
 def max_excerpt(view: PolicyInput) -> float:
-    """Return the most tokens of an excerpt without its call, for a prompt that is not repeated."""
+    """Return the most tokens of an excerpt without its call, if each call rebuilds the prompt."""
     return max(MIN_EXCERPT, MAX_EXCERPT_SHARE * view.budget)
 
 
 def max_new_excerpt(view: PolicyInput) -> float:
-    """Return the same limit for a prompt that later calls repeat, which pay for it again."""
+    """Return the limit of `max_excerpt` for a prompt that later calls repeat and pay for again."""
     return max(MIN_EXCERPT, MAX_NEW_EXCERPT_SHARE * view.budget)
 
 
@@ -54,7 +54,7 @@ def take_newest(
     for result in smallest_first:
         if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
             token_limit -= builder.costs[result]
-            builder.take(result)
+            builder.select_complete(result)
         else:
             too_large.append(result)
     if too_large:
@@ -94,33 +94,34 @@ def show_in_part(
 def _show_best_effort(builder: SelectionBuilder, result: int, token_limit: int) -> None:
     """Select a result within the limit: complete, or its first line, with its call cut if needed.
 
-    The first line of a large result has at most half of the limit, so that the call has the rest.
-    Nothing is selected if even that does not fit.
+    The result has at most half of the limit, so that its call has the rest: a larger result is
+    replaced by its first line. Nothing is selected if even that does not fit.
     """
     if builder.costs[result] <= token_limit:
-        builder.take(result)
+        builder.select_complete(result)
         return
-    opening = None
+    first_line = None
     max_tokens = int(max_excerpt(builder.context.view))
     size = int(builder.context.sizes[result])
     if size > token_limit // 2:
-        opening = opening_of(builder.context, result, min(token_limit // 2, max_tokens))
-        if opening is None:
+        first_line = first_line_of(builder.context, result, min(token_limit // 2, max_tokens))
+        if first_line is None:
             return
-        size = opening.tokens
+        size = first_line.tokens
     if builder.call_tokens[result] + size > token_limit:
+        # A cut call has at most the tokens of an excerpt, or of its result if that has more.
         call_limit = min(token_limit - size, max(max_tokens, size))
         arguments = _cut_arguments(builder.context, result, call_limit)
         if arguments is None:
             return
         builder.cut_call(result, arguments)
-    if opening is None:
-        builder.take(result)
+    if first_line is None:
+        builder.select_complete(result)
     else:
-        builder.keep(result, opening)
+        builder.select_excerpt(result, first_line)
 
 
-def opening_of(context: CallContext, result: int, limit: int) -> Substitute | None:
+def first_line_of(context: CallContext, result: int, limit: int) -> Substitute | None:
     """Return a result's first line in at most `limit` tokens, or None if no word fits.
 
     It begins with the mark of an excerpt if that fits, too.
@@ -159,14 +160,14 @@ def take_pinned(builder: SelectionBuilder, density: Density) -> None:
     Pinned results that are selected already count towards the share.
     """
     pinned = builder.context.pinned
-    token_limit = PINNED_SHARE * max(0, builder.free) - _selected_pins_cost(builder)
+    token_limit = PINNED_SHARE * max(0, builder.free_tokens) - _selected_pins_cost(builder)
     too_large: list[int] = []
     for result in reversed(pinned):
         if not builder.available[result]:
             continue
         if builder.costs[result] <= min(token_limit, builder.remaining_tokens):
             token_limit -= builder.costs[result]
-            builder.take(result)
+            builder.select_complete(result)
         else:
             too_large.append(result)
     if too_large:
@@ -179,8 +180,8 @@ def _add_pinned_excerpts(
 ) -> None:
     """Add excerpts that share the limit, each of at least `MIN_EXCERPT` tokens if that is left.
 
-    A result is omitted if less than `MIN_SHOWN` tokens are left, and shows its opening if its
-    excerpt does not fit.
+    A result is omitted if less than `MIN_SHOWN` tokens are left. If its excerpt does not fit, its
+    first line is shown.
     """
     excerpts = ExcerptBuilder(builder, density)
     for index, result in enumerate(results):
@@ -192,9 +193,9 @@ def _add_pinned_excerpts(
         tokens_before = builder.used_tokens
         excerpts.add_excerpt(result, size + call_tokens)
         if builder.available[result]:
-            opening = opening_of(builder.context, result, int(size))
-            if opening is not None:
-                builder.keep(result, opening)
+            first_line = first_line_of(builder.context, result, int(size))
+            if first_line is not None:
+                builder.select_excerpt(result, first_line)
         token_limit -= builder.used_tokens - tokens_before
 
 
@@ -216,7 +217,7 @@ COMPLETE_SHARE: Final = 0.9
 """The share of the tokens for complete results, in a prompt that is not repeated."""
 
 
-def select_in_parts(
+def select_results(
     builder: SelectionBuilder,
     density: Density,
     *,
@@ -224,22 +225,26 @@ def select_in_parts(
     max_excerpt: float,
     complete_share: float = COMPLETE_SHARE,
 ) -> SelectionBuilder:
-    """Select the newest results, pinned ones, complete ones by S, excerpts, and what still fits.
+    """Select the newest results, then pinned ones, then others complete and as excerpts.
 
-    Excerpts of the newest results have at most `max_excerpt` tokens. The other results use all free
-    tokens, or `share` of them if it is set, beside the newest results. Up to `complete_share` of
-    these tokens are for complete results, and the rest is for excerpts.
+    Complete results are in the order of their density scores, up to `complete_share` of the tokens.
+    Excerpts have the segments with the largest gains; then complete results that still fit are
+    selected. Excerpts of the newest results have at most `max_excerpt` tokens. With `share`, only
+    this share of the free tokens may be used, besides those of the newest results.
     """
-    free, tokens_before = max(0, builder.free), builder.used_tokens
+    free, tokens_before = max(0, builder.free_tokens), builder.used_tokens
     newest_share = builder.context.view.parameters.newest_share
     take_newest(builder, newest_share * free, density, max_excerpt)
     newest_tokens = builder.used_tokens - tokens_before
     take_pinned(builder, density)
-    complete_limit, limit = complete_share * free, float(free)
-    if share is not None:
+
+    # The limits are for `used_tokens`, which counts all selected results.
+    if share is None:
+        complete_limit, limit = complete_share * free, float(free)
+    else:
         complete_limit = min(free, newest_tokens + complete_share * share * free)
         limit = min(free, newest_tokens + share * free)
-    builder.take_greedily(density.order, complete_limit)
+    builder.select_in_order(density.best_first, complete_limit)
     ExcerptBuilder(builder, density).fill_up(limit)
-    builder.take_greedily(density.order, limit)
+    builder.select_in_order(density.best_first, limit)
     return builder

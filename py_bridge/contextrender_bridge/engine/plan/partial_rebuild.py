@@ -13,7 +13,7 @@ import numpy as np
 from contextrender_bridge.engine.plan.append_step import first_new, results_before
 from contextrender_bridge.engine.plan.call_context import CallContext
 from contextrender_bridge.engine.plan.density import Density, worth_of
-from contextrender_bridge.engine.plan.fill_selection import max_new_excerpt, select_in_parts
+from contextrender_bridge.engine.plan.fill_selection import max_new_excerpt, select_results
 from contextrender_bridge.engine.plan.ranking import Floats
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
@@ -54,15 +54,19 @@ def rebuild_partially(
 ) -> PartialRebuild | None:
     """Return the rebuild from the latest cut at which it is nearly as good as the full rebuild.
 
-    Return None if there is no such cut. The prompt up to the cut stays the same; the rest is
-    selected again, which is done for each cut that is tried (`cuts_to_try`).
+    The prompt up to a cut stays the same, and the rest is selected again by the `density` scores.
+    `share` is the share of the free tokens that the selected results may use beside the newest
+    ones, and that the results up to the cut may have had. A rebuild is good enough if its results
+    have most of the full rebuild's worth, and if it shows the newest and pinned results as well.
+    Return None if no cut that is tried (`cuts_to_try`) is good enough.
     """
     worth_of_results = worth_of(context)
     min_worth = (1 - MAX_LOSS) * _total_worth(full_rebuild, worth_of_results)
-    cuts = _cuts(context, previous, share * max(0, full_rebuild.free))
+    cuts = _cuts(context, previous, share * max(0, full_rebuild.free_tokens))
     for cut, results in cuts_to_try(cuts):
         builder = SelectionBuilder.from_previous(context, previous, results)
-        _exclude_omitted(builder, cut, first_new(context, previous))
+        # Showing a result before the cut that was omitted would change the prompt there.
+        _exclude_results_before(cut, builder, first_new(context, previous))
         select_few(builder, density, share)
         is_good = _total_worth(builder, worth_of_results) >= min_worth
         if is_good and _shows_required_results(builder, full_rebuild):
@@ -71,9 +75,9 @@ def rebuild_partially(
 
 
 def select_few(builder: SelectionBuilder, density: Density, share: float) -> None:
-    """Select results within a share of the budget, so that later calls can append results."""
+    """Select results within `share` of the free tokens, so that later calls can append results."""
     max_excerpt = max_new_excerpt(builder.context.view)
-    select_in_parts(
+    select_results(
         builder, density, share=share, max_excerpt=max_excerpt, complete_share=COMPLETE_SHARE
     )
 
@@ -119,8 +123,8 @@ def _cost(context: CallContext, previous: Selection, result: int) -> int:
     return call_tokens + (excerpt.tokens if excerpt else int(context.sizes[result]))
 
 
-def _exclude_omitted(builder: SelectionBuilder, cut: int, first_new_result: int) -> None:
-    """Make results before the cut unavailable, because showing them would change the prompt."""
+def _exclude_results_before(cut: int, builder: SelectionBuilder, first_new_result: int) -> None:
+    """Make results with a call up to the message `cut` unavailable. New results stay available."""
     call_message = builder.context.view.history.results.call_message[:first_new_result]
     builder.available[:first_new_result] &= np.array(call_message, np.int64) > cut
 

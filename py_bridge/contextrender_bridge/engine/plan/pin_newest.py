@@ -10,34 +10,37 @@ from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
-def with_newest(context: CallContext, selection: Selection, *, force_newest: bool) -> Selection:
+def with_required_results(
+    context: CallContext, selection: Selection, *, force_newest: bool
+) -> Selection:
     """Return a selection that also has the pinned results and, with `force_newest`, the newest.
 
     The newest results are selected first, then the pinned ones, then those of `selection` in its
-    order, as long as they fit. The text is reduced if it leaves too little for the newest results.
+    order, as long as they fit. If the text leaves too little for the newest results, less text is
+    selected.
     """
     view = context.view
     builder = SelectionBuilder(context, selection.text)
-    if builder.free < NEWEST_SHARE * view.budget:
+    if builder.free_tokens < NEWEST_SHARE * view.budget:
         builder = SelectionBuilder(context, select_text(context))
-    newest_limit = view.parameters.newest_share * max(0, builder.free)
+    newest_limit = view.parameters.newest_share * max(0, builder.free_tokens)
     density = density_of(context)
     if force_newest:
         take_newest(builder, newest_limit, density, max_excerpt(view))
     _keep_summary(builder, selection)
     take_pinned(builder, density)
-    first_results = [*builder.complete, *builder.fixed_excerpts]
+    required_results = [*builder.complete, *builder.fixed_excerpts]
     _take_selected(builder, selection)
     excerpts = builder.excerpts()
-    later_results = {*builder.complete, *excerpts}.difference(first_results)
+    other_results = {*builder.complete, *excerpts}.difference(required_results)
     return replace(
         selection,
         text=builder.text,
         complete=tuple(builder.complete),
         excerpts=excerpts,
         arguments=builder.arguments,
-        limits={},
-        order=(*first_results, *(r for r in selection.shown_order if r in later_results)),
+        limits={},  # no substitute is left to be written
+        order=(*required_results, *(r for r in selection.shown_order if r in other_results)),
     )
 
 
@@ -46,16 +49,19 @@ def _keep_summary(builder: SelectionBuilder, selection: Selection) -> None:
     for result, substitute in selection.excerpts.items():
         fits = builder.call_tokens[result] + substitute.tokens <= builder.remaining_tokens
         if substitute.kind == "summary" and builder.available[result] and fits:
-            builder.keep(result, substitute)
+            builder.select_excerpt(result, substitute)
 
 
 def _take_selected(builder: SelectionBuilder, selection: Selection) -> None:
-    """Select the results of a selection as they are shown there, in its order, if they fit."""
+    """Select the results of a selection as they are shown there, in its order, if they fit.
+
+    A result whose substitute is not written yet is not selected.
+    """
     for result in selection.shown_order:
         if not builder.available[result]:
             continue
         excerpt = selection.excerpts.get(result)
         if excerpt and builder.call_tokens[result] + excerpt.tokens <= builder.remaining_tokens:
-            builder.keep(result, excerpt)
+            builder.select_excerpt(result, excerpt)
         elif result in selection.complete and builder.costs[result] <= builder.remaining_tokens:
-            builder.take(result)
+            builder.select_complete(result)

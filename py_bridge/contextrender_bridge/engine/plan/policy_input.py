@@ -86,7 +86,7 @@ class PolicyInput:
         return self.history.tracking_of(messages, self.originals, self.counter)
 
     @cached_property
-    def retained(self) -> TextSelection:
+    def retained_text(self) -> TextSelection:
         """The text that is in the prompt before any result, by the method's rule."""
         return retain_text(self.history, self.budget, self.text_of, self.counter)
 
@@ -103,7 +103,7 @@ class PolicyInput:
     @cached_property
     def retained_tokens(self) -> int:
         """The tokens of the retained text."""
-        return self.tokens_of(self.retained)
+        return self.tokens_of(self.retained_text)
 
     @property
     def budget_for_results(self) -> int:
@@ -159,8 +159,8 @@ class PolicyInput:
         """Says of each result whether it may be shown: it has a call, and its turn is retained."""
         results = self.history.results
         has_call: NDArray[np.bool_] = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
-        if self.retained.turns:
-            is_dropped = np.isin(np.asarray(results.turn), self.retained.turns)
+        if self.retained_text.turns:
+            is_dropped = np.isin(np.asarray(results.turn), self.retained_text.turns)
             return has_call & ~is_dropped
         return has_call
 

@@ -95,11 +95,11 @@ TASK_CHARACTERS = 2_000
 
 @dataclass(slots=True)
 class Relevance:
-    """A function that computes the relevance s, and embeds in one batch results without a vector.
+    """A function that computes every result's relevance, and embeds results without a vector.
 
     After a call, `new_vectors` has the computed vectors, which are also in the history's table as
     unsaved. `embedded` is true if the embedder returned vectors; otherwise `warning` is set and
-    every s is 0. `embedded_tokens` estimates the embedded tokens that this request pays for.
+    every relevance is 0. `embedded_tokens` estimates the tokens that this request embedded.
     """
 
     history: History
@@ -128,12 +128,13 @@ class Relevance:
         result_texts = [self._text(history.results.message[result]) for result in new_results]
         cut_texts = [text[:RESULT_CHARACTERS] for text in result_texts]
         try:
-            vectors, pays = embed_once(embedder, [self._latest_text(), *task_texts, *cut_texts])
+            texts = [self._latest_text(), *task_texts, *cut_texts]
+            vectors, is_first_request = embed_once(embedder, texts)
         except EmbeddingUnavailable as error:
             self.warning = f"relevance is 0: {error}"
             return np.zeros(result_count)
         self.embedded = True
-        if pays:
+        if is_first_request:  # others that wait for the same vectors cost no tokens
             self.embedded_tokens += self._tokens(new_results, result_texts, task_text)
         latest_vector, result_vectors = vectors[0], vectors[1 + len(task_texts) :]
         if task_vector is None:

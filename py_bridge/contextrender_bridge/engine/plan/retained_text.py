@@ -24,24 +24,25 @@ NO_SUBSTITUTE: Final = Substitute("", 0)
 def retain_text(
     history: History, budget: int, text_of: TextOf, counter: TokenCounter
 ) -> TextSelection:
-    """Return the text of a prompt by the method's rule, within `budget` tokens.
+    """Return the text of a prompt within `budget` tokens (docs/method.md, Retained text).
 
-    Whole turns are dropped, the oldest first, until the text fits. If the text that may not be
-    dropped is larger, it is cut. `text_of(message)` reads a text.
+    Whole turns are dropped, the oldest first, until the text fits. The first user message and the
+    last turn are never dropped; if they alone are larger than the budget, they are cut.
+    `text_of(message)` reads a text.
     """
     unbudgeted = unbudgeted_messages(history, len(history))
     tokens = history.text_tokens
     total = sum(tokens) - sum(tokens[position] for position in unbudgeted)
     if total <= budget:
         return TextSelection()
-    last_turn = history.assistants
-    positions_by_turn: dict[int, list[int]] = {}
+    last_turn = history.assistants  # the turn of the last assistant message
+    droppable_by_turn: dict[int, list[int]] = {}
     for position, turn in enumerate(history.turns):
         if turn < last_turn and position not in unbudgeted and position != history.first_user:
-            positions_by_turn.setdefault(turn, []).append(position)
+            droppable_by_turn.setdefault(turn, []).append(position)
     dropped: list[int] = []
     dropped_turns: list[int] = []
-    for turn, positions in sorted(positions_by_turn.items()):
+    for turn, positions in sorted(droppable_by_turn.items()):
         if total <= budget:
             break
         total -= sum(tokens[position] for position in positions)

@@ -34,7 +34,7 @@ class Substitute:
 
 @dataclass(slots=True, frozen=True)
 class RestoredPart:
-    """A part of a result that is shown again behind another result."""
+    """A part of a result that is shown again after another result."""
 
     result: int
     text: str
@@ -44,7 +44,7 @@ class RestoredPart:
 
 @dataclass(slots=True, frozen=True)
 class RestoredText:
-    """The parts of results that are shown again behind one result."""
+    """The parts of results that are shown again after one result, their host."""
 
     parts: tuple[RestoredPart, ...]
 
@@ -85,9 +85,10 @@ ALL_TEXT: Final = TextSelection()
 
 @dataclass(slots=True, frozen=True)
 class ScoreTable:
-    """The scores of each result: its relevance, its usefulness U, and its last score.
+    """The scores of each result: its relevance, its usefulness, and the score that it ranks by.
 
-    `relevance` is None if the policy does not embed.
+    `relevance` is None if the policy does not embed. The scores of a policy that ranks by one
+    measure alone are the same array.
     """
 
     relevance: Floats | None
@@ -112,9 +113,10 @@ class Changes:
     """The changes of a prompt since the call before it, by event number.
 
     An event is a message's text, a call's arguments or a result. `complete` events are shown in
-    full, `excerpts` by a substitute, `dropped` ones not at all. `restored` has the texts behind
-    results, by the result's event; a later change of the result removes the text behind it.
-    `next_excerpts` has what the next call shows instead of events among `complete` or `excerpts`.
+    full, `excerpts` by a substitute, `dropped` ones not at all. `restored` has the texts that are
+    shown again after a result, by that result's event; a later change of the result removes the
+    text. `next_excerpts` has the excerpts that the next call shows instead of some of the events
+    among `complete` and `excerpts`, which this call alone shows at greater length.
     """
 
     complete: frozenset[int] = frozenset()
@@ -133,7 +135,8 @@ class Selection:
     - `text` has the texts of messages.
     - `complete` has the results that are shown complete, by number; `excerpts` has the substitutes
       of others. Results in neither are omitted.
-    - `restored` has the texts behind complete results, `arguments` the cut arguments of calls.
+    - `restored` has the texts that are shown again after complete results, by these results.
+      `arguments` has the cut arguments of calls, by the calls' results.
     - `next_excerpts` has the excerpts that the next call shows instead of results that this call
       shows at greater length (`as_continued`).
 
@@ -176,17 +179,17 @@ class Selection:
 
     @property
     def shown_results(self) -> frozenset[int]:
-        """The results shown in their own place, complete or not."""
+        """The results shown at their own position, complete or not."""
         return frozenset((*self.complete, *self.excerpts, *self.limits))
 
     @property
     def restored_results(self) -> frozenset[int]:
-        """The results of which a part is shown behind another result."""
+        """The results of which a part is shown again after another result."""
         return frozenset(result for text in self.restored.values() for result in text.results)
 
     @property
     def partial(self) -> frozenset[int]:
-        """The results shown in part, in their own place or behind another."""
+        """The results shown in part, at their own position or after another."""
         return frozenset(self.excerpts) | self.restored_results - frozenset(self.complete)
 
     def as_continued(self) -> Selection:
@@ -214,17 +217,24 @@ class Selection:
         return {*self.complete} ^ {*other.complete} | (self.partial ^ other.partial)
 
     def changes_since(self, previous: Selection | None, history: History) -> Changes:
-        """Return the changes of the prompt since the call before, all of it if there is none."""
+        """Return the changes since the `previous` prompt of the branch; without it, all events.
+
+        Changes of results, of messages' texts and of calls' arguments are found separately, and
+        returned together by their events.
+        """
         before = NOTHING_SHOWN if previous is None else previous
         events = history.results.event
+
         complete, excerpts = self._newly_complete(before), self._new_excerpts(before)
+        visible = self.shown_results | self.restored_results
+        dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
+        # A stored change of a result removes the text after it, so that is stored again, too.
         restored = {
             events[result]: text
             for result, text in self.restored.items()
             if result in complete or before.restored.get(result) != text
         }
-        visible = self.shown_results | self.restored_results
-        dropped = (before.shown_results - self.shown_results) | (before.restored_results - visible)
+
         complete_texts, excerpt_texts, dropped_texts = self._text_changes(before, history)
         complete_calls = self._uncut_calls(before, history)
         excerpt_calls = self._cut_calls(before, history)
@@ -242,7 +252,7 @@ class Selection:
     def _newly_complete(self, before: Selection) -> set[int]:
         """Return the complete results that need an edge, as they are not shown as `before`.
 
-        They were not complete before, or they had another text behind them, or one of the two
+        They were not complete before, or another text was shown again after them, or one of the two
         calls shows them complete in that call alone (`next_excerpts`).
         """
         complete = {*self.complete}
@@ -252,7 +262,11 @@ class Selection:
         return (complete - was_complete) | (complete & (text_changed | complete_once))
 
     def _new_excerpts(self, before: Selection) -> dict[int, Substitute]:
-        """Return the excerpts that changed, and those that are shown so in one call only."""
+        """Return the excerpts that need an edge, by result.
+
+        They were not the same `before`, or one of the two calls shows another excerpt in that call
+        alone (`next_excerpts`).
+        """
         shown_once = {*self.next_excerpts, *before.next_excerpts}
         return {
             result: excerpt
@@ -310,7 +324,7 @@ class Selection:
         return total
 
     def _differing_restored(self, other: Selection) -> set[int]:
-        """Return the results behind which the two selections show different texts."""
+        """Return the results after which the two selections show different texts again."""
         return _differing_keys(self.restored, other.restored)
 
     def _uncut_calls(self, before: Selection, history: History) -> frozenset[int]:
@@ -372,19 +386,21 @@ def first_message_of(results: ResultArrays, result: int) -> int:
 
 
 def rendered_messages(
-    history: History, selection: Selection, own_text: Callable[[int], str]
+    history: History, selection: Selection, text_of: Callable[[int], str]
 ) -> list[RenderedMessage]:
     """Return the messages of a selection's prompt, in order.
 
-    `own_text` reads a message's text. A message without text is in the prompt only if it has calls.
+    `text_of` reads the original text of a message. A user or assistant message is in the prompt if
+    its text or one of its calls is.
     """
-    rendered = _result_messages(history, selection, own_text)
     calls, arguments = _calls_by_message(history, selection)
     substitutes = {message: cut.text for message, cut in selection.text.cut.items()}
     substitutes |= dict.fromkeys(selection.text.dropped, "")
     without_text = {message for message, text in substitutes.items() if text == ""}
-    text_count = bisect_left(history.text_messages, selection.messages)
-    with_text = set(history.text_messages[:text_count]) - without_text
+    # The messages with text are sorted by position; those before the call are the first ones.
+    count_before_call = bisect_left(history.text_messages, selection.messages)
+    with_text = set(history.text_messages[:count_before_call]) - without_text
+    rendered = _result_messages(history, selection, text_of)
     rendered += [
         RenderedMessage(
             message, calls.get(message, ()), substitutes.get(message), arguments.get(message, ())
@@ -395,14 +411,14 @@ def rendered_messages(
 
 
 def _result_messages(
-    history: History, selection: Selection, own_text: Callable[[int], str]
+    history: History, selection: Selection, text_of: Callable[[int], str]
 ) -> list[RenderedMessage]:
     """Return the messages of the results that a selection shows."""
     positions = history.results.message
     substitutes = {positions[r]: excerpt.text for r, excerpt in selection.excerpts.items()}
     for result, restored in selection.restored.items():
         position = positions[result]
-        substitutes[position] = own_text(position) + restored.text
+        substitutes[position] = text_of(position) + restored.text
     result_positions = (positions[result] for result in selection.shown_results)
     return [RenderedMessage(p, text=substitutes.get(p)) for p in result_positions]
 

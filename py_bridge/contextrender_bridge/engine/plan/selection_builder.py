@@ -20,13 +20,14 @@ from contextrender_bridge.engine.plan.selection import (
 class SelectionBuilder:
     """A selection of a call's results, while they are being selected.
 
-    - `free` is the part of the budget that the text leaves, in tokens, and `used_tokens` the part
-      that the selected results take.
+    - `free_tokens` is the part of the budget that the text does not use, and `used_tokens` the part
+      that the selected results use.
     - `available` says of each result whether it may still be selected. It has a call and is not
       selected yet.
     - `segments` has the segments of results that become excerpts, in the order they were added.
       `fixed_excerpts` has excerpts that do not change any more.
-    - `restored` has the texts behind complete results, `arguments` the cut arguments of calls.
+    - `restored` has the texts that are shown again after complete results. `arguments` has the
+      cut arguments of calls.
     - `call_tokens` has the tokens of each result's call, `costs` those of the result with its call.
     """
 
@@ -42,7 +43,7 @@ class SelectionBuilder:
         self.available: NDArray[np.bool_] = context.has_call.copy()
         self.call_tokens: list[int] = context.call_tokens.tolist()
         self.costs: list[int] = context.costs.tolist()
-        self.free = context.view.budget - int(sizes_of(text, context).sum())
+        self.free_tokens = context.view.budget - int(sizes_of(text, context).sum())
 
     @classmethod
     def from_previous(
@@ -54,9 +55,9 @@ class SelectionBuilder:
             if result in previous.arguments:
                 builder.cut_call(result, previous.arguments[result])
             if result in previous.excerpts:
-                builder.keep(result, previous.excerpts[result])
+                builder.select_excerpt(result, previous.excerpts[result])
             else:
-                builder.take(result)
+                builder.select_complete(result)
             if result in previous.restored:
                 builder.restore(result, previous.restored[result])
         return builder
@@ -64,15 +65,15 @@ class SelectionBuilder:
     @property
     def remaining_tokens(self) -> int:
         """The tokens of the budget that are not used yet."""
-        return self.free - self.used_tokens
+        return self.free_tokens - self.used_tokens
 
-    def take(self, result: int) -> None:
+    def select_complete(self, result: int) -> None:
         """Select a complete result."""
         self.used_tokens += self.costs[result]
         self.complete.append(result)
         self.available[result] = False
 
-    def keep(self, result: int, excerpt: Substitute) -> None:
+    def select_excerpt(self, result: int, excerpt: Substitute) -> None:
         """Select an excerpt that does not change any more."""
         self.used_tokens += self.call_tokens[result] + excerpt.tokens
         self.fixed_excerpts[result] = excerpt
@@ -85,7 +86,7 @@ class SelectionBuilder:
         self.arguments[result] = arguments
 
     def restore(self, result: int, text: RestoredText) -> None:
-        """Show parts of other results behind a complete result."""
+        """Show parts of other results again, after a complete result."""
         self.used_tokens += text.tokens
         self.restored[result] = text
 
@@ -95,7 +96,7 @@ class SelectionBuilder:
         self.segments.setdefault(result, []).append(segment)
         self.available[result] = False
 
-    def settle(self, result: int, estimate: int) -> None:
+    def fix_excerpt(self, result: int, estimate: int) -> None:
         """Replace a result's segments, counted as `estimate` tokens so far, by a fixed excerpt.
 
         The last segments are dropped until the excerpt fits. If the complete result fits and costs
@@ -107,22 +108,25 @@ class SelectionBuilder:
             excerpt = excerpt_of(self.context, result, segments)
             cost = self.call_tokens[result] + excerpt.tokens
             if self.costs[result] <= min(cost, self.remaining_tokens):
-                self.take(result)
+                self.select_complete(result)
                 return
             if cost <= self.remaining_tokens:
-                self.keep(result, excerpt)
+                self.select_excerpt(result, excerpt)
                 return
             segments.pop()
         self.available[result] = True
 
-    def take_greedily(self, order: Sequence[int], limit: float) -> None:
-        """Select complete results in this order while `used_tokens` stays within `limit`."""
+    def select_in_order(self, order: Sequence[int], limit: float) -> None:
+        """Select complete results in this order, and skip those that exceed the limit.
+
+        The limit is for `used_tokens`, the tokens of all selected results.
+        """
         smallest = min(self.costs, default=0)
         for result in order:
             if self.used_tokens + smallest > limit:
                 return
             if self.available[result] and self.used_tokens + self.costs[result] <= limit:
-                self.take(result)
+                self.select_complete(result)
 
     def excerpts(self) -> dict[int, Substitute]:
         """Return the excerpts as texts, and count their tokens exactly.
@@ -141,7 +145,7 @@ class SelectionBuilder:
             self.call_tokens[result] + excerpt.tokens for result, excerpt in excerpts.items()
         )
         tokens += sum(text.tokens for text in self.restored.values())
-        while tokens > self.free and self.segments:
+        while tokens > self.free_tokens and self.segments:
             result = next(reversed(self.segments))
             tokens -= excerpts.pop(result).tokens
             self.segments[result].pop()

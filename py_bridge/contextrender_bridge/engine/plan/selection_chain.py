@@ -21,7 +21,7 @@ from contextrender_bridge.engine.plan.selection_edges import (
     EXCERPT,
     RESTORED,
     CallEdges,
-    OwnText,
+    EventText,
     ShownEvent,
     text_of,
 )
@@ -34,8 +34,9 @@ EDGE_BYTES = 400
 class EdgeTrail:
     """The state of a prompt, while the edges of its calls are followed in order.
 
-    `by_event` has the last edge to each event, `restored` the edges to the results that are
-    restored behind a result, by its event. `by_kind` has the events by the kind of their edge.
+    `by_event` has the last edge to each event, `by_kind` the events by the kind of that edge. A
+    result can be restored: a part of it is shown again after a later result, its host. `restored`
+    has the edges to the results restored after each host, by the host's event.
     """
 
     by_event: dict[int, ShownEvent] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class EdgeTrail:
     )
 
     def follow(self, edges: Iterable[ShownEvent]) -> None:
-        """Apply the edges of the next call. A change of a result removes the text behind it."""
+        """Apply the edges of the next call. A change of a host removes the text after it."""
         restored: dict[int, list[ShownEvent]] = {}
         for edge in edges:
             if edge.kind == RESTORED:
@@ -60,12 +61,12 @@ class EdgeTrail:
 
     @property
     def complete(self) -> Set[int]:
-        """The events shown in full. Texts and calls are among them only if they were cut before."""
+        """The complete results, and the texts and calls that were cut and are complete again."""
         return self.by_kind[COMPLETE]
 
     @property
     def partial(self) -> Set[int]:
-        """The events of which a part is shown, in their own place or behind a result."""
+        """The events of which a part is shown, at their own position or after a host."""
         restored = {edge.event for edges in self.restored.values() for edge in edges}
         return self.by_kind[EXCERPT] | (restored - self.complete)
 
@@ -75,31 +76,32 @@ class EdgeTrail:
         return [*self.by_event.values(), *restored]
 
     def selection(
-        self, messages: int, call: CallEdges, history: History, own_text: OwnText
+        self, messages: int, call: CallEdges, history: History, event_text: EventText
     ) -> Selection:
-        """Return the selection of `call`, whose edges were followed last.
+        """Return the selection of `call`, the last call whose edges were followed.
 
-        `messages` is the number of messages before the call.
+        `messages` is the number of messages before it. `event_text` reads the original text of an
+        event, which stored excerpts refer to.
         """
         result_numbers = {event: result for result, event in enumerate(history.results.event)}
         result_edges, call_edges, text_edges = self._edges_by_number(history, result_numbers)
         complete = _keys_of(COMPLETE, result_edges)
-        excerpts = _substitutes(result_edges, own_text)
-        arguments = _substitutes(call_edges, own_text)
+        excerpts = _substitutes(result_edges, event_text)
+        arguments = _substitutes(call_edges, event_text)
         shown_results = {*complete, *excerpts}
         return Selection(
             messages,
             text=TextSelection(
-                dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, own_text)
+                dropped=_keys_of(DROPPED, text_edges), cut=_substitutes(text_edges, event_text)
             ),
             complete=complete,
             excerpts=excerpts,
             restored={
-                result_numbers[host]: _restored_text(edges, result_numbers, own_text)
+                result_numbers[host]: _restored_text(edges, result_numbers, event_text)
                 for host, edges in self.restored.items()
             },
             arguments={r: cut for r, cut in arguments.items() if r in shown_results},
-            next_excerpts=_next_excerpts(result_edges, own_text),
+            next_excerpts=_next_excerpts(result_edges, event_text),
             is_over=call.is_over,
             rebuilt=call.rebuilt,
             breakpoints=call.breakpoints,
@@ -135,35 +137,35 @@ def _keys_of(kind: str, edges: Mapping[int, ShownEvent]) -> tuple[int, ...]:
     return tuple(key for key, edge in edges.items() if edge.kind == kind)
 
 
-def _substitutes(edges: Mapping[int, ShownEvent], own_text: OwnText) -> dict[int, Substitute]:
+def _substitutes(edges: Mapping[int, ShownEvent], event_text: EventText) -> dict[int, Substitute]:
     """Return the substitutes that the edges to excerpts store, by the same keys."""
     substitutes: dict[int, Substitute] = {}
     for key in _keys_of(EXCERPT, edges):
         event, fields = edges[key].event, edges[key].fields
-        text, ranges = text_of(fields["pieces"], own_text(event))
+        text, ranges = text_of(fields["pieces"], event_text(event))
         substitutes[key] = Substitute(text, fields["tokens"], fields["kind"], ranges)
     return substitutes
 
 
 def _next_excerpts(
-    result_edges: Mapping[int, ShownEvent], own_text: OwnText
+    result_edges: Mapping[int, ShownEvent], event_text: EventText
 ) -> dict[int, Substitute]:
     """Return the excerpts that the next call shows instead of results, by the result's number."""
     excerpts: dict[int, Substitute] = {}
     for result, edge in result_edges.items():
         if edge.kind != DROPPED and edge.fields.get("next_pieces"):
-            text, ranges = text_of(edge.fields["next_pieces"], own_text(edge.event))
+            text, ranges = text_of(edge.fields["next_pieces"], event_text(edge.event))
             excerpts[result] = Substitute(text, edge.fields["next_tokens"], ranges=ranges)
     return excerpts
 
 
 def _restored_text(
-    edges: Iterable[ShownEvent], result_numbers: Mapping[int, int], own_text: OwnText
+    edges: Iterable[ShownEvent], result_numbers: Mapping[int, int], event_text: EventText
 ) -> RestoredText:
-    """Return the parts of results that are restored behind one result, in their order."""
+    """Return the parts of results that are restored after one host, in their order."""
     parts: list[RestoredPart] = []
     for edge in sorted(edges, key=lambda edge: int(edge.fields["place"])):
-        text, ranges = text_of(edge.fields["pieces"], own_text(edge.event))
+        text, ranges = text_of(edge.fields["pieces"], event_text(edge.event))
         result = result_numbers[edge.event]
         parts.append(RestoredPart(result, text, edge.fields["tokens"], ranges))
     return RestoredText(tuple(parts))
@@ -185,8 +187,8 @@ class SelectionChain:
     def trail(self, call: UUID) -> EdgeTrail | None:
         """Return the state of the prompt at a call, or None if an edge that it needs is missing.
 
-        It is valid until the next call of this method. For consecutive calls, only the edges of the
-        next one are followed.
+        It is valid until this method is called again. If that is for the next call of the branch,
+        only the edges of this call are followed.
         """
         calls_to_follow = self._calls_since_trail(call)
         if calls_to_follow is None:
@@ -203,10 +205,11 @@ class SelectionChain:
         return self._trail
 
     def _calls_since_trail(self, call: UUID) -> list[UUID] | None:
-        """Return the calls to follow from the trail's present state up to `call`, in order.
+        """Return the calls whose edges lead from the trail's present state to `call`, in order.
 
-        They begin with a call that stores the complete state if `call` cannot be reached from the
-        present state. Return None if a call between them is missing.
+        Each call stores the changes since the call before. If the calls before `call` do not lead
+        back to `_trail_call`, the returned ones begin with a call that stores its complete state.
+        Return None if a call between them is missing.
         """
         newest_first: list[UUID] = []
         current: UUID | None = call
@@ -221,7 +224,7 @@ class SelectionChain:
         return newest_first[::-1]
 
     def selection(
-        self, call: UUID, messages: int, history: History, own_text: OwnText
+        self, call: UUID, messages: int, history: History, event_text: EventText
     ) -> Selection | None:
         """Return the selection of a call that had the first `messages` messages.
 
@@ -231,7 +234,7 @@ class SelectionChain:
         if trail is None:
             return None
         try:
-            return trail.selection(messages, self.calls[call], history, own_text)
+            return trail.selection(messages, self.calls[call], history, event_text)
         except (KeyError, ValueError, TypeError, IndexError):  # an edge is corrupted
             return None
 

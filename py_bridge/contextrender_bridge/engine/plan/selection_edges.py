@@ -20,7 +20,7 @@ COMPLETE, EXCERPT, DROPPED, RESTORED = "ShowsComplete", "ShowsExcerpt", "Drops",
 KINDS: Final = (COMPLETE, EXCERPT, DROPPED, RESTORED)
 MISSES: Final = "Misses"
 Pieces = list[int | str]
-OwnText = Callable[[int], str]
+EventText = Callable[[int], str]
 """Reads the original text of an event, by its number."""
 
 
@@ -32,26 +32,33 @@ class ShownEvent(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
-def edges_of(changes: Changes, history: History, own_text: OwnText) -> list[ShownEvent]:
-    """Return the edges that store a call's changes since the call before."""
+def edges_of(changes: Changes, history: History, event_text: EventText) -> list[ShownEvent]:
+    """Return the edges that store a call's changes since the call before.
+
+    An edge to a result that the next call shows as another excerpt (`Changes.next_excerpts`) stores
+    that excerpt, too. An edge for a restored part leads to the part's result. It has the event of
+    the host, after which the part is shown, and the part's index among those after the host.
+    """
     next_fields: dict[int, dict[str, Any]] = {}
     for event, excerpt in changes.next_excerpts.items():
-        pieces = pieces_of(excerpt.text, own_text(event), excerpt.ranges)
+        pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         next_fields[event] = {"next_pieces": pieces, "next_tokens": excerpt.tokens}
     edges = [
         ShownEvent(COMPLETE, event, next_fields.get(event, {}))
         for event in sorted(changes.complete)
     ]
     edges += [ShownEvent(DROPPED, event) for event in sorted(changes.dropped)]
+
     for event, excerpt in changes.excerpts.items():
-        pieces = pieces_of(excerpt.text, own_text(event), excerpt.ranges)
+        pieces = pieces_of(excerpt.text, event_text(event), excerpt.ranges)
         fields = {"pieces": pieces, "tokens": excerpt.tokens, "kind": excerpt.kind}
         edges.append(ShownEvent(EXCERPT, event, {**fields, **next_fields.get(event, {})}))
+
     for host, restored in changes.restored.items():
-        for place, part in enumerate(restored.parts):
+        for index, part in enumerate(restored.parts):
             event = history.results.event[part.result]
-            pieces = pieces_of(part.text, own_text(event), part.ranges)
-            fields = {"pieces": pieces, "tokens": part.tokens, "host_event": host, "place": place}
+            pieces = pieces_of(part.text, event_text(event), part.ranges)
+            fields = {"pieces": pieces, "tokens": part.tokens, "host_event": host, "place": index}
             edges.append(ShownEvent(RESTORED, event, fields))
     return edges
 
@@ -137,12 +144,16 @@ class CallEdges:
 
     @classmethod
     def since(
-        cls, previous: Selection | None, selection: Selection, history: History, own_text: OwnText
+        cls,
+        previous: Selection | None,
+        selection: Selection,
+        history: History,
+        event_text: EventText,
     ) -> Self:
         """Return the edges and fields of a selection, relative to the `previous` one if any."""
         changes = selection.changes_since(previous, history)
         return cls(
-            edges=tuple(sorted(edges_of(changes, history, own_text), key=_event_and_kind)),
+            edges=tuple(sorted(edges_of(changes, history, event_text), key=_event_and_kind)),
             is_relative=previous is not None,
             is_over=selection.is_over,
             rebuilt=selection.rebuilt,

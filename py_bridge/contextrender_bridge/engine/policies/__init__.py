@@ -15,7 +15,7 @@ import numpy as np
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.engine.parameters import Parameters
 from contextrender_bridge.engine.plan.call_context import next_call
-from contextrender_bridge.engine.plan.pin_newest import with_newest
+from contextrender_bridge.engine.plan.pin_newest import with_required_results
 from contextrender_bridge.engine.plan.policy_input import PolicyInput, select_all
 from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
 from contextrender_bridge.engine.plan.selection import ScoreTable, Selection
@@ -30,20 +30,21 @@ def contextrender(view: PolicyInput) -> Selection:
 
     An oversized result of the last turn competes as a substitute of at most
     `view.substitute_limit` tokens. Older oversized results get substitutes, in the order of their
-    usefulness U, from the tokens that remain.
+    usefulness, from the tokens that remain (docs/method.md, Oversized results). The selection has
+    only the limits of substitutes, which are written later.
     """
     parameters = view.parameters
     uses_vectors = parameters.weight_relevance or parameters.redundancy_penalty
     relevance = view.relevance if uses_vectors else np.zeros(len(view.costs))
     usefulness = view.usefulness(relevance)
-    # A copy: an array that has a view elsewhere, in a failed call for example, could not grow.
+    # Python refuses to append to an `array` while NumPy shares its memory, so copy it.
     call_tokens = np.array(view.history.results.call_tokens, dtype=np.int64)
     budget = view.budget_for_results
     limit, is_oversized = view.substitute_limit, view.oversized
     may_be_substituted = view.eligible & is_oversized & (limit > 0)
     is_candidate = (view.eligible & ~is_oversized) | (may_be_substituted & (view.ages == 1))
     costs = np.where(is_oversized, call_tokens + limit, view.costs)
-    costs = np.where(is_candidate, costs, budget + 1)  # others never fit
+    costs = np.where(is_candidate, costs, budget + 1)  # so that others never fit
     cosines_to = partial(cosines_among, view.vectors())
     greedy = select_greedily(usefulness, costs, budget, cosines_to, parameters.redundancy_penalty)
 
@@ -57,7 +58,7 @@ def contextrender(view: PolicyInput) -> Selection:
             remaining_tokens -= cost
     return Selection(
         len(view.history),
-        view.retained,
+        view.retained_text,
         tuple(result for result in greedy.selected if not is_oversized[result]),
         limits=limits,
         scores=ScoreTable(relevance, usefulness, greedy.scores),
@@ -86,14 +87,14 @@ def with_weights(
 class Policy:
     """A way to select what a prompt shows.
 
-    `choose` makes the selection. A policy that `tracks` ranks results by tracked tokens: it reads
-    every text of a history before it renders it, and selects pinned results itself. If a policy
-    `is_cache_aware`, the budget is an upper limit, and the policy sets the budget of each call. A
-    policy that `needs_model` shows texts that a model writes.
+    `choose` makes the selection. A policy that `tracks_tokens` ranks results by tracked tokens. It
+    reads every text of a history before it renders it, and selects pinned results itself. If a
+    policy `is_cache_aware`, the budget is an upper limit, and the policy sets the budget of each
+    call. A policy that `needs_model` shows texts that a model writes.
     """
 
     choose: Callable[[PolicyInput], Selection]
-    tracks: bool = False
+    tracks_tokens: bool = False
     is_cache_aware: bool = False
     needs_model: bool = False
 
@@ -116,10 +117,10 @@ POLICIES: Mapping[str, Policy] = {
     "prune": Policy(prune),
     "full": FULL,
     "semantic_retrieval": Policy(semantic_retrieval),
-    "reuse_density": Policy(reuse_density, tracks=True),
-    "contextrender_excerpts": Policy(contextrender_excerpts, tracks=True),
+    "reuse_density": Policy(reuse_density, tracks_tokens=True),
+    "contextrender_excerpts": Policy(contextrender_excerpts, tracks_tokens=True),
     "contextrender_cache_aware": Policy(
-        contextrender_cache_aware, tracks=True, is_cache_aware=True
+        contextrender_cache_aware, tracks_tokens=True, is_cache_aware=True
     ),
     "compact": Policy(compact, needs_model=True),
     "recency_summary": Policy(recency_summary, needs_model=True),
@@ -137,13 +138,13 @@ def policy_named(name: str) -> Policy:
 def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = False) -> Selection:
     """Return the policy's selection, or every result if the full history is within the budget.
 
-    Pinned results are in the selection under any policy; with `agent_defaults`, so are the newest.
-    A policy that `is_cache_aware` decides for itself whether everything is shown.
+    Pinned results are added if the policy has not selected them. With `agent_defaults`, the newest
+    results are added, too. A cache-aware policy decides for itself whether everything is shown.
     """
     if policy is FULL or (view.fits and not policy.is_cache_aware):
         return select_all(view)
     selection = policy.choose(view)
-    must_show_pins = bool(view.pins) and not policy.tracks  # a policy that tracks has shown them
+    must_show_pins = bool(view.pins) and not policy.tracks_tokens  # which has selected them
     if not (agent_defaults or must_show_pins):
         return selection
     context = next_call(view)
@@ -156,7 +157,7 @@ def selection_for(view: PolicyInput, policy: Policy, agent_defaults: bool = Fals
     lacks_pins = must_show_pins and not {*selection.complete}.issuperset(context.pinned)
     if not (lacks_newest or lacks_pins):
         return selection
-    return with_newest(context, selection, force_newest=lacks_newest)
+    return with_required_results(context, selection, force_newest=lacks_newest)
 
 
 __all__ = [

@@ -15,11 +15,12 @@ def prune(view: PolicyInput) -> Selection:
         if view.eligible[result] and cost <= remaining_tokens:
             selected.append(result)
             remaining_tokens -= cost
-    return Selection(len(view.history), view.retained, tuple(selected))
+    return Selection(len(view.history), view.retained_text, tuple(selected))
 
 
 RECENT_TURNS = 3
 RECENT_SHARE = 0.6
+"""The share of the budget for the results of the last `RECENT_TURNS` turns."""
 
 
 def semantic_retrieval(view: PolicyInput) -> Selection:
@@ -28,7 +29,7 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     Then select the others by cosine to the latest user and assistant messages, the newer of equal
     ones first. Results that do not fit are skipped.
     """
-    relevance = view.relevance_of(0.0)  # the query is the latest messages alone
+    cosines = view.relevance_of(task_share=0.0)  # the query is the latest messages alone
     budget = view.budget_for_results
     count = len(view.costs)
     available = view.eligible.copy()
@@ -46,7 +47,7 @@ def semantic_retrieval(view: PolicyInput) -> Selection:
     newest_first = range(count - 1, -1, -1)
     recent = [result for result in newest_first if view.ages[result] <= RECENT_TURNS]
     select(recent, min(budget, RECENT_SHARE * view.budget))
-    most_relevant_first = np.lexsort((-np.arange(count), -relevance)).tolist()
-    select(most_relevant_first, budget)
-    scores = ScoreTable(relevance, relevance, relevance)
-    return Selection(len(view.history), view.retained, tuple(selected), scores=scores)
+    best_first = np.lexsort((-np.arange(count), -cosines)).tolist()
+    select(best_first, budget)
+    scores = ScoreTable(relevance=cosines, usefulness=cosines, score=cosines)
+    return Selection(len(view.history), view.retained_text, tuple(selected), scores=scores)

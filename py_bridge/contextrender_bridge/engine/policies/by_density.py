@@ -1,4 +1,4 @@
-"""Policies that rank results by their reuse for their size, S (docs/policies.md)."""
+"""Policies that rank results by their density score: their expected use for their size."""
 
 import math
 
@@ -6,7 +6,7 @@ from contextrender_bridge.engine.plan.call_context import next_call
 from contextrender_bridge.engine.plan.call_text import select_text
 from contextrender_bridge.engine.plan.density import Density, density_of
 from contextrender_bridge.engine.plan.fill_selection import (
-    select_in_parts,
+    select_results,
     take_newest,
     take_pinned,
 )
@@ -16,25 +16,28 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 
 
 def reuse_density(view: PolicyInput) -> Selection:
-    """Select the newest turn's results, then pinned results, then complete results by S.
+    """Select the newest turn's results, then pinned results, then complete results.
 
-    S is the worth of a result for its size (docs/policies.md).
+    These are in the order of their density scores (S in docs/policies.md).
     """
     context = next_call(view)
     builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
-    free = max(0, builder.free)
+    free = max(0, builder.free_tokens)
     take_newest(builder, view.parameters.newest_share * free, density, math.inf)
     take_pinned(builder, density)
-    builder.take_greedily(density.order, free)
+    builder.select_in_order(density.best_first, free)
     return selection_of(builder, density)
 
 
 def contextrender_excerpts(view: PolicyInput) -> Selection:
-    """Select the newest results, complete results by S, and excerpts of text shown nowhere else."""
+    """Select the newest results, then complete results, then excerpts of text shown nowhere else.
+
+    The complete results are in the order of their density scores (S in docs/policies.md).
+    """
     context = next_call(view)
     density = density_of(context)
     builder = SelectionBuilder(context, select_text(context))
-    return selection_of(select_in_parts(builder, density, max_excerpt=math.inf), density)
+    return selection_of(select_results(builder, density, max_excerpt=math.inf), density)
 
 
 IN_PART = "only the parts with values that are visible nowhere else"
@@ -49,6 +52,6 @@ def selection_of(builder: SelectionBuilder, density: Density) -> Selection:
         tuple(builder.complete),
         texts,
         arguments=builder.arguments,
-        scores=ScoreTable(None, density.scores, density.scores),
+        scores=ScoreTable(None, density.result_scores, density.result_scores),
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -151,18 +151,19 @@ def breakpoints_of(
 ) -> tuple[int, ...]:
     """Return the positions of the messages after which a provider may cache the prompt.
 
-    They are about the quarters of the prompt; its end is not among them. If the prompt stays the
-    same up to the message `cut`, one breakpoint is up to there, because a provider reads from its
-    cache only up to a breakpoint: the last of the `previous` ones up to `cut`, or else `cut`.
+    They are at about the quarters of the prompt; its end is not among them. `cut` is the message up
+    to which the prompt is the same as before, or NO_CUT. A provider reads from its cache only up to
+    a breakpoint, so the last one of the `previous` breakpoints that is not after `cut` is kept. If
+    there is none, `cut` is a breakpoint. Of the quarters, the last two after it are breakpoints.
     """
     end_tokens = np.cumsum(_prompt_sizes(builder, excerpts))
     quarter_tokens = [share * end_tokens[-1] for share in QUARTERS]
     quarters: list[int] = np.searchsorted(end_tokens, quarter_tokens).tolist()
     if cut == NO_CUT:
         return tuple(sorted({*quarters}))
-    cached = max((position for position in previous if position <= cut), default=cut)
-    later_quarters = [position for position in quarters if position > cached]
-    return tuple(sorted({cached, *later_quarters[1 - MAX_BREAKPOINTS :]}))
+    kept_breakpoint = max((position for position in previous if position <= cut), default=cut)
+    later_quarters = [position for position in quarters if position > kept_breakpoint]
+    return tuple(sorted({kept_breakpoint, *later_quarters[1 - MAX_BREAKPOINTS :]}))
 
 
 def _prompt_sizes(builder: SelectionBuilder, excerpts: dict[int, Substitute]) -> np.ndarray:

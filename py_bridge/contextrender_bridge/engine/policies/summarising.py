@@ -20,7 +20,10 @@ from contextrender_bridge.engine.policies.baselines import prune
 
 
 def compact(view: PolicyInput) -> Selection:
-    """Show typed notes on the history, and what came after them until that exceeds the budget."""
+    """Show a model's notes on the first messages, and all messages after them.
+
+    When both together exceed the budget, the model writes new notes that cover all messages.
+    """
     return select_with_summary(view, COMPACT, otherwise=prune)
 
 
@@ -60,7 +63,7 @@ RECENT_SHARE: Final = 0.5
 
 
 def recency_summary(view: PolicyInput) -> Selection:
-    """Show the newest turns' results, typed notes on the earlier ones, and all text.
+    """Show the newest turns' results, a model's notes on the earlier turns, and the text.
 
     The text is limited to its share of the budget.
     """

@@ -173,7 +173,9 @@ class BranchReplay:
         """Return the selection of the recorded call with so many messages, or None."""
         if messages not in self.ids:
             return None
-        return self.chain.selection(self.ids[messages], messages, self.full_history, self.own_text)
+        return self.chain.selection(
+            self.ids[messages], messages, self.full_history, self.event_text
+        )
 
     def shown_at(self, messages: int) -> tuple[set[int], set[int]]:
         """Return the results that a recorded call showed complete, and those shown in part."""
@@ -245,7 +247,7 @@ class BranchReplay:
                 return self.selection_at(position) if has_policy else None
         return None
 
-    def own_text(self, event: int) -> str:
+    def event_text(self, event: int) -> str:
         """Return the text of a message or a result, or a call's arguments, by event number."""
         message, call = self.full_history.place_of(event)
         if call < 0:

@@ -61,7 +61,7 @@ class CachedReplay(BranchReplay):
         That is possible unless the policy tracks tokens. A call recomputed alone has no usage.
         """
         settings = by_turn.at(turn)
-        if self.record_at(turn) is not None or policy_named(settings.policy).tracks:
+        if self.record_at(turn) is not None or policy_named(settings.policy).tracks_tokens:
             return self.call_at(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None

@@ -1,8 +1,8 @@
 """The canonical transcript: OpenAI chat messages, checked, split into events and put back exactly.
 
 An event is what the graph stores as one node: a message, a tool call or a tool result. The text
-of an event is kept apart from its `shell`, the JSON of everything else, so that texts are
-searchable and short to label while the original message comes back byte for byte in value.
+of an event is stored apart from its `shell`, the JSON of all other fields, so that texts can be
+searched. Both together give exactly the original message.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class TranscriptEvent:
     """One message, tool call or tool result.
 
     `message` is its position in the transcript; `call` the number among the message's calls, or
-    -1 for a message or result. `shell` is the JSON of everything but `text`. `tokens` are this
+    -1 for a message or result. `shell` is the JSON of all fields but `text`. `tokens` are this
     event's own (`docs/method.md`, Tokens).
     """
 
@@ -66,9 +66,13 @@ def check_messages(messages: Sequence[object], start: int) -> None:
 
 
 def split(message: Json, position: int, counter: TokenCounter) -> list[TranscriptEvent]:
-    """Return the events of a checked message: the message or result itself, then its calls."""
+    """Return the events of a checked message: the message or result itself, then its calls.
+
+    The text of an event and its shell, the JSON of its other fields, are stored apart. The shell of
+    a message has neither its content nor its calls.
+    """
     role = _ROLES[message["role"]]
-    text, shell = _hold_apart(message, "content")
+    text, shell = _take_text_out(message, "content")
     tokens = counter.message({**message, "tool_calls": None})
     if role == "tool":
         call_id, name = message["tool_call_id"], str(message.get("name") or "")
@@ -78,7 +82,7 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
     for number, call in enumerate(calls or ()):
         name, _ = call_parts(call)
         _, body_key, argument_key = _call_shape(call)
-        arguments, body_shell = _hold_apart(call[body_key], argument_key)
+        arguments, body_shell = _take_text_out(call[body_key], argument_key)
         events.append(
             TranscriptEvent(
                 kind="call",
@@ -97,7 +101,7 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Transcrip
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
     """Return the original message of an event, with the tool calls that are given."""
-    message = _put_back(text, shell, "content")
+    message = _put_text_in(text, shell, "content")
     if message["role"] == "assistant" and message.get("tool_calls") == _PLACEHOLDER:
         if calls:
             message["tool_calls"] = list(calls)
@@ -110,7 +114,7 @@ def restore_call(text: str, shell: str) -> Json:
     """Return the original tool call of an event."""
     call: Json = json.loads(shell)
     _, body_key, argument_key = _call_shape(call)
-    call[body_key] = _put_back(text, call[body_key], argument_key)
+    call[body_key] = _put_text_in(text, call[body_key], argument_key)
     return call
 
 
@@ -135,7 +139,7 @@ def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[st
     return list(accumulate(messages, digest_after, initial=prefix))[1:]
 
 
-def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
+def _take_text_out(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     """Return the text under `key`, and the JSON of the other fields without tool calls.
 
     Tool calls have events of their own. A value under `key` that is no text stays in the JSON.
@@ -153,10 +157,11 @@ def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     return text, json.dumps(shell)
 
 
-def _put_back(text: str, shell: str, key: str) -> Json:
-    """Return the fields of a shell with the text back under `key`.
+def _put_text_in(text: str, shell: str, key: str) -> Json:
+    """Return the fields of a shell, with `text` in place of the placeholder under `key`.
 
-    A placeholder under another key is the caller's own text, and stays.
+    A shell is the JSON that `_take_text_out` returned. If the value under `key` is no placeholder,
+    it was no text and stays. A placeholder under another key is the caller's own text.
     """
     fields: Json = json.loads(shell)
     if fields.get(key) == _PLACEHOLDER:

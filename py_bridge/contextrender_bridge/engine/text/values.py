@@ -83,7 +83,7 @@ def extract_values(text: str) -> set[str]:
 
 
 def extract_words(text: str) -> set[str]:
-    """Return the distinct words that recall follows (`docs/method.md`, Measures).
+    """Return the distinct words that the measures of recall compare (`docs/method.md`, Measures).
 
     A word has 6 or more letters, digits or underscores, at least one uppercase or `_`.
     """
@@ -106,7 +106,10 @@ _BETWEEN: Final = re.compile(r"[.\-]")
 
 
 def tracked_tokens(text: str) -> set[str]:
-    """Return the values by Tool-Flow Analysis, and the words that recall follows."""
+    """Return the tokens of a text by which uses of results are recognised (docs/policies.md).
+
+    They are the values of `extract_values` and the words of `extract_words`.
+    """
     return set().union(*tracked_runs(text).values())
 
 
