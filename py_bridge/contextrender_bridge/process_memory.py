@@ -1,23 +1,23 @@
-"""Memory that is free goes back to the system, as far as glibc lets it."""
+"""Settings of glibc's memory allocator, which would keep much memory after it was freed."""
 
 import ctypes
 from contextlib import suppress
 from typing import Final
 
+# The numbers of these options in glibc's malloc.h.
 M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
-"""Their numbers in glibc's malloc.h."""
 ARENAS: Final = 2
 LARGE_BYTES: Final = 131_072
-"""glibc's own limit, which it would raise to 32 MB once something large is freed."""
+"""glibc's initial limit of small blocks; it raises it up to 32 MB when larger blocks are freed."""
 
 
-def keep_little() -> None:
-    """Call it before threads start; without glibc it does nothing.
+def limit_free_memory() -> None:
+    """Limit the memory that glibc keeps after it was freed. Without glibc, do nothing.
 
-    Threads would get arenas of their own, eight a core, and each keeps what its largest requests
-    took. Python's threads take turns in any case: two arenas do, and keep less. What is large is
-    the system's again as soon as it is freed, and leaves no hole.
+    Call it before any thread starts. By default glibc has up to eight arenas per core, and each of
+    them keeps the memory of its largest request. Python's threads take turns, so two arenas are
+    enough. Blocks from `LARGE_BYTES` on are returned to the system as soon as they are freed.
     """
     with suppress(OSError, AttributeError, TypeError):
         libc = ctypes.CDLL(None)
@@ -25,7 +25,7 @@ def keep_little() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
-def give_back() -> None:
-    """Return free memory to the system, as after a start; without glibc do nothing."""
+def return_free_memory() -> None:
+    """Return all free memory to the system. Without glibc, do nothing."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

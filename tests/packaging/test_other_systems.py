@@ -40,8 +40,8 @@ print("imported")
 SERVED = """
 from contextrender_bridge.cli import main
 from contextrender_bridge.proxy.peers import is_same_user
-from contextrender_bridge.process_memory import give_back, keep_little
-keep_little(), give_back()
+from contextrender_bridge.process_memory import return_free_memory, limit_free_memory
+limit_free_memory(), return_free_memory()
 assert not is_same_user({"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2)})
 assert main(["user", "list", "--data", sys.argv[2]]) == 0
 for words in (["wrap", "--base-url-env", "OPENAI_BASE_URL", "--", "sh"],

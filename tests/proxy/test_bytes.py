@@ -71,7 +71,7 @@ def test_kept_items_keep_their_bytes(dialect: str, data: st.DataObject, budget: 
             at = new_text.index(text, at) + len(text)
         begin = raw.decode().index("[", len(HEAD)) + 1
         assert new_text.startswith(raw.decode()[:begin])
-        assert new_text.endswith(raw.decode()[read.close :])
+        assert new_text.endswith(raw.decode()[read.list_end :])
         assert json.loads(new_text)[key] == json.loads(json.dumps(new_body[key]))
 
 

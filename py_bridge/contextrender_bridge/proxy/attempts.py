@@ -32,7 +32,8 @@ class CallAttempts:
         """True if the proxy may send a body that differs from the agent's."""
         self._is_rendered = call.controls.mode == "render" and call.fit.changed
         self._refusal_count = 0
-        may_retry = self.may_change and not self._conversation.was_refused_in_every_form
+        # A history that was refused in spite of retries is not retried until a call is accepted.
+        may_retry = self.may_change and not self._conversation.was_refused_after_retry
         self._retries_left = MAX_RETRIES if may_retry else 0
         self.sends_full_after_refusal = False
         """True if the full history is sent because the provider refused the rendered one."""
@@ -78,7 +79,8 @@ class CallAttempts:
         else:
             retry = None
         if retry is None or not self._retries_left:
-            self._conversation.was_refused_in_every_form = self._retries_left < MAX_RETRIES
+            has_retried = self._retries_left < MAX_RETRIES
+            self._conversation.was_refused_after_retry = has_retried
             return None
         self._retries_left -= 1
         return retry
@@ -94,7 +96,7 @@ class CallAttempts:
     def _record_acceptance(self, content: bytes) -> None:
         """Remember for the history's next call that the provider accepted `content`."""
         conversation = self._conversation
-        conversation.was_refused_in_every_form = False
+        conversation.was_refused_after_retry = False
         conversation.accepts_only_full = self.sends_full_after_refusal
         if self._refusal_count and conversation.max_bytes:
             conversation.max_bytes = min(conversation.max_bytes, len(content))

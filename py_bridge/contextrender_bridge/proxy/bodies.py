@@ -32,24 +32,24 @@ _value = json.JSONDecoder().raw_decode
 class Body:
     """A request body.
 
-    - `head`: the text up to the end of the last item. A later body that continues this one begins
-      with it. Empty if the body has no items.
+    - `prefix`: the text up to the end of the last item. A later body that continues this one begins
+      with it. Empty if the body has no items, or is not to be continued.
     - `fields_before`: the fields that come before the items in the text.
     - `reused_count`: the number of first items that were taken from an earlier body.
     - `starts`, `ends`: the positions in the text where each item begins and ends.
     - `transcripts`: this body's transcript, after those of earlier bodies that it continues.
-    - `open`, `close`: the positions in the text after the opening and before the closing bracket
-      of the list of items; 0 if they are unknown.
+    - `list_start`, `list_end`: the positions in the text after the opening and before the closing
+      bracket of the list of items; 0 if they are unknown.
     """
 
     fields: Json
-    head: str = field(default="", repr=False)
+    prefix: str = field(default="", repr=False)
     fields_before: Mapping[str, Any] = field(default_factory=dict, repr=False)
     items: list[Any] = field(default_factory=list, repr=False)
     starts: list[int] = field(default_factory=list, repr=False)
     ends: list[int] = field(default_factory=list, repr=False)
-    open: int = 0
-    close: int = 0
+    list_start: int = 0
+    list_end: int = 0
     reused_count: int = 0
     transcripts: list[Transcript] = field(default_factory=list, repr=False)
 
@@ -71,76 +71,77 @@ class RecentBodies:
         """Return the body with its items in the field `key`; raise ValueError if it is no JSON."""
         try:
             text = raw.decode()
-            before = self._same_beginning(text)
-            body = _parse(text, key, *(before or (None, 0)))
+            earlier, shared_count = self._find_earlier(text)
+            body = _parse(text, key, earlier, shared_count)
         except (ValueError, IndexError, RecursionError):
             return Body(wire.loads(raw))
-        if before:
-            self._bodies.remove(before[0])
-            # Other transcripts cover items that are missing or different in this body.
+        if earlier:
+            self._bodies.remove(earlier)
+            # A transcript can be continued only if this body has all its stable items.
             body.transcripts = [
                 transcript
-                for transcript in before[0].transcripts
+                for transcript in earlier.transcripts
                 if 0 < transcript.stable_count <= body.reused_count
             ]
-        if body.head:
+        if body.prefix:  # Otherwise no later body can continue this one.
             self._bodies.append(body)
             self._evict()
         return body
 
     def drop_large(self) -> None:
         """Forget the large bodies."""
-        self._bodies = [body for body in self._bodies if len(body.head) <= LARGE_CHARACTERS]
+        self._bodies = [body for body in self._bodies if len(body.prefix) <= LARGE_CHARACTERS]
 
-    def _same_beginning(self, text: str) -> tuple[Body, int] | None:
+    def _find_earlier(self, text: str) -> tuple[Body | None, int]:
         """Return an earlier body that `text` continues, and the number of items they share.
 
-        Return None if there is none. Try first with all items, then without up to
-        `CHANGEABLE_ITEMS` - 1 of the last ones.
+        Return (None, 0) if there is none. Try first with all items of each body, then without up to
+        `CHANGEABLE_ITEMS` - 1 of its last ones.
         """
         for changed_items in range(CHANGEABLE_ITEMS):
             for body in reversed(self._bodies):
                 count = len(body.ends) - changed_items
-                if count > 0 and text.startswith(body.head[: body.ends[count - 1]]):
+                if count > 0 and text.startswith(body.prefix[: body.ends[count - 1]]):
                     return body, count
-        return None
+        return None, 0
 
     def _evict(self) -> None:
+        """Keep the newest bodies, at most `REMEMBERED` and `MAX_CHARACTERS`."""
         characters = 0
         for number in range(len(self._bodies) - 1, -1, -1):
-            characters += len(self._bodies[number].head)
+            characters += len(self._bodies[number].prefix)
             if characters > MAX_CHARACTERS or len(self._bodies) - number > REMEMBERED:
                 del self._bodies[: number + 1]
                 return
 
 
-# In the functions below, `at` is a position in the text.
+# In the functions below, `at` is a position in the text. `more` tells whether a value begins there.
 
 
-def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> Body:
+def _parse(text: str, key: str, earlier: Body | None, shared_count: int) -> Body:
     """Parse a body whose items are in the field `key`.
 
-    If it begins with the first `count` items of the earlier body `before`, take those items from
-    there and parse the rest. Raise ValueError if it is no JSON object, IndexError if it ends too
-    early.
+    If the text begins with the first `shared_count` items of an `earlier` body, take those items
+    from there and parse only the remaining text. Raise ValueError if it is no JSON object,
+    IndexError if it ends too early.
     """
     body = Body({})
-    if before is None:
+    if earlier is None:
         at = _skip(text, 0, "{")
         more = text[at] != "}"
     else:
-        body.fields, body.fields_before = dict(before.fields_before), before.fields_before
-        body.reused_count, body.open = count, before.open
-        at, more = _next(text, _read_items(text, before.ends[count - 1], key, body, before))
+        at, more = _next(text, _continue_items(text, key, body, earlier, shared_count))
     while more:
         name, at = _value(text, at)
         at = _skip(text, at, ":")
-        if name == key and text[at] == "[" and not body.head:
+        if name == key and text[at] == "[" and not body.prefix:
             body.fields_before = dict(body.fields)
-            at = _read_items(text, at, key, body, None)
+            at = _read_items(text, at, key, body)
         else:
             if name == key:
-                body.head, body.close = "", 0
+                # The field comes a second time, and its last value counts: the items that were
+                # read, and their positions, are not the body's.
+                body.prefix, body.list_end = "", 0
             body.fields[name], at = _value(text, at)
         at, more = _next(text, at)
     if text[at] != "}" or _skip_space(text, at + 1) != len(text):
@@ -148,21 +149,30 @@ def _parse(text: str, key: str, before: Body | None = None, count: int = 0) -> B
     return body
 
 
-def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -> int:
-    """Read the items into `body`, and return the position after their list.
+def _read_items(text: str, at: int, key: str, body: Body) -> int:
+    """Read the list of items at `at` into `body`, and return the position after the list."""
+    at = _skip(text, at, "[")
+    body.list_start = at
+    body.items, body.starts, body.ends = [], [], []
+    return _read_remaining_items(text, at, text[at] != "]", key, body)
 
-    Without `before`, `at` is the position of the list. Otherwise it is the end of the last item
-    that is taken from `before`.
+
+def _continue_items(text: str, key: str, body: Body, earlier: Body, count: int) -> int:
+    """Take the first `count` items and the fields before them from `earlier`; read the other items.
+
+    Return the position after the list of items.
     """
-    if before is None:
-        items, starts, ends = [], [], []
-        at = _skip(text, at, "[")
-        body.open = at
-        more = text[at] != "]"
-    else:
-        items, ends = before.items[: body.reused_count], before.ends[: body.reused_count]
-        starts = before.starts[: body.reused_count]
-        at, more = _next(text, at)
+    body.fields, body.fields_before = dict(earlier.fields_before), earlier.fields_before
+    body.reused_count, body.list_start = count, earlier.list_start
+    body.items, body.starts = earlier.items[:count], earlier.starts[:count]
+    body.ends = earlier.ends[:count]
+    at, more = _next(text, body.ends[-1])
+    return _read_remaining_items(text, at, more, key, body)
+
+
+def _read_remaining_items(text: str, at: int, more: bool, key: str, body: Body) -> int:
+    """Read the items from `at` to the end of the list; return the position after the list."""
+    items, starts, ends = body.items, body.starts, body.ends
     while more:
         starts.append(at)
         item, at = _value(text, at)
@@ -171,9 +181,8 @@ def _read_items(text: str, at: int, key: str, body: Body, before: Body | None) -
         at, more = _next(text, at)
     if text[at] != "]":
         raise ValueError("not a list")
-    body.fields[key], body.items, body.starts, body.ends = items, items, starts, ends
-    body.close = at
-    body.head = text[: ends[-1]] if ends else ""
+    body.fields[key], body.list_end = items, at
+    body.prefix = text[: ends[-1]] if ends else ""
     return at + 1
 
 

@@ -36,7 +36,7 @@ from contextrender_bridge.base.settings import (
 from contextrender_bridge.body_limits import BodyLimits
 from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK, load_credentials
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.process_memory import keep_little
+from contextrender_bridge.process_memory import limit_free_memory
 
 if TYPE_CHECKING:
     from contextrender_bridge.asgi import App
@@ -54,7 +54,7 @@ _READ = {
 
 
 WAIT_SECONDS = 300.0
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,16 +106,16 @@ def run(args: argparse.Namespace) -> int:
     def app() -> App:
         return standalone_app(settings, trust_own_programs(secret) if is_local else trust_nobody)
 
-    once_started(app)
-    place = address(listener)
+    wait_for_credentials(app)  # Fail here, before any worker starts, if there are none.
+    url = address(listener)
     print(
-        f"ContextRender's proxy is at {place}/v1 "
+        f"ContextRender's proxy is at {url}/v1 "
         f"(to {settings.upstream} and {settings.anthropic_upstream})",
         flush=True,
     )
     if sys.stdout.isatty() and secret:
         # The secret acts for this user, so it is written to a terminal only, never to a log.
-        print(f"For programs that it cannot identify: {place}/k/{secret}/v1", flush=True)
+        print(f"For programs that it cannot identify: {url}/k/{secret}/v1", flush=True)
     return Supervisor(settings.workers, partial(_work, app, listener)).run()
 
 
@@ -137,7 +137,7 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
     from contextrender_bridge.request_guards import guarded_protocol
     from contextrender_bridge.workers.serving import WorkerServer
 
-    keep_little()
+    limit_free_memory()
     settings = current_settings()
     protocol = guarded_protocol(settings.max_connections, settings.header_timeout)
     WorkerServer(http_config(app(), http=protocol), worker).run(sockets=[listener])
@@ -183,7 +183,7 @@ def history_options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def once_started(make: Callable[[], App]) -> App:
+def wait_for_credentials(make: Callable[[], App]) -> App:
     """Return the app that `make` creates, and wait for the service's credentials if necessary.
 
     The first start of the local service creates the credentials file. If there is no such file and
@@ -200,7 +200,7 @@ def once_started(make: Callable[[], App]) -> App:
     print(f"contextrender: {reason} Waiting for it ...", file=sys.stderr, flush=True)
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
         with suppress(NoCredentials):
             return make()
     raise CommandError(reason)

@@ -52,8 +52,11 @@ async def compact(
     messages = _read_messages(body.get("messages"))
     field = body.get("session")
     name = field if isinstance(field, str) else path
+    # The headers of this request name no session, so an empty list stands in for them.
     session = session_of(name, [], messages)
     if not given_name(name, []):
+        # `session` is now a name made from the messages. The service returns the session that it
+        # stores with these messages, which may have another name.
         history_key = history_key_of(messages)
         session = await client.find_session(
             session, messages, token=controls.token, history_key=history_key
@@ -61,10 +64,11 @@ async def compact(
     fields = {name: body[name] for name in OPTIONS if name in body} | {"session": session}
     continued = find_continued(messages)
     if continued:
-        place = {"offset": continued.before.messages, "prefix": continued.before.digest}
+        # The replaced messages are named by their number and digest instead of being sent.
+        replaced = {"offset": continued.before.messages, "prefix": continued.before.digest}
         try:
             return await client.call(
-                "compact", {**fields, **place, "messages": continued.messages}, controls.token
+                "compact", {**fields, **replaced, "messages": continued.messages}, controls.token
             )
         except ContextRenderError as error:
             if error.code not in RECORDED_ELSEWHERE:

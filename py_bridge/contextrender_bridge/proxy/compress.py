@@ -91,8 +91,8 @@ class Compression:
         self._last[key] = LastReply(hashes, replace(call, fit=RenderedRequest({}, failure=failure)))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))
-        return sum(1 for _ in same)
+        equal = takewhile(lambda pair: pair[0] == pair[1], zip(before, hashes, strict=False))
+        return sum(1 for _ in equal)
 
     def _note(self, body: Mapping[str, Any], controls: Controls) -> Json:
         """Report the provider's usage of the session's last call to the service.
@@ -121,8 +121,8 @@ class Compression:
     ) -> tuple[Json, ProxiedCall]:
         """Return the reply, with compressed or with the original messages, and its call.
 
-        Complete results without calls, render the history, put a line in place of each omitted
-        result, and remove the added calls again. The messages are the original ones if the call
+        Add a call to each result that has none, render the history, replace each omitted result by
+        a line, and remove the added calls again. The messages are the original ones if the call
         fails open or gets its full history.
         """
         dialect = "messages" if has_blocks(messages) else "chat"
@@ -147,6 +147,7 @@ class Compression:
             if number not in added
         ]
         before = fit.reply["tokens_before"]
+        # `tokens_after` lacks the results that are shown beyond the budget: report no saving then.
         after = before if fit.results_beyond_budget else fit.reply["tokens_after"]
         after = min(after + MARK_TOKENS * len(texts), before)
         ids = [id for id, _ in texts.values()]
@@ -202,12 +203,14 @@ class Compression:
                 raise NotFound("There is no such id.")
 
     def _remember(self, token: str | None, session: str) -> None:
+        """Remember the digest of a caller's session, for at most `REMEMBERED` sessions."""
         self._sessions[(token, digest_of(session))] = session
         while len(self._sessions) > REMEMBERED:
             self._sessions.popitem(last=False)
 
 
 def _report(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
+    """Return the reply's fields. `before` and `after` are the tokens of the history and prompt."""
     return {
         "messages": messages,
         "tokens_before": before,

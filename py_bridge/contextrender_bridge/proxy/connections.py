@@ -63,7 +63,8 @@ class Connections:
         self._silence = silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
-        self._fault = ""
+        self._certificate_fault = ""
+        """The reason why the trusted certificates cannot be read; empty if they can."""
 
     @asynccontextmanager
     async def answer(
@@ -116,10 +117,11 @@ class Connections:
         target = URL(url, encoded=True)
         proxy = self._proxy(target)
         self._session = self._session or self._open_session()
-        if self._fault and target.scheme == "https":
-            raise EnvironmentFault(self._fault)
+        if self._certificate_fault and target.scheme == "https":
+            raise EnvironmentFault(self._certificate_fault)
         data: Any = content or None
         if isinstance(content, bytes) and len(content) > LARGE_BODY:
+            # aiohttp writes bytes at once, but a file object in pieces.
             data = io.BytesIO(content)
         return await self._session.request(
             method,
@@ -133,8 +135,8 @@ class Connections:
         )
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """Return a new session. If certificates cannot be read, set `_fault` to the reason."""
-        certificates, self._fault = trusted_certificates()
+        """Return a new session, and set `_certificate_fault`."""
+        certificates, self._certificate_fault = trusted_certificates()
         # Without certificates, connections without TLS still work.
         context = certificates or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
@@ -189,11 +191,13 @@ class _Attempt:
 
 
 def _trace_idle_connections() -> aiohttp.TraceConfig:
-    async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
+    """Return a trace that sets `_Attempt.was_idle` if a request reuses an idle connection."""
+
+    async def set_was_idle(_: aiohttp.ClientSession, context: Any, __: object) -> None:
         context.trace_request_ctx.was_idle = True
 
     config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(note)
+    config.on_connection_reuseconn.append(set_was_idle)
     return config
 
 
@@ -210,7 +214,10 @@ def _is_cut_off(error: Exception) -> bool:
 
 
 def _text(value: bytes) -> str:
-    """Return a header's value as text from which aiohttp, which writes UTF-8, sends its bytes."""
+    """Return a header's value as text. It is read as UTF-8, or as Latin-1 if that fails.
+
+    aiohttp writes the text as UTF-8, so a valid UTF-8 value is sent unchanged.
+    """
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -54,7 +54,7 @@ class Conversation:
     - `accepts_only_full`: the provider refused the rendered history and accepted the full one.
     - `max_tokens`, `max_bytes`: limits of prompt and request after the provider refused one as too
       long; None without such a refusal.
-    - `was_refused_in_every_form`: the provider refused the last call and its retries.
+    - `was_refused_after_retry`: the provider refused the last call, and a retry of it.
     - `calls`, `failed_open`: the number of model calls, and of those that failed open.
     - `usage_report`: the newest call's usage, until it is sent to the service; None after that.
     - `recording`: the last call that was sent without waiting for the service, or None.
@@ -64,7 +64,7 @@ class Conversation:
     branch: int | None = None
     size: Size = field(default_factory=Size)
     accepts_only_full: bool = False
-    was_refused_in_every_form: bool = False
+    was_refused_after_retry: bool = False
     max_tokens: int | None = None
     max_bytes: int | None = None
     has_warned: bool = False
@@ -91,9 +91,11 @@ class Conversations:
         self._by_key: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     def find(self, key: Hashable, transcript: Transcript) -> Conversation:
-        """Return a history's state, and write its first system prompt into the transcript.
+        """Return the state of the history with this key, and fix the transcript's system prompt.
 
-        If the number of system messages changed, the transcript's are the first ones from now on.
+        Replace the leading system messages of `transcript` by those of the history's first call
+        (see `Conversation.system`). If their number has changed, keep the transcript's instead, and
+        use them for the next calls.
         """
         conversation = self._by_key.setdefault(key, Conversation())
         self._by_key.move_to_end(key)
@@ -107,6 +109,7 @@ class Conversations:
 
 
 def _leading_system(transcript: Transcript) -> list[Json]:
+    """Return the system messages before the first other message."""
     system = []
     for message in transcript.messages:
         if message["role"] not in ("system", "developer"):

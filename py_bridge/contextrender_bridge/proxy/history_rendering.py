@@ -63,16 +63,17 @@ class Histories:
         self._conversations = Conversations()
 
     async def fit(
-        self, path: str, headers: Headers, read: Body, dialect: str, controls: Controls
+        self, path: str, headers: Headers, body: Body, dialect: str, controls: Controls
     ) -> ProxiedCall:
         """Return the call to send to the provider.
 
         Read the history, find its session and its state, and render it. If that fails, the call
-        fails open: its request is unchanged. `path` is the session in the URL; empty without one.
+        fails open: its request is unchanged. The request of a call that is not to be recorded is
+        unchanged, too. `path` is the session in the URL; empty without one.
         """
-        call = ProxiedCall("", RenderedRequest(read.fields), Conversation(), controls)
+        call = ProxiedCall("", RenderedRequest(body.fields), Conversation(), controls)
         try:
-            transcript = read.read(dialect_of(dialect, read.fields))
+            transcript = body.read(dialect_of(dialect, body.fields))
             call = _describe(call, path, headers, dialect, transcript)
             if not _is_recorded(call, headers, transcript):
                 return call
@@ -114,22 +115,24 @@ class Histories:
     ) -> ProxiedCall:
         """Render the call, after the history's earlier call is recorded, and return it.
 
-        If the call is certain to fit, or is only observed, return at once. The service then answers
-        `later`.
+        If the call is certain to fit, or is only observed, return at once with the original
+        request. The service then answers `later`.
         """
         conversation, body = call.conversation, call.fit.body
         budget = conversation.limited_budget(call.controls.budget)
-        recorded = partial(
+        recorded_count = partial(
             self.client.recorded_count,
             call.session,
             transcript.messages,
             token=call.controls.token,
             history_key=history_key,
         )
-        is_small = conversation.size.fits(transcript.messages, recorded, budget)
+        fits = conversation.size.fits(transcript.messages, recorded_count, budget)
+        # The tokens of items that cannot be read are not counted.
+        is_certain_to_fit = fits and not transcript.unread_items()
         fit = partial(self._fit, call, transcript, history_key, budget, headers)
         work = _after(conversation.recording, fit)
-        if call.controls.mode != "observe" and (not is_small or transcript.unread_items()):
+        if call.controls.mode != "observe" and not is_certain_to_fit:
             return replace(call, fit=await self._outcome(work, body, self.deadline))
         later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
         self._recording.add(later)

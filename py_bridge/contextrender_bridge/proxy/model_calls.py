@@ -9,7 +9,7 @@ from contextrender_bridge.asgi import Send
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.process_memory import give_back
+from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.proxy.attempts import CallAttempts
 from contextrender_bridge.proxy.bodies import LARGE_CHARACTERS, Body, RecentBodies
 from contextrender_bridge.proxy.connections import Connections
@@ -35,7 +35,7 @@ class ModelCalls:
         self._histories = histories
         self._settings = settings
         self._bodies = RecentBodies()
-        self._trimming: asyncio.TimerHandle | None = None
+        self._free_memory_timer: asyncio.TimerHandle | None = None
         self._windows = Windows()
 
     async def answer(self, request: Request, raw: bytes, send: Send, *, is_trusted: bool) -> None:
@@ -62,22 +62,26 @@ class ModelCalls:
             request.target.session, request.headers, body, request.dialect, controls
         )
         if len(raw) > LARGE_CHARACTERS:
-            self._trim_after_pause()
+            self._free_memory_after_pause()
         capture = UsageCapture(send)
         delivery = await self._send(call, request, raw, body, capture)
         self._histories.notes.add(call, capture.usage(), delivery)
 
-    def _trim_after_pause(self) -> None:
-        """Give memory back once no large request has come for `PAUSE_SECONDS`."""
-        if self._trimming is not None:
-            self._trimming.cancel()
-        self._trimming = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._trim)
+    def _free_memory_after_pause(self) -> None:
+        """Drop large histories once no other large request has come for `PAUSE_SECONDS`.
 
-    def _trim(self) -> None:
+        Until then, the next request of such a history is read faster. Small histories stay.
+        """
+        if self._free_memory_timer is not None:
+            self._free_memory_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._free_memory_timer = loop.call_later(PAUSE_SECONDS, self._free_memory)
+
+    def _free_memory(self) -> None:
         self._bodies.drop_large()
         self._histories.client.drop_large_histories()
         gc.collect()
-        give_back()
+        return_free_memory()
 
     def _read_body(self, request: Request, raw: bytes) -> Body | None:
         """Return the request's parsed body, or None if it is compressed or not a JSON object."""

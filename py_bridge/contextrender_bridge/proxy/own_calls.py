@@ -70,17 +70,20 @@ def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
         return False
     if isinstance(last, Mapping):
         return last.get("type") in COMPACTION_ITEMS
-    # Claude Code also begins other calls with TEXT_ONLY.
+    # Claude Code begins several kinds of calls with TEXT_ONLY, and of these only a compaction has
+    # CLAUDE_CODE_BODY.
     is_other_call = last.startswith(TEXT_ONLY) and CLAUDE_CODE_BODY not in last
     if last.startswith(COMPACTIONS_WITH_TOOLS) and not is_other_call:
         return True
     if _has_tools(body):
         return False
     if _has_calls(items):
-        return _asks_for_summary(last) or any(map(_asks_for_summary, _system_texts(body, items)))
+        return _asks_for_summary(last) or _system_asks_for_summary(body, items)
+    # Without calls in the items, the history must be a text. Otherwise the user asks for a summary
+    # of something else. The text is in the last message, after the instruction or alone.
     if _asks_for_summary(last):
         return bool(_TRANSCRIPT.search(last))
-    return _holds_conversation(last) and any(map(_asks_for_summary, _system_texts(body, items)))
+    return _holds_conversation(last) and _system_asks_for_summary(body, items)
 
 
 def is_side_call(body: Mapping[str, Any]) -> bool:
@@ -139,6 +142,7 @@ def _texts(content: Any) -> list[str]:
 
 
 def _is_text(content: Any) -> bool:
+    """Return whether a message's content has nothing but texts."""
     return isinstance(content, str) or (
         isinstance(content, list)
         and all(isinstance(block, Mapping) and "text" in block for block in content)
@@ -146,6 +150,7 @@ def _is_text(content: Any) -> bool:
 
 
 def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str]:
+    """Return the texts of the system prompt, in the request formats' fields and first items."""
     for content in (body.get("system"), body.get("instructions")):
         yield from _texts(content)
     for item in items[:3]:
@@ -154,6 +159,7 @@ def _system_texts(body: Mapping[str, Any], items: Sequence[Any]) -> Iterator[str
 
 
 def _has_tools(body: Mapping[str, Any]) -> bool:
+    """Return whether the model may call tools."""
     return bool(body.get("tools")) and body.get("tool_choice") not in ("none", {"type": "none"})
 
 
@@ -173,7 +179,13 @@ def _has_calls(items: Sequence[Any]) -> bool:
 CALLS = frozenset({"tool", "tool_use", "tool_result", "function_call", "function_call_output"})
 
 
+def _system_asks_for_summary(body: Mapping[str, Any], items: Sequence[Any]) -> bool:
+    """Return whether a system prompt asks for a summary of the history."""
+    return any(map(_asks_for_summary, _system_texts(body, items)))
+
+
 def _asks_for_summary(text: str) -> bool:
+    """Return whether a text begins with an instruction to summarise the history."""
     head = text.lstrip()[:HEAD_CHARS]
     return bool(_TASK.match(head) and _SUMMARISE.search(head) and _CONVERSATION.search(head))
 

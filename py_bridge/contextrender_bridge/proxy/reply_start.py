@@ -69,7 +69,9 @@ class ReplyStart:
                     break
                 self.chunks.append(chunk)
                 self._text += self._decoder.feed(chunk)
-                if not is_error and (not self._text or self._has_content("event-stream" in kind)):
+                # A body that cannot be decoded is passed on as an answer.
+                is_unreadable = not self._text
+                if not is_error and (is_unreadable or self._has_content("event-stream" in kind)):
                     return self
         except httpx.HTTPError as error:
             if self.chunks and not is_error:
@@ -145,15 +147,18 @@ def _is_content(event: bytes) -> bool:
 
 
 def _has_text(fields: Json) -> bool:
-    """Return whether an event's fields have text, a call or a normal finish reason."""
+    """Return whether an event's fields have text, a call or a normal finish reason.
+
+    An event of an unknown format has text, unless its fields are those of an error.
+    """
     kind, choices = fields.get("type"), fields.get("choices")
     if fields.get("error") or fields.get("object") == "error" or kind in _BEGINNINGS | _FAILURES:
         return False
-    if isinstance(choices, list):
+    if isinstance(choices, list):  # chat completions
         objects = [choice for choice in choices if isinstance(choice, dict)]
         parts = [choice.get("delta") or choice.get("message") for choice in objects]
         parts += [{"finish_reason": choice.get("finish_reason")} for choice in objects]
-    elif kind in ("content_block_start", "message_delta"):
+    elif kind in ("content_block_start", "message_delta"):  # Messages
         parts = [fields.get("content_block") or fields.get("delta")]
     else:
         return not fields.keys() & {"code", "detail"}

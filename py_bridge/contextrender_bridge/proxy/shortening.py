@@ -78,7 +78,9 @@ class MeasuredRequest:
         weights = self._weights(calls_of)
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         selected, remaining = _select_texts(messages, texts, weights, max_bytes - self._other_bytes)
-        cuts = _cut_user_texts(messages, selected, self._sizes, MIN_BYTES - remaining)
+        # Leave at least `MIN_BYTES` for the newest result.
+        excess = MIN_BYTES - remaining
+        cuts = _cut_user_texts(messages, selected, self._sizes, excess)
         newest = max(calls_of, default=-1)
         results: set[int] = set()
         for result in sorted(calls_of, reverse=True):
@@ -87,11 +89,12 @@ class MeasuredRequest:
                 results.add(result)
             elif result == newest:
                 excess = weights[result] - remaining
+                # It is cut, takes all remaining bytes, and is the last result that is added.
                 cuts[newest], remaining = max(self._sizes[result] - excess, MIN_BYTES), 0
                 results.add(result)
         plan = self.transcript.plan(_plan_rows(messages, selected, results, calls_of))
-        for place, size in cuts.items():
-            plan.replace(place, _cut(messages[place], size))
+        for message, size in cuts.items():
+            plan.replace(message, _cut(messages[message], size))
         return plan
 
     def _weights(self, calls_of: Mapping[int, tuple[int, int]]) -> list[int]:
@@ -101,9 +104,9 @@ class MeasuredRequest:
             size + int(MEDIA_TOKENS * self.bytes_per_token) * media
             for size, media in zip(self._sizes, self._media_counts, strict=True)
         ]
-        for result, (place, number) in calls_of.items():
-            size = len(wire.dumps(messages[place]["tool_calls"][number]))
-            weights[place] -= size
+        for result, (caller, number) in calls_of.items():
+            size = len(wire.dumps(messages[caller]["tool_calls"][number]))
+            weights[caller] -= size
             weights[result] += size
         return weights
 
@@ -152,23 +155,25 @@ def _plan_rows(
     results: set[int],
     calls_of: Mapping[int, tuple[int, int]],
 ) -> list[Json]:
-    """Return plan rows, in the format of a render reply, that show these texts and results."""
+    """Return plan rows, in the format of a render reply, that show these texts and results.
+
+    If only calls of a message are shown, its row has an empty text instead of the message's own.
+    """
     calls: dict[int, list[int]] = {}
     for result in results:
-        place, number = calls_of[result]
-        calls.setdefault(place, []).append(number)
-    return [
-        {
-            "message": n,
-            "calls": sorted(calls.get(n, ())),
-            "text": None if n in selected or n in results or not messages[n].get("content") else "",
-        }
-        for n in range(len(messages))
-        if n in selected or n in results or n in calls
-    ]
+        caller, number = calls_of[result]
+        calls.setdefault(caller, []).append(number)
+    rows: list[Json] = []
+    for n, message in enumerate(messages):
+        is_shown = n in selected or n in results
+        if is_shown or n in calls:
+            text = None if is_shown or not message.get("content") else ""
+            rows.append({"message": n, "calls": sorted(calls.get(n, ())), "text": text})
+    return rows
 
 
 def _cut(message: Json, size: int) -> str:
+    """Return the message's text, cut to `size` bytes."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
@@ -176,6 +181,7 @@ def _cut(message: Json, size: int) -> str:
 
 
 def _media_count(message: Json) -> int:
+    """Return the number of images and other media in a canonical message."""
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     return sum(isinstance(part, dict) and "digest" in part for part in parts)

@@ -15,16 +15,17 @@ def splice(raw: bytes, read: Body, key: str, shortened: Mapping[str, Any]) -> by
     `read` is the parsed request, and `key` the field of its items. If the positions of the items in
     the text are unknown, encode the whole copy.
     """
-    if read.close <= 0 or not isinstance(shortened.get(key), list):
+    if read.list_end <= 0 or not isinstance(shortened.get(key), list):
         return wire.dumps(shortened)
     text = raw.decode()
-    places = {id(item): n for n, item in enumerate(read.items) if isinstance(item, (dict, list))}
+    # By the item's identity: its number among the original items.
+    numbers = {id(item): n for n, item in enumerate(read.items) if isinstance(item, (dict, list))}
     pieces = []
     for item in shortened[key]:
-        place = places.get(id(item))
-        if place is None:
+        number = numbers.get(id(item))
+        if number is None:
             pieces.append(wire.dumps(item))
         else:
-            pieces.append(text[read.starts[place] : read.ends[place]].encode())
-    begin, end = text[: read.open].encode(), text[read.close :].encode()
+            pieces.append(text[read.starts[number] : read.ends[number]].encode())
+    begin, end = text[: read.list_start].encode(), text[read.list_end :].encode()
     return begin + b",".join(pieces) + end

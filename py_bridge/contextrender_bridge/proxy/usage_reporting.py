@@ -86,9 +86,11 @@ def _rendering_headers(call: ProxiedCall, fit: RenderedRequest, reply: RenderVie
         counts = ", ".join(f"{count} {display}" for display, count in displays.items())
         headers.append(own_header("pinned", counts))
     if not fit.results_beyond_budget:
-        is_full = call.controls.mode == "render" and not fit.changed
-        is_full = is_full or call.controls.full_reason == REFERENCES
-        after = reply["tokens_before" if is_full else "tokens_after"]
+        # A request with references to the provider's items is sent in full, because it cannot be
+        # rendered. For other full histories, report the prompt that rendering would have made.
+        is_unchanged = call.controls.mode == "render" and not fit.changed
+        is_unchanged = is_unchanged or call.controls.full_reason == REFERENCES
+        after = reply["tokens_before" if is_unchanged else "tokens_after"]
         headers += [
             own_header("tokens-before", reply["tokens_before"]),
             own_header("tokens-after", after),

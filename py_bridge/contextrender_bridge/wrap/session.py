@@ -30,7 +30,7 @@ from contextrender_bridge.client.credentials import LOOPBACK, Credentials
 from contextrender_bridge.leases import hold_lease
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, restart_dead_service, sign_in_code
-from contextrender_bridge.process_memory import keep_little
+from contextrender_bridge.process_memory import limit_free_memory
 from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import remove_stale_files
 from contextrender_bridge.wrap.child import run_child
@@ -136,7 +136,7 @@ def _serve(app: Any, listener: socket.socket) -> Iterator[None]:
     """Serve `app` in a thread while the block runs. Raise CommandError if it does not start."""
     from uvicorn import Server
 
-    keep_little()
+    limit_free_memory()
     server = Server(http_config(app, timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

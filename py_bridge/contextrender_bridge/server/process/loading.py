@@ -4,7 +4,7 @@ import gc
 import sys
 
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.process_memory import give_back
+from contextrender_bridge.process_memory import return_free_memory
 
 
 def warm_up() -> None:
@@ -14,7 +14,7 @@ def warm_up() -> None:
     """
     load_models()
     gc.collect()
-    give_back()
+    return_free_memory()
     gc.freeze()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from contextrender_bridge.background import run_in_background
-from contextrender_bridge.process_memory import give_back
+from contextrender_bridge.process_memory import return_free_memory
 from contextrender_bridge.server.watching.logs import log_failure
 from contextrender_bridge.sessions.caches import WORKING_SET
 
@@ -62,7 +62,7 @@ class MemoryTrimmer:
         if has_grown or has_dropped or self._checks_left == 1:
             # First free objects in reference cycles: an idle process might not collect them soon.
             gc.collect()
-            give_back()
+            return_free_memory()
             self._least_bytes = resident_bytes()
         else:
             self._least_bytes = min(self._least_bytes, resident_bytes())

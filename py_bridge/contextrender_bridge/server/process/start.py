@@ -23,7 +23,7 @@ from contextrender_bridge.base.settings import (
 from contextrender_bridge.client.credentials import LOOPBACK, stored_credentials
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.local_service import is_service_running, sign_in_code
-from contextrender_bridge.process_memory import keep_little
+from contextrender_bridge.process_memory import limit_free_memory
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
 
@@ -88,7 +88,7 @@ def serve(
         raise CommandError(f"there may be up to {MAX_WORKERS} workers.")
     with suppress(NotWritable):  # The server answers 503 until the folder is writable.
         make_data_private(data)
-    keep_little()
+    limit_free_memory()
     _check_address(host, port, data)
     listener = listen(host, port)
     os.umask(0o077)
