@@ -1,16 +1,19 @@
 """An imported session equals the exported one in prompts, misses and costs."""
 
 import json
+import os
 from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.call import missing_results
-from hypothesis import HealthCheck, given, settings
+from contextrender_bridge.engine.text.transcript import MAX_LEVELS
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
+from tests.support.command import contextrender
 from tests.support.strategies import transcripts
 from tests.support.transcripts import agent_run, assistant, render_calls, user
 
@@ -112,3 +115,44 @@ def test_call_after_assistant_message_survives_export(alice: User, bob: User) ->
     data, copy = export_and_import(alice, bob, "s")
     assert [call["position"] for call in data["branches"][0]["calls"]] == [len(run)]
     assert copy == data
+
+
+def deep_message(levels: int, kinds: list[bool]) -> Json:
+    """Return a message of this many levels: lists, and objects where `kinds` says so."""
+    value: Any = "bottom"
+    for level in range(levels - 1):
+        value = {"in": value} if kinds[level % len(kinds)] else [value]
+    return user("a") | {"deep": value}
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    levels=st.integers(MAX_LEVELS - 5, MAX_LEVELS + 15),
+    kinds=st.lists(st.booleans(), min_size=1, max_size=5),
+)
+@example(levels=MAX_LEVELS, kinds=[True])
+@example(levels=MAX_LEVELS + 1, kinds=[False])
+def test_recorded_nesting_is_imported_by_endpoint_and_command(
+    service: Service, tmp_path_factory: pytest.TempPathFactory, levels: int, kinds: list[bool]
+) -> None:
+    messages = [deep_message(levels, kinds)]
+    alice, bob = service.new_user(), service.new_user()
+    reply = alice.api.post("sync", session="s", messages=messages)
+    assert (reply.status_code == 200) == (levels <= MAX_LEVELS), reply.text
+    if reply.status_code != 200:
+        assert reply.json()["error"]["code"] in ("invalid_request", "invalid_json")
+        return
+    export = alice.api("export_session", session="s")
+    bob.api("import_session", data=export)
+    file = tmp_path_factory.mktemp("deep") / "export.json"
+    url = str(service.http.base_url)
+    for words, account in (
+        (("export", "s", file), alice),
+        (("import", file, "--as", "again"), bob),
+    ):
+        variables = {"CONTEXTRENDER_URL": url, "CONTEXTRENDER_TOKEN": account.api.token}
+        process = contextrender(*words, environment={**os.environ, **variables})
+        assert process.returncode == 0, process.stderr
+    for session in ("s", "again"):
+        copy = bob.api("export_session", session=session)
+        assert copy == {**export, "session": session}

@@ -30,6 +30,8 @@ _ROLES: dict[str, Role] = {
     "assistant": "assistant",
     "tool": "tool",
 }
+MAX_LEVELS = 190
+"""The maximum levels of a message. JSON parsers allow 200, and an export needs five more."""
 _PLACEHOLDER = "\x00held apart"
 """The value, in a shell, of a field that is stored elsewhere: the text, or the tool calls."""
 
@@ -188,6 +190,8 @@ def _problem(message: object) -> str:
         return "content must be text, a list of parts, or null"
     if isinstance(content, list) and not all(isinstance(part, dict | str) for part in content):
         return "content parts must be objects"
+    if _is_too_deep(message):
+        return f"may have up to {MAX_LEVELS} levels of lists and objects"
     if role == "tool":
         call_id = message.get("tool_call_id")
         has_call_id = isinstance(call_id, str) and bool(call_id)
@@ -195,6 +199,21 @@ def _problem(message: object) -> str:
     if role == "assistant":
         return _calls_problem(message.get("tool_calls"))
     return ""
+
+
+def _is_too_deep(message: Json) -> bool:
+    """Return whether a message has lists and objects within each other on too many levels."""
+    level: list[Any] = [message]
+    for _ in range(MAX_LEVELS):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _calls_problem(calls: object) -> str:

@@ -71,7 +71,7 @@ class Fields:
 
     def parse(self, body: WalkerInput) -> Mapping[str, Any]:
         """Return a validated copy of the fields. Raise InvalidRequest if one is invalid."""
-        value = parse_json(body) if isinstance(body, bytes) else json_value(body)
+        value = parse_json(body) if isinstance(body, bytes) else _copy(body)
         if isinstance(value, dict):
             self._check_counts(value)
         try:
@@ -155,6 +155,15 @@ def parse_json(body: bytes) -> Any:
         reason = str(error)
     sentence = f"The body is not valid JSON: {reason}."
     raise InvalidRequest(sentence, code="invalid_json", status=400)
+
+
+def _copy(fields: Mapping[str, Any]) -> Any:
+    """Return the values of this process as JSON values. Raise InvalidRequest if that fails."""
+    try:
+        return json_value(fields)
+    except ValueError as error:
+        sentence = f"The fields cannot be written as JSON: {error}."
+        raise InvalidRequest(sentence, code="invalid_json", status=400) from None
 
 
 def _is_required(field: Any) -> bool:
