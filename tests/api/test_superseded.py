@@ -1,4 +1,5 @@
-"""An edge leads from each result to the next version of its file, and recall reports it."""
+"""An edge leads from each result to the next version of its file; uses of old versions are reported."""
+# ruff: noqa: E501
 
 import json
 from uuid import UUID
@@ -7,7 +8,7 @@ from contextrender_bridge.sessions.caches import WORKING_SET
 
 from tests.api.conftest import User
 from tests.api.test_damaged import damage, repair_all, rows_of, run_on_row, store_findings
-from tests.support.transcripts import step, user
+from tests.support.transcripts import assistant, render_calls, step, user
 
 PATCH = "*** Begin Patch\n*** Update File: src/web.py\n-x = 1\n+x = 2\n*** End Patch"
 EDIT = {"file_path": "src/app.py", "old_string": "a = 1", "new_string": "a = 2"}
@@ -97,3 +98,31 @@ def test_check_finds_missing_and_wrong_versions(alice: User) -> None:
     assert [finding.kind for finding in store_findings(alice)] == ["corrupted"]
     repair_all(alice)
     assert rows_of(alice)["Superseded"] == stored
+
+
+FILE = "\n".join(["def total():", "    return OLD_LIMIT_7", *(f"row_{n} = {n}" for n in range(50))])
+USED_OLD = [
+    user("Work."),
+    *step("a", "Read", '{"file_path": "src/app.py"}', FILE),  # result 2
+    *step("b", "Edit", json.dumps({"file_path": "src/app.py", "old_string": "    return OLD_LIMIT_7", "new_string": "    return 7"}), "done", "It is OLD_LIMIT_7."),
+    *step("c", "grep", '{"pattern": "OLD_LIMIT_7"}', "no match in row_9", "Where is row_9?"),
+    *step("d", "Read", '{"file_path": "src/app.py"}', "def total():\n    return 7", "I read it."),
+    assistant("OLD_LIMIT_7 and row_12 are gone."),
+]  # fmt: skip
+
+
+def test_uses_of_old_versions_are_reported(alice: User) -> None:
+    """A use before the edit, and a use of a line that stayed, are not of an old version."""
+    render_calls(alice.api, "s", USED_OLD, budget=6000)
+    timeline = alice.api("timeline", session="s")
+    assert [turn["old_versions"] for turn in timeline["turns"]] == [[], [], [0], [], [0]]
+    assert all(0 in turn["uses"] for turn in timeline["turns"][1:3])
+    edited_at = {
+        position: [use["edited_at"] for use in view["results_used"]]
+        for position in range(1, len(USED_OLD), 2)
+        for view in [alice.api("read_message", session="s", position=position)]
+    }
+    assert edited_at == {1: [], 3: [None], 5: [2], 7: [], 9: [2]}
+    rows = alice.api("explain", session="s", turn=4)["results"]
+    assert [row["edited_at"] for row in rows] == [2, None, None]
+    assert alice.api("misses", session="s")["old_versions"] == 2

@@ -117,7 +117,8 @@ export interface UseView {
  * The reason why a prompt shows or omits one result. `age`, `reuse` (c), `relevance` (s), `usefulness` (U) and `score` are
  * the policy's figures (docs/method.md); `cost` is the tokens of the result with its call. `order` is its place among the
  * selected results, else `reason` says why it was omitted. If it did not fit, `remaining_tokens` were left after
- * `selected_count` results had been selected. `pinned` tells whether the caller pinned it.
+ * `selected_count` results had been selected. `pinned` tells whether the caller pinned it. `edited_at` is the turn that first
+ * edited its file since, None if none did: a shown result is then an old version.
  */
 export interface ResultView {
   position: number;
@@ -136,6 +137,7 @@ export interface ResultView {
   remaining_tokens: number | null;
   selected_count: number | null;
   pinned: boolean;
+  edited_at: number | null;
   uses: UseView[];
 }
 
@@ -469,12 +471,14 @@ export interface MissView {
 
 /**
  * The misses of a range of a branch's calls, in order. `next` is the turn at which the next page starts, None at the end.
+ * `old_versions` counts the uses of lines that an earlier edit had replaced.
  */
 export interface MissesView {
   session: string;
   branch: number;
   turn_count: number;
   turns: number;
+  old_versions: number;
   misses: MissView[];
   next: number | null;
 }
@@ -524,11 +528,15 @@ export interface CallTextView {
   arguments: string;
 }
 
-/** An earlier result that a message or one of its calls used, with the values that it used. */
+/**
+ * An earlier result that a message or one of its calls used, with the values that it used. If it used lines that an edit had
+ * replaced, `edited_at` is the turn of the first edit of the file since the result, otherwise None.
+ */
 export interface UsedResult {
   position: number;
   name: string;
   values: string[];
+  edited_at: number | null;
 }
 
 /**
@@ -763,7 +771,7 @@ export interface CallUsage {
  * One model call. `tokens_before` and `tokens_after` count the history before and after rendering, `tokens_unbudgeted` what
  * the budget does not include, `text_tokens` the text. `complete` and `substitutes` are runs of result numbers: first,
  * length, first, length. `uses` are the results that the answer used, `misses` those that it
- * missed (docs/method.md, Misses). If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is
+ * missed (docs/method.md, Misses). `old_versions` are the results of which the answer used lines that an earlier edit had replaced. If the call was not `recorded`, all of this is recomputed by today's rules. `delivery` is
  * "rendered", "full" or "holdout". `budget` is the call's own, in tokens; with `faulted` it grew because the answer before used a tracked token
  * that its prompt did not have.
  */
@@ -778,6 +786,7 @@ export interface TurnView {
   substitutes: number[];
   uses: number[];
   misses: number[];
+  old_versions: number[];
   recorded: boolean;
   delivery: string;
   model: string;

@@ -1,4 +1,4 @@
-// A field for a turn's number, and links to results.
+// A field for a turn's number, links to results, and the mark of a result of an old version of a file.
 import type { SessionData } from "../session";
 
 interface TurnProps {
@@ -34,5 +34,14 @@ export function ResultLinks({ data, numbers }: { data: SessionData; numbers: num
         </>
       ))}
     </>
+  );
+}
+
+/** The mark of a result whose file was edited since, at the call `editedAt`. */
+export function OldVersion({ editedAt }: { editedAt: number }) {
+  return (
+    <span class="tag warn" title={`The file was edited at call ${editedAt}`}>
+      used an old version
+    </span>
   );
 }

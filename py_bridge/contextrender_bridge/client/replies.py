@@ -36,6 +36,8 @@ class ResultView(TypedDict):
     of the result with its call. `order` is its place among the selected results, else `reason`
     says why it was omitted. If it did not fit, `remaining_tokens` were left after
     `selected_count` results had been selected. `pinned` tells whether the caller pinned it.
+    `edited_at` is the turn that first edited its file since, None if none did: a shown result is
+    then an old version.
     """
 
     position: int
@@ -54,6 +56,7 @@ class ResultView(TypedDict):
     remaining_tokens: int | None
     selected_count: int | None
     pinned: bool
+    edited_at: int | None
     uses: list[UseView]
 
 

@@ -4,7 +4,7 @@ import { number, plural } from "../../format";
 import { useReport } from "../../parts/request";
 import { Marked } from "../../parts/marked";
 import { Failure, Loading } from "../../parts/notes";
-import { ResultLink, ResultLinks } from "../../parts/links";
+import { OldVersion, ResultLink, ResultLinks } from "../../parts/links";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
@@ -53,6 +53,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
           {value.results_used.map((use) => (
             <li key={use.position} class={missed.some((miss) => miss.position === use.position) ? "bad" : ""}>
               <ResultLink data={data} position={use.position} name={use.name} />{" "}
+              {use.edited_at !== null && <OldVersion editedAt={use.edited_at} />}{" "}
               {use.values.slice(0, 12).map((usedValue) => (
                 <code key={usedValue} class={missedValues.has(usedValue) ? "lacking" : ""}>
                   {usedValue}{" "}

@@ -1,7 +1,7 @@
 // A table of the results with the reason why each was shown or omitted.
 import { useState } from "preact/hooks";
 import { decimals, number, plural, room } from "../../format";
-import { ResultLink } from "../../parts/links";
+import { OldVersion, ResultLink } from "../../parts/links";
 import { type Column, num, Table, text } from "../../parts/table";
 import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
@@ -9,10 +9,11 @@ import type { CallView, ResultView } from "../../types";
 /** `by` is the server's name of the order. `open` is the result whose uses are shown. */
 const columnsOf = (data: SessionData, open: number | null, onOpen: (position: number | null) => void): Column<ResultView>[] => [
   num("#", ({ position }) => <ResultLink data={data} position={position} name="" />, { hint: "Number of the result’s message", by: "position", rising: true }),
-  text("Tool", ({ name, pinned }) => (
+  text("Tool", ({ name, pinned, display, edited_at: editedAt }) => (
     <>
       {name || <span class="muted">no call</span>}
       {pinned && <span class="tag" title="Its caller asked to keep it in view">pinned</span>}
+      {editedAt !== null && display !== "omitted" && <OldVersion editedAt={editedAt} />}
     </>
   ), { by: "name", rising: true }),
   num("Age", ({ age }) => number(age), { hint: "Turns since its call", by: "age", rising: true }),

@@ -56,7 +56,8 @@ function stateWords(data: SessionData, cell: Cell, result: number): string {
   if (!data.turns[cell.turn]) return "not loaded yet";
   const state = data.state(cell.turn, result);
   const marked = data.markedAt(result).includes(cell.turn + 1);
-  return (state < 0 ? "not there yet" : STATES[state]) + (marked ? MARKS[data.markAt(cell.turn, result)] : "");
+  const old = data.turns[cell.turn].old_versions.includes(result) ? ", used an old version" : "";
+  return (state < 0 ? "not there yet" : STATES[state]) + (marked ? MARKS[data.markAt(cell.turn, result)] : "") + old;
 }
 
 export const describeCell = (data: SessionData, cell: Cell, rows: number[]): string => {

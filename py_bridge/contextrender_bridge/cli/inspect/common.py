@@ -118,6 +118,12 @@ def headline(totals: Json) -> str:
     return f"{headline_share(totals)} of {steps:,} steps had every value they used; {end}."
 
 
+def old_versions_note(count: int) -> str:
+    """Return a sentence that counts the uses of old versions of files, or "" if there are none."""
+    uses = "1 use was" if count == 1 else f"{count:,} uses were"
+    return f" {uses} of an old version of a file." if count else ""
+
+
 def remaining_tokens_note(row: Json) -> str:
     """Return a note on the tokens that remained when a result was omitted, or "" if not known.
 

@@ -14,6 +14,7 @@ from contextrender_bridge.cli.inspect.common import (
     agent_text,
     headline,
     new_table,
+    old_versions_note,
     print_view,
     remaining_tokens_note,
 )
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a headline, and a row for each miss."""
     session_fields = {"session": args.session, "branch": args.branch}
     with ServiceClient() as service:
-        view = service.pages("misses", ("misses", "turns"), **session_fields)
+        view = service.pages("misses", ("misses", "turns", "old_versions"), **session_fields)
         totals = None if args.json else service.totals(**session_fields)
     return print_view(args, view, lambda view: draw(view, args.session, totals))
 
@@ -50,6 +51,7 @@ def draw(view: Json, session: str, totals: Json | None) -> RenderableType:
         head.append(
             f" Not counted: {names_only_count} results that held names of tools or fields alone."
         )
+    head.append(old_versions_note(view["old_versions"]))
     table = new_table("turn", "result", text_columns=("result",))
     table.add_column("missing", ratio=2)
     table.add_column("reason", ratio=3)

@@ -17,6 +17,7 @@ from contextrender_bridge.cli.inspect.common import (
     agent_text,
     headline,
     new_table,
+    old_versions_note,
     print_view,
     short_count,
 )
@@ -102,6 +103,7 @@ def draw(view: Json, session: str, totals: Json) -> RenderableType:
         f"  {view['turn_count'] - view['awaits_answer']} turns, "
         f"{len(view['results']['positions'])} results, "
         f"{view['policy']} with {_budget(view)} tokens. {headline(totals)}",
+        old_versions_note(sum(len(turn["old_versions"]) for turn in turns)),
     )
     if not turns:
         return head

@@ -151,7 +151,10 @@ class UseRow:
 
 @dataclass(slots=True, frozen=True)
 class ResultRow:
-    """One result: its scores (None if the policy has none), its sizes and the decision on it."""
+    """One result: its scores (None if the policy has none), its sizes and the decision on it.
+
+    `edited_at` is the turn that edited the result's file first since, None if none did.
+    """
 
     position: int
     event: int
@@ -165,6 +168,7 @@ class ResultRow:
     cost: int
     decision: ResultDecision
     pinned: bool
+    edited_at: int | None
     uses: list[UseRow]
 
 
@@ -195,6 +199,7 @@ def explain_results(
             relevance = None if scores.relevance is None else float(scores.relevance[result])
         elif rebuild:
             score = rebuild.score(result)
+        edits = history.edits_since(result, len(history))
         tool, uses = history.names.get(results.event[result], ""), uses_by_result.get(result, [])
         rows.append(
             ResultRow(
@@ -212,6 +217,7 @@ def explain_results(
                     rendered_decisions.of(result) if decisions is None else decisions[result]
                 ),
                 pinned=has_pins and view.pins.names(tool, results.call_id[result]),
+                edited_at=history.turns[edits[0].position] if edits else None,
                 uses=uses,
             )
         )

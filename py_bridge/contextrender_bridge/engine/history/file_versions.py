@@ -67,7 +67,8 @@ class FileVersions:
 
     def __init__(self) -> None:
         self._edits: list[FileEdit] = []
-        self._positions: list[int] = []
+        self._edits_by_name: defaultdict[str, list[FileEdit]] = defaultdict(list)
+        """The edits by the base name of their path."""
         self._paths: dict[int, str] = {}
         self._results: dict[str, list[int]] = {}
         self._failed: set[Call] = set()
@@ -94,7 +95,7 @@ class FileVersions:
             self._open_calls[call] = path, *dict.fromkeys(edit.path for edit in edits)
         for edit in edits:
             self._edits.append(edit)
-            self._positions.append(edit.position)
+            self._edits_by_name[_base_name(edit.path)].append(edit)
             self._line_bytes += sum(80 + len(line) for line in (*edit.removed, *edit.added))
 
     def add_result(self, result: int, call: Call, text: str) -> None:
@@ -138,10 +139,11 @@ class FileVersions:
         all files are returned.
         """
         path = self._paths.get(result)
-        start = bisect_right(self._positions, position)
+        edits = self._edits if path is None else self._edits_by_name.get(_base_name(path), [])
+        start = bisect_right(edits, position, key=_position_of)
         return [
             edit
-            for edit in self._edits[start : bisect_right(self._positions, stop - 1)]
+            for edit in edits[start : bisect_right(edits, stop - 1, key=_position_of)]
             if edit.call not in self._failed and (path is None or is_same_path(path, edit.path))
         ]
 
@@ -160,6 +162,10 @@ class FileVersions:
             for later in reversed(results)
             if result < later < count and is_same_path(path, self._paths[later])
         ]
+
+
+def _position_of(edit: FileEdit) -> int:
+    return edit.position
 
 
 def replaced_ranges(text: str, edits: list[FileEdit], *, is_file: bool) -> list[tuple[int, int]]:

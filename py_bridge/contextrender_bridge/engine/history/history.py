@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Final, Self
 
-from contextrender_bridge.engine.history.file_versions import FileVersions
+from contextrender_bridge.engine.history.file_versions import FileEdit, FileVersions
 from contextrender_bridge.engine.history.growable_arrays import VectorTable
 from contextrender_bridge.engine.history.reuse import ReuseIndex
 from contextrender_bridge.engine.history.token_tracking import Originals, Tracking
@@ -209,6 +209,15 @@ class History:
             (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
             for event, message in places
         ]
+
+    def edits_since(self, result: int, messages: int) -> list[FileEdit]:
+        """Return the edits of a result's file, after its call, in the first `messages` messages.
+
+        Return none if the result's file is not known.
+        """
+        if not self.files.has_path(result):
+            return []
+        return self.files.edits_after(result, self.results.call_message[result], messages)
 
     def messages_before(self, turn: int) -> int | None:
         """Return the number of messages before a model call, or None if there is no such call."""

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from contextrender_bridge.engine.call.call_record import CallRecord
 from contextrender_bridge.engine.call.missing_results import MissingResult, uses_of
+from contextrender_bridge.engine.call.old_versions import old_versions_used
 from contextrender_bridge.engine.call.render_call import (
     Compact,
     RenderedCall,
@@ -105,6 +106,8 @@ class BranchReplay:
         """By the result's event."""
         self._changes: dict[int, list[LifeChange]] | None = None
         """By the result's event, or None if calls were added since they were computed."""
+        self._old_versions: dict[int, dict[int, int]] = {}
+        """The results of which each answer used an old version, by the answer's position."""
         self.usage_count = 0
 
     @property
@@ -277,6 +280,16 @@ class BranchReplay:
         """Return the uses of results in a turn's message, operation by operation."""
         message = self.answer_to(turn)
         return () if message is None else uses_of(self.full_history, message)
+
+    def old_versions_at(self, turn: int) -> dict[int, int]:
+        """Return the results of which an answer used an old version, and the edits' turns."""
+        message = self.answer_to(turn)
+        if message is None:
+            return {}
+        if message not in self._old_versions:
+            edit_turns = old_versions_used(self.full_history, message, self.text_of)
+            self._old_versions[message] = edit_turns
+        return self._old_versions[message]
 
     def text_of(self, message: int) -> str:
         """Return the text of a message."""
