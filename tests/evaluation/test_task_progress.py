@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.evaluation import task_progress, workers
 from contextrender_bridge.evaluation.task_progress import TaskProgress
 
@@ -11,7 +11,7 @@ from contextrender_bridge.evaluation.task_progress import TaskProgress
 def long_task(pauses: int) -> int:
     for _ in range(pauses):
         time.sleep(0.02)
-        pause()
+        let_requests_run()
     return pauses
 
 

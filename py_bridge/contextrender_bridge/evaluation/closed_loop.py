@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.engine.plan.show_newest import NEWEST_TOKENS
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import unseen_tokens
 from contextrender_bridge.evaluation.billing import Biller, Prompts
 from contextrender_bridge.evaluation.runs import Run
@@ -90,7 +90,7 @@ class _Loop:
         The agent misses a result if a value that the turn repeats from it is not visible. It also
         misses the newest results that are not shown, or not complete if they are small.
         """
-        pause()
+        let_requests_run()
         prompt = self._render(self._history, self._times)
         units, _ = self._prompts.send([], prompt.messages)
         self._biller.add(units, self._run.time(turn.position))

@@ -12,7 +12,7 @@ from contextrender_bridge.engine.models.embeddings import Embedder, RememberingE
 from contextrender_bridge.engine.models.summaries import SummariesInMemory, summaries_for
 from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.policies import policy_named
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
 from contextrender_bridge.evaluation.billing import Prompts
 from contextrender_bridge.evaluation.cases import Case, summary_model
@@ -56,7 +56,7 @@ def replay_run(
         history.extend(run.messages[new_messages], counter, run.times[new_messages])
         recording += time.perf_counter() - start
         for scorer, render in zip(scorers, renderers, strict=True):
-            pause()
+            let_requests_run()
             prompt = render(run.messages[: turn.position], ())
             scorer.add(turn, prompt)
             if on_prompt is not None:

@@ -1,7 +1,7 @@
 """Tracks the progress of tasks in other processes, so that a progress bar moves within a long one.
 
-A computation calls `pause` (engine.replay) at each of its small steps. A worker counts these calls
-in memory that all processes share; the parent reads the counts twice a second.
+A computation calls `let_requests_run` (engine.replay) at each of its small steps. A worker counts
+these calls in memory that all processes share; the parent reads the counts twice a second.
 """
 
 from __future__ import annotations

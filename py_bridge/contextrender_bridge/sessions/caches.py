@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.engine.history.session_cache import SessionCache
-from contextrender_bridge.engine.replay.recall_measures import linkable_tokens
+from contextrender_bridge.engine.replay.recall_measures import recall_tokens
 from contextrender_bridge.engine.replay.replay_cache import ReplayCache
 
 
@@ -24,7 +24,7 @@ FOR_AGENTS: Final = 0.75
 """The share of the memory for sessions that agents render. Replays and texts get the rest."""
 FOR_TEXTS: Final = 0.05
 """The share of the memory for each cache in `TEXTS`."""
-TEXTS: Final = (linkable_tokens,)
+TEXTS: Final = (recall_tokens,)
 
 WORKING_SET: Final[SessionCache] = SessionCache(0)
 REPLAYS: Final[ReplayCache] = ReplayCache(0)

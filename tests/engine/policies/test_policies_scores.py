@@ -6,7 +6,7 @@ import re
 import pytest
 from contextrender_bridge.engine.history.text_index import segments_of
 from contextrender_bridge.engine.parameters import Parameters
-from contextrender_bridge.engine.replay.recall_measures import linkable_tokens
+from contextrender_bridge.engine.replay.recall_measures import recall_tokens
 from contextrender_bridge.engine.text.tokens import call_parts, content_text
 from contextrender_bridge.engine.text.transcript import Json
 from contextrender_bridge.engine.text.values import extract_values
@@ -21,7 +21,7 @@ WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 
 
 def tracked(text: str) -> set[str]:
-    return extract_values(text) | linkable_tokens(text)
+    return extract_values(text) | recall_tokens(text)
 
 
 def words(text: str) -> set[str]:

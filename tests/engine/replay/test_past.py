@@ -12,7 +12,7 @@ from contextrender_bridge.engine.call.render_call import render_call
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.models.embeddings import load_embedder
-from contextrender_bridge.engine.replay.cost_comparison import spend
+from contextrender_bridge.engine.replay.cost_comparison import cost_curve
 from contextrender_bridge.engine.replay.replay_cache import CachedReplay
 from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
 from contextrender_bridge.engine.text.tokens import content_text, counter_for
@@ -71,22 +71,24 @@ def test_costs_use_the_price_of_each_calls_model() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
     replayed_calls = steps(past_of(make_run(24, 4)))
     mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in replayed_calls]
-    cost_curve = spend(mixed, prices, "dear")
+    curve = cost_curve(mixed, prices, "dear")
     cheap, dear = (
         reduce(Usage.plus, (step.usage for step in replayed_calls if step.turn % 2 == odd))
         for odd in (1, 0)
     )
     uncached = dear.prompt - dear.cache_read
     expected = (cheap.prompt + 2 * uncached + 0.5 * dear.cache_read + 8 * dear.output) / 1e6
-    assert cost_curve.cost[-1] == pytest.approx(expected)
-    assert list(cost_curve.cost) == sorted(cost_curve.cost) and cost_curve.unpriced == 0
-    without = spend(mixed, prices)
-    assert without.unpriced == len([step for step in replayed_calls if step.turn % 2 == 0])
+    assert curve.cost[-1] == pytest.approx(expected)
+    assert list(curve.cost) == sorted(curve.cost) and curve.calls_without_price == 0
+    without = cost_curve(mixed, prices)
+    assert without.calls_without_price == len(
+        [step for step in replayed_calls if step.turn % 2 == 0]
+    )
     assert without.cost[-1] == pytest.approx(cheap.prompt / 1e6)
-    assert list(spend([], prices).cost) == []
+    assert list(cost_curve([], prices).cost) == []
 
 
 def test_full_history_is_capped_at_model_window() -> None:
     calls = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
     large = [replace(step, full_usage=Usage.of_prompt(1_000_000, 900_000, 10)) for step in calls]
-    assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(calls)
+    assert cost_curve(large, Prices.of()).full_prompts == [window_of("gpt-4")] * len(calls)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.server.process import threads
 from contextrender_bridge.server.process.threads import REST_FACTOR, Pace
 
@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def work(clock: Clock, slices: int, seconds: float) -> None:
     for _ in range(slices):
         clock.work(seconds)
-        pause()
+        let_requests_run()
 
 
 def test_view_works_a_tenth_of_the_time_during_agent_calls(clock: Clock) -> None:

@@ -46,7 +46,7 @@ from contextrender_bridge.engine.plan.selection import Selection
 from contextrender_bridge.engine.plan.selection_chain import SelectionChain
 from contextrender_bridge.engine.plan.selection_edges import CallEdges, ShownEvent
 from contextrender_bridge.engine.policies import policy_named
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.recall_measures import RecallTrace
 from contextrender_bridge.engine.text.tokens import TokenCounter, arguments_of, content_text
 from contextrender_bridge.engine.text.values import extract_values
@@ -58,57 +58,63 @@ ROW_BYTES: Final = 1_500
 """The memory of a stored event's fields and vector, without its text, which the history shares."""
 
 
-class CallPlace(NamedTuple):
-    """The place of a call in its branch: the number of events before it, and its turn."""
+class CallPosition(NamedTuple):
+    """The position of a call in its branch: the number of events before it, and its turn."""
 
     events: int
     turn: int
 
 
 class BranchReplay:
-    """One branch's stored events and its model calls. Only the holder of `lock` may use it.
+    """One branch's stored events and its model calls, from which past prompts are recomputed.
 
-    - `calls` has the recorded calls, `missing_results` their missing results and `ids` their ids,
-      all by the number of messages that the call had.
-    - `chain` has the selections of the recorded calls.
-    - `places` has the calls' places by their ids, also of calls that a user's message followed.
-    - `_rows` has the stored fields of each message's events, `_needed` the results of each turn's
-      recall events in the first `_recall_messages` messages.
-    - `invocations` has the positions of the assistant messages, which answer the calls.
+    Only a thread that holds `lock` may use it. A call is answered by an assistant message. Calls
+    without an answer are known, too: a user message, or no message yet, follows them.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
+        """Create the replay of a branch of which no event was read yet."""
         self.lock = threading.Lock()
+        self._embedder, self._counter = RememberingEmbedder(embedder), counter
+
+        # The branch's events. The reuse and the tracking of this history can return their earlier
+        # states, so that `history_before` need not read all texts again.
         self.full_history = History()
         self.full_history.reuse = RememberingReuse()
         self.full_history.replay_tracking = self._tracking = RememberingTracking()
-        self.summaries: SummaryStore = SummariesInMemory()
-        self.summary_model = SummaryModel()
-        self._embedder = RememberingEmbedder(embedder)
-        self._counter = counter
-        self._rows: list[list[Fields]] = []
-        self.invocations: list[int] = []
-        self._recall = RecallTrace()
-        self._recall_messages = 0
-        self._needed: dict[int, list[int]] = {}
-        self._message_of_value: dict[str, int] = {}
-        """By value: the first user or system message with it, in the first `_read_messages`."""
-        self._read_messages = 0
-        self._earlier: OrderedDict[int, History] = OrderedDict()
-        self._last_selection: dict[RenderSettings, Selection] = {}
-        self._stored_uses: StoredUses | None = None
+        self._rows: list[list[Fields]] = []  # the stored fields of each message's events
+        self._stored_uses: StoredUses | None = None  # the uses of results that the store has
+        self._result_numbers: dict[int, int] = {}  # by the result's event
+        self.answer_positions: list[int] = []  # of the assistant messages
+
+        # The recorded calls, by the number of messages that the call had.
         self.calls: dict[int, CallRecord] = {}
         self.missing_results: dict[int, tuple[MissingResult, ...]] = {}
-        self.chain = SelectionChain()
         self.ids: dict[int, UUID] = {}
-        self.places: dict[UUID, CallPlace] = {}
-        self._result_numbers: dict[int, int] = {}
-        """By the result's event."""
+
+        # What is known of calls by their ids.
+        self.chain = SelectionChain()  # what each recorded call showed
+        self.call_positions: dict[UUID, CallPosition] = {}
         self._changes: dict[int, list[LifeChange]] | None = None
-        """By the result's event, or None if calls were added since they were computed."""
+        """How calls changed the display of each result, by the result's event.
+
+        It is None if calls were added since it was computed.
+        """
+        self.usage_count = 0  # of the session's calls with usage, when they were last read
+
+        # Caches of what is computed from the events.
+        self._earlier: OrderedDict[int, History] = OrderedDict()  # by their number of messages
+        self._last_selection: dict[RenderSettings, Selection] = {}  # of the last call rendered
+        self.summaries: SummaryStore = SummariesInMemory()
+        self.summary_model = SummaryModel()
+        self._recall = RecallTrace()  # finds the results that an answer repeats
+        self._recall_messages = 0  # the number of messages that were added to it
+        self._recall_results: dict[int, list[int]] = {}  # the results that it found, by turn
+        self._message_of_value: dict[str, int] = {}
+        """The first user or system message with each value, among the first `_read_messages`."""
+        self._read_messages = 0
         self._old_versions: dict[int, dict[int, int]] = {}
         """The results of which each answer used an old version, by the answer's position."""
-        self.usage_count = 0
 
     @property
     def awaits_answer(self) -> bool:
@@ -118,12 +124,12 @@ class BranchReplay:
     @property
     def turns(self) -> int:
         """The number of the last call, which may have no answer yet."""
-        return len(self.invocations) + self.awaits_answer
+        return len(self.answer_positions) + self.awaits_answer
 
     @property
     def next_turn(self) -> int:
         """The number of the next call without an answer."""
-        return len(self.invocations) + 1
+        return len(self.answer_positions) + 1
 
     def extend(
         self, event_rows: Iterable[Fields], first: int, stored_uses: StoredUses | None = None
@@ -139,7 +145,7 @@ class BranchReplay:
         for position, message_rows in groupby(new_rows, key=lambda fields: fields["position"]):
             self._rows.append(list(message_rows))
             if self._rows[-1][0].get("role") == "assistant":
-                self.invocations.append(position)
+                self.answer_positions.append(position)
         if stored_uses is not None:
             self._stored_uses = {**(self._stored_uses or {}), **stored_uses}
         self.grow(self.full_history, len(self._rows))
@@ -153,11 +159,11 @@ class BranchReplay:
 
     def answer_to(self, turn: int) -> int | None:
         """Return the position of the message that answered a call, or None if there is none."""
-        return self.invocations[turn - 1] if 1 <= turn <= len(self.invocations) else None
+        return self.answer_positions[turn - 1] if 1 <= turn <= len(self.answer_positions) else None
 
     def is_answered(self, turn: int) -> bool:
         """Return whether a call has an answer."""
-        return 1 <= turn <= len(self.invocations)
+        return 1 <= turn <= len(self.answer_positions)
 
     def fields_of(self, message: int) -> Sequence[Fields]:
         """Return the stored fields of a message and its calls."""
@@ -193,31 +199,34 @@ class BranchReplay:
 
     def add_calls(
         self,
-        places: Mapping[UUID, CallPlace],
+        positions: Mapping[UUID, CallPosition],
         records: Mapping[UUID, CallRecord],
         edges: Mapping[UUID, CallEdges],
         before: Mapping[UUID, UUID],
-        missing_edges: Mapping[UUID, Sequence[ShownEvent]],
+        miss_edges: Mapping[UUID, Sequence[ShownEvent]],
     ) -> None:
-        """Add recorded calls, or replace them, all by their ids.
+        """Add recorded calls, or replace them. Each mapping is by the calls' ids.
 
-        `places` are in the order of the events. `before` has the call before each. `missing_edges`
-        lead to missing results. The parent's call at the fork is added without a record, because
-        later calls continue it. A call with a missing edge counts as not recorded.
+        `positions` are in the order of the events. `edges` store what a call showed, and `before`
+        has the call before it, which they may be relative to. `miss_edges` lead to the results that
+        a call's answer used and its prompt did not show. The parent's call at the fork has no
+        record, but later calls may be relative to it. If an edge that a call's prompt follows from
+        is corrupted or missing in the store, the call counts as not recorded.
         """
-        self.places |= places
+        self.call_positions |= positions
         self.chain.update(edges, before)
         self._changes = None
-        for call, place in places.items():
+        for call, position in positions.items():
             if call not in edges:
                 continue
-            messages = bisect_left(self.full_history.first_events, place.events)
+            messages = bisect_left(self.full_history.first_events, position.events)
             self.ids[messages] = call
-            if call in records and self.chain.trail(call) is not None:
+            has_all_edges = self.chain.trail(call) is not None
+            if call in records and has_all_edges:
                 self.calls[messages] = records[call]
                 self.missing_results[messages] = tuple(
                     MissingResult.of(self._result_numbers[edge.event], edge.fields)
-                    for edge in missing_edges.get(call, ())
+                    for edge in miss_edges.get(call, ())
                     if edge.event in self._result_numbers
                 )
 
@@ -225,10 +234,10 @@ class BranchReplay:
         """Return these results' lives, which are the changes of how calls showed them."""
         if self._changes is None:
             self._changes = {}
-            for call in self.places.keys() & self.chain.calls.keys():
-                place = self.places[call]
+            for call in self.call_positions.keys() & self.chain.calls.keys():
+                position = self.call_positions[call]
                 for edge in self.chain.calls[call].edges:
-                    change = LifeChange(place.events, place.turn, edge.kind)
+                    change = LifeChange(position.events, position.turn, edge.kind)
                     self._changes.setdefault(edge.event, []).append(change)
         events = self.full_history.results.event
         return {
@@ -268,7 +277,7 @@ class BranchReplay:
         """Return the first events of the answers whose calls have no reported usage so far."""
         return [
             self.full_history.first_events[message]
-            for message in self.invocations
+            for message in self.answer_positions
             if (record := self.calls.get(message)) and record.usage is None
         ]
 
@@ -296,16 +305,16 @@ class BranchReplay:
         original = self.full_history.messages[message]
         return content_text(original.get("content")) if original else ""
 
-    def needed_at(self, turn: int) -> tuple[int, ...]:
-        """Return the results of a turn's recall events (docs/method.md, Measures).
+    def recall_results_at(self, turn: int) -> tuple[int, ...]:
+        """Return the results that a turn's message repeats (recall events, docs/method.md).
 
         Messages that were added since the last call are read first.
         """
         for message in range(self._recall_messages, len(self.full_history)):
             for event in self._recall.add(self.full_history.messages[message] or {}):
-                self._needed.setdefault(event.turn, []).append(event.result)
+                self._recall_results.setdefault(event.turn, []).append(event.result)
         self._recall_messages = len(self.full_history)
-        return tuple(self._needed.get(turn, ()))
+        return tuple(self._recall_results.get(turn, ()))
 
     def message_with(self, value: str, operation: int) -> int:
         """Return the first user or system message with a value before an operation's message.
@@ -404,7 +413,12 @@ class BranchReplay:
         *,
         select_answered: bool = False,
     ) -> RenderedCall:
-        """Return the rendering of a call that continues the `previous` selection."""
+        """Return the rendering of a call that continues the `previous` selection.
+
+        If `select_answered` is true, the calls that were answered after the `previous` one are
+        selected first, and this call continues the last of them. Otherwise it continues `previous`
+        itself, which must be the selection of the last answered call, or None.
+        """
         return render_call(
             history,
             **self._inputs(settings),
@@ -447,7 +461,7 @@ class BranchReplay:
         """Append the branch's next messages to a history, until it has `messages` messages."""
         for rows in self._rows[len(history) : messages]:
             append_stored(history, rows, self._embedder.name, self._stored_uses)
-            pause()
+            let_requests_run()
 
     @property
     def nbytes(self) -> int:

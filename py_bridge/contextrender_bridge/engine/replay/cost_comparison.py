@@ -23,61 +23,62 @@ from contextrender_bridge.engine.text.percentage import percent
 class CostCurve:
     """Sums over a run's first calls, and the cumulative costs in dollars after each call.
 
-    - `full` is the usage with full history, `fulls` its prompt tokens of each call. Full histories
-      are cut at the model's window.
-    - `events` counts the results that answers needed, and `needed_complete` those of them that were
-      complete in the prompt.
-    - `unpriced` counts the calls of models without a price; the costs are without these calls.
-    - `price_source` names, for a model without a price of its own, the model whose price is used.
-    - `steps_using` counts the calls whose answer used an earlier result, `steps_missing` those of
-      them with a miss. `misses` counts all misses.
+    - `full_usage` is the summed usage with full history, and `full_prompts` has its prompt tokens
+      of each call. Full histories are cut at the model's window.
+    - `recall_events` counts the pairs of an answer and an earlier result that it repeats, and
+      `recall_events_complete` those of which the result was complete in the prompt.
+    - `calls_with_uses` counts the calls whose answer used an earlier result, `calls_with_misses`
+      those of them with a miss. `misses` counts all misses.
+    - `calls_without_price` counts the calls of models without a price; the costs are without them.
+    - `price_sources` names, for each model without a price of its own, the model whose price is
+      used.
     """
 
-    steps: Sequence[ReplayedCall]
+    calls: Sequence[ReplayedCall]
     usage: Usage
-    full: Usage
-    fulls: list[int]
-    events: int
-    needed_complete: int
+    full_usage: Usage
+    full_prompts: list[int]
+    recall_events: int
+    recall_events_complete: int
     cost: list[float]
     full_cost: list[float]
-    unpriced: int
-    price_source: dict[str, str]
-    steps_using: int
-    steps_missing: int
+    calls_without_price: int
+    price_sources: dict[str, str]
+    calls_with_uses: int
+    calls_with_misses: int
     misses: int
 
 
-def spend(steps: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
+def cost_curve(calls: Sequence[ReplayedCall], prices: Prices, model: str = "") -> CostCurve:
     """Return the sums and the costs of a run's first calls, which are given in order.
 
     `model` is used for calls that do not name one.
     """
-    models = [step.model or model for step in steps]
+    models = [call.model or model for call in calls]
     price_by_model = {name: prices.of_model(name) for name in set(models)}
     price_sources = {name: prices.price_source_of(name) for name in price_by_model}
     full_usages: list[Usage] = []
     costs: list[float] = []
     full_costs: list[float] = []
-    for step, name in zip(steps, models, strict=True):
-        full_usage = _cap_to_window(step.full_usage, window_of(name))
+    for call, name in zip(calls, models, strict=True):
+        full_usage = _cap_to_window(call.full_usage, window_of(name))
         full_usages.append(full_usage)
-        costs.append(_cost(step.usage, price_by_model[name]))
+        costs.append(_cost(call.usage, price_by_model[name]))
         full_costs.append(_cost(full_usage, price_by_model[name]))
     return CostCurve(
-        steps=steps,
-        usage=reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
-        full=reduce(Usage.plus, full_usages, NOTHING_USED),
-        fulls=[full_usage.prompt for full_usage in full_usages],
-        events=sum(len(step.needed) for step in steps),
-        needed_complete=sum(step.needed_complete for step in steps),
+        calls=calls,
+        usage=reduce(Usage.plus, (call.usage for call in calls), NOTHING_USED),
+        full_usage=reduce(Usage.plus, full_usages, NOTHING_USED),
+        full_prompts=[full_usage.prompt for full_usage in full_usages],
+        recall_events=sum(len(call.recall_results) for call in calls),
+        recall_events_complete=sum(call.recall_results_complete for call in calls),
         cost=list(accumulate(costs)),
         full_cost=list(accumulate(full_costs)),
-        unpriced=sum(price_by_model[name] is None for name in models),
-        price_source={name: source for name, source in price_sources.items() if source},
-        steps_using=sum(bool(step.uses or step.misses) for step in steps),
-        steps_missing=sum(bool(step.misses) for step in steps),
-        misses=sum(step.misses for step in steps),
+        calls_without_price=sum(price_by_model[name] is None for name in models),
+        price_sources={name: source for name, source in price_sources.items() if source},
+        calls_with_uses=sum(bool(call.uses or call.misses) for call in calls),
+        calls_with_misses=sum(bool(call.misses) for call in calls),
+        misses=sum(call.misses for call in calls),
     )
 
 

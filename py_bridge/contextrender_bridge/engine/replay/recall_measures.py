@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.text.tokens import call_parts, content_text
 from contextrender_bridge.engine.text.values import TextCache, extract_words
 
@@ -53,15 +53,15 @@ class RecallTrace:
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source | None] = {}
-        """By token: the result in which it appeared first, or None if that was another text."""
+        """The result in which each token appeared first, or None if that was another message."""
         self._turn_of_call: dict[str, int] = {}
         self._turn = self._result_count = self._position = 0
 
     def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
-        """Add the next message, and return its events."""
-        pause()
+        """Add the next message, and return its recall events, which only an answer has."""
+        let_requests_run()  # long transcripts take seconds
         events: list[RecallEvent] = []
-        source = None
+        source = None  # of the tokens that appear first in this message
         if message.get("role") == "assistant":
             self._turn += 1
             tokens = frozenset(_assistant_tokens(message))
@@ -69,7 +69,7 @@ class RecallTrace:
             for call in message.get("tool_calls") or ():
                 self._turn_of_call[str(call.get("id"))] = self._turn
         else:
-            tokens = linkable_tokens(content_text(message.get("content")))
+            tokens = recall_tokens(content_text(message.get("content")))
         if message.get("role") == "tool":
             turn = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
             source = _Source(self._result_count, self._position, turn)
@@ -85,12 +85,8 @@ def age_bin(age: int) -> str:
     return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
 
 
-def _linkable(text: str) -> frozenset[str]:
-    return frozenset(extract_words(text))
-
-
-linkable_tokens: Final = TextCache(_linkable, 16 * 2**20)
-"""The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
+recall_tokens: Final = TextCache(lambda text: frozenset(extract_words(text)), 16 * 2**20)
+"""The tokens of a text that recall compares: 6 or more word characters, one uppercase or `_`."""
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -99,10 +95,10 @@ def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]])
     for message in rendered:
         if not unseen:
             break
-        unseen = unseen - linkable_tokens(content_text(message.get("content")))
+        unseen = unseen - recall_tokens(content_text(message.get("content")))
         for call in message.get("tool_calls") or ():
             for text in call_parts(call):
-                unseen = unseen - linkable_tokens(text)
+                unseen = unseen - recall_tokens(text)
     return unseen
 
 
@@ -196,7 +192,7 @@ class RecallScore:
 
     @property
     def complete_turns(self) -> float | None:
-        """The share of the turns with events for which all repeated tokens were visible."""
+        """The share of the turns that repeat tokens of results for which all were visible."""
         return _share(self.turns_with_all_values, self.turns)
 
     def to_json(self) -> dict[str, Any]:
@@ -217,10 +213,11 @@ class RecallScore:
 
 
 def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
-    """Return the linkable tokens of an assistant's text and of its calls' arguments."""
-    tokens = set(linkable_tokens(content_text(message.get("content"))))
+    """Return the tokens of an assistant's text and of its calls' arguments that recall compares."""
+    tokens = set(recall_tokens(content_text(message.get("content"))))
     for call in message.get("tool_calls") or ():
-        tokens |= linkable_tokens(call_parts(call)[1])
+        _, arguments = call_parts(call)
+        tokens |= recall_tokens(arguments)
     return tokens
 
 

@@ -9,7 +9,7 @@ from contextrender_bridge.engine.call.result_life import is_told_by_lives
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import POLICIES, policy_named
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import Miss, misses_of
 from contextrender_bridge.engine.replay.replayed_calls import (
@@ -47,7 +47,7 @@ class CachedReplay(BranchReplay):
         if (record := self.record_at(turn)) is None:
             (calls,) = self.replays.up_to([by_turn], turn, deadline)
             return calls[turn - 1] if len(calls) >= turn else None
-        pause()
+        let_requests_run()
         call = recorded_call(self, turn, record)
         if self.is_answered(turn):
             self._recorded_calls[turn] = call
@@ -58,7 +58,9 @@ class CachedReplay(BranchReplay):
     ) -> ReplayedCall | None:
         """Return a call as `call_at` does, but do not recompute earlier calls if possible.
 
-        That is possible unless the policy tracks tokens. A call recomputed alone has no usage.
+        That is possible for a recorded call, and unless the policy ranks by tracked tokens. A call
+        that is recomputed alone has no usage, because its usage depends on the prompt before. It is
+        cached if it has an answer, as it may otherwise change.
         """
         settings = by_turn.at(turn)
         if self.record_at(turn) is not None or policy_named(settings.policy).tracks_tokens:
@@ -68,7 +70,7 @@ class CachedReplay(BranchReplay):
         cached = self._single_calls.get((turn, settings))
         if cached is not None and cached.messages == messages:
             return cached
-        pause()
+        let_requests_run()
         rendered = self.render(self.history_before(messages), settings)
         call = replayed_call(self, turn, rendered, NOTHING_USED, NOTHING_USED)
         if self.is_answered(turn):
@@ -107,10 +109,15 @@ class CachedReplay(BranchReplay):
 
 
 def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> ReplayedCall:
-    """Return the call of a turn as it was recorded."""
+    """Return the call of a turn as it was recorded.
+
+    Its usage follows from our own counts. The tokens that its prompt shares with the previous one
+    count as read from the cache; with full history, these are those of the previous full history.
+    """
     messages = past.messages_before(turn)
     assert messages is not None
-    (complete, partial), needed = past.shown_at(messages), past.needed_at(turn)
+    complete, partial = past.shown_at(messages)
+    recall_results = past.recall_results_at(turn)  # those that the answer repeats
     previous_full, output = past.total_before(turn - 1), past.output_of(turn)
     return ReplayedCall(
         turn=turn,
@@ -122,8 +129,8 @@ def recorded_call(past: BranchReplay, turn: int, record: CallRecord) -> Replayed
         text_tokens=record.text_tokens,
         complete=to_runs(complete),
         partial=to_runs(partial),
-        needed=needed,
-        needed_complete=sum(result in complete for result in needed),
+        recall_results=recall_results,
+        recall_results_complete=sum(result in complete for result in recall_results),
         missing_results=past.missing_results.get(messages, ()),
         usage=Usage.of_prompt(record.prompt, record.shared_tokens, output, record.embedded_tokens),
         full_usage=Usage.of_prompt(record.full, previous_full, output),

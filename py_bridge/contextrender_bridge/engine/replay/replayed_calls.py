@@ -17,7 +17,7 @@ from contextrender_bridge.engine.call.settings import SettingsByTurn
 from contextrender_bridge.engine.history.history import History
 from contextrender_bridge.engine.plan.ranking import RESULT_CHARACTERS
 from contextrender_bridge.engine.plan.selection import RenderedMessage, Selection
-from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay import let_requests_run
 from contextrender_bridge.engine.replay.branch_replay import BranchReplay
 from contextrender_bridge.engine.replay.misses import missing_in
 
@@ -34,11 +34,11 @@ class ReplayedCall:
       `unbudgeted_tokens` the others; `text_tokens` are those of the prompt's texts.
     - `complete` and `partial` have the results by how the prompt shows them, as runs of numbers:
       first, length, first, length. Restored results are partial.
-    - `needed` has the results whose values the answer repeats, and `needed_complete` counts those
-      of them that were complete.
+    - `recall_results` has the results that the answer repeats (docs/method.md, Measures), and
+      `recall_results_complete` counts those of them that were complete.
     - `missing_results` has the results that the answer used and the prompt did not show.
     - `usage` is the call's usage, `full_usage` that of the same call with full history.
-    - `budget` is the call's own in tokens. `follows_miss`: the turn before had a miss.
+    - `budget` is the call's own in tokens. `follows_miss` is true if the turn before had a miss.
     - `model` is empty if the call did not name one. `uses` counts the results that the answer used.
     """
 
@@ -51,8 +51,8 @@ class ReplayedCall:
     text_tokens: int
     complete: tuple[int, ...]
     partial: tuple[int, ...]
-    needed: tuple[int, ...]
-    needed_complete: int
+    recall_results: tuple[int, ...]
+    recall_results_complete: int
     missing_results: tuple[MissingResult, ...]
     usage: Usage
     full_usage: Usage
@@ -76,14 +76,14 @@ class ReplayedCalls:
     """The recomputed calls of a branch under one setting, and what the next call continues.
 
     `prompt` has the last answered call's messages with their tokens, and `previous` its policy and
-    selection. `embedded` is the number of results embedded so far.
+    selection. `embedded_results` is the number of results that were embedded for answered calls.
     """
 
     by_turn: SettingsByTurn
     calls: list[ReplayedCall] = field(default_factory=list)
     prompt: Prompt = field(default_factory=list)
     previous: tuple[str, Selection] | None = None
-    embedded: int = 0
+    embedded_results: int = 0
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Replays:
         Return fewer calls if the deadline (`time.monotonic()`) passes first.
         """
         group = self._group(tuple(settings))
-        answered_count = len(self._past.invocations)
+        answered_count = len(self._past.answer_positions)
         while group.call_count < min(last_turn, answered_count):
             for replay, call in zip(group.replays, self._next_calls(group), strict=True):
                 replay.calls.append(call)
@@ -169,11 +169,17 @@ class Replays:
     def _next_call(
         self, group: ReplayGroup, replay: ReplayedCalls, turn: int
     ) -> tuple[ReplayedCall, Selection, Prompt]:
-        """Return a replay's call of `turn`, which continues its last one, and what it showed."""
-        pause()
+        """Return a replay's call of `turn`, its selection and its prompt.
+
+        `group.history` has the messages before the call, and `group.full_prompt` the tokens of the
+        last call's full history. The replay itself has its own last prompt, which this call's
+        prompt is compared with.
+        """
+        let_requests_run()
         history = group.history
         settings = replay.by_turn.at(turn)
         previous_policy, selection = replay.previous or ("", None)
+        # A selection of another policy is not continued.
         previous = selection if previous_policy == settings.policy else None
         rendered = self._past.render_after(previous, history, settings)
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
@@ -203,29 +209,35 @@ class Replays:
     ) -> int:
         """Return the tokens embedded for this call: the query, and results not embedded before.
 
-        The results are those that a session under these settings would have embedded by then,
-        whatever this process has embedded for other calls.
+        This is what a session under these settings would have embedded, whatever this process has
+        embedded for other calls. A call without an answer is replayed again, so its results count
+        as embedded only when it `is_answered`.
         """
         if not rendered.embedded_tokens:
             return 0
         history = rendered.view.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
-        for result in range(replay.embedded, len(history.results)):
+        for result in range(replay.embedded_results, len(history.results)):
             size = len(self._past.text_of(history.results.message[result])) or 1
             share = min(1.0, RESULT_CHARACTERS / size)
             total += round(history.results.tokens[result] * share)
         if is_answered:
-            replay.embedded = len(history.results)
+            replay.embedded_results = len(history.results)
         return total
 
 
 def replayed_call(
     past: BranchReplay, turn: int, rendered: RenderedCall, usage: Usage, full_usage: Usage
 ) -> ReplayedCall:
-    """Return the call of a turn from a rendering of its history."""
+    """Return the call of a turn from a rendering of its history.
+
+    `usage` is its usage, and `full_usage` the usage of the same call with full history. The figures
+    on its answer are 0 or empty if it has none.
+    """
     selection, history = rendered.selection, rendered.view.history
-    needed, complete = past.needed_at(turn), set(selection.complete)
+    complete = set(selection.complete)
+    recall_results = past.recall_results_at(turn)  # those that the answer repeats
     record = past.record_at(turn)
     return ReplayedCall(
         turn=turn,
@@ -237,8 +249,8 @@ def replayed_call(
         text_tokens=rendered.text_tokens,
         complete=to_runs(selection.complete),
         partial=to_runs(selection.partial),
-        needed=needed,
-        needed_complete=sum(result in complete for result in needed),
+        recall_results=recall_results,
+        recall_results_complete=sum(result in complete for result in recall_results),
         missing_results=missing_in(past, rendered, turn),
         usage=usage,
         full_usage=full_usage,
