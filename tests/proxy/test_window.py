@@ -5,6 +5,7 @@ import re
 import uuid
 
 import pytest
+from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.wire import Json
 
 from tests.proxy import agents
@@ -169,3 +170,36 @@ def test_budget_follows_the_refused_window(start: Start, monkeypatch: pytest.Mon
     assert "x-contextrender-truncated-to" not in second.headers
     assert int(second.headers["x-contextrender-tokens-after"]) > WINDOW / 3
     assert "x-contextrender-fail-open" not in second.headers
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_history_that_fits_is_sent_whole_whatever_its_bytes(
+    setup_without_service: Setup, kind: type[Agent]
+) -> None:
+    """A table's window and an estimate of tokens from bytes do not cut a history."""
+    agent = agent_with_turns(kind, setup_without_service, 60)
+    agent.extra["model"] = "gpt-4"
+    assert len(json.dumps(agent.items)) > 6 * (window_of("gpt-4") or 0) > 0
+    setup_without_service.model.answer = lambda _: json_reply({"id": "1", "usage": {}})
+    response = agent.post()
+    (asked,) = setup_without_service.model.asked
+    assert asked.json == agent.body
+    assert "x-contextrender-truncated-to" not in response.headers
+    assert response.headers["x-contextrender-fail-open"] == "unreachable"
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("turns", [0, 1, 60])
+@pytest.mark.parametrize("says", SAYS)
+def test_reply_reports_exactly_the_cuts_of_its_request(
+    setup_without_service: Setup, kind: type[Agent], turns: int, says: str
+) -> None:
+    """However often it is refused, and also if nothing is left to cut."""
+    agent = agent_with_turns(kind, setup_without_service, turns)
+    error = {"type": "invalid_request_error", "message": says.format(most=4, count=9_000)}
+    setup_without_service.model.answer = lambda _: json_reply({"error": error}, 400)
+    for _ in range(3):
+        response = agent.post()
+        is_cut = setup_without_service.model.asked[-1].json != agent.body
+        assert ("x-contextrender-truncated-to" in response.headers) == is_cut
+        agent.grown(1)

@@ -25,6 +25,8 @@ class CallAttempts:
 
     def __init__(self, call: ProxiedCall, request: WindowedRequest) -> None:
         """Prepare the requests of `call`. `request` is the agent's original request."""
+        self.truncated_to = 0
+        """The tokens to which the last body to send was cut; 0 if it was not cut."""
         self._call = call
         self._conversation = call.conversation
         self.request = request
@@ -48,6 +50,12 @@ class CallAttempts:
         return self._call.controls.delivery
 
     def first_content(self) -> bytes:
+        """Return the first body to send, and remember whether it is cut."""
+        content = self._first_content()
+        self.truncated_to = self.request.truncated_to
+        return content
+
+    def _first_content(self) -> bytes:
         """Return the first body to send: the rendered history, or the agent's request.
 
         Return the full history if the provider refused this history's rendered form before. If it
@@ -83,6 +91,7 @@ class CallAttempts:
             self._conversation.was_refused_after_retry = has_retried
             return None
         self._retries_left -= 1
+        self.truncated_to = self.request.truncated_to
         return retry
 
     def note_late_refusal(self, content: bytes, reply: UsageCapture) -> None:

@@ -129,6 +129,6 @@ class ModelCalls:
             patience = self._settings.render_timeout if call.controls.mode == "observe" else 0
             fit = await call.rendered(patience)
         headers = report(call, fit)
-        if tokens := attempts.request.truncated_to:
+        if tokens := attempts.truncated_to:
             headers.append(own_header("truncated-to", tokens))
         await relay(start.response, send, headers, start.body() if attempts.may_change else None)

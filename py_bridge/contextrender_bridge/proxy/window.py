@@ -1,6 +1,7 @@
 """Requests cut to the model's context window, even if the service does not answer.
 
-The window comes from LiteLLM's table of models, or from an earlier refusal by the provider.
+The window and the bytes per token come from a provider's refusal. Before one, a request is sent
+whole, because an estimate could cut a request that fits.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from contextrender_bridge.proxy.refusals import RETRY_SHARE, Refusal
 from contextrender_bridge.proxy.shortening import BYTES_PER_TOKEN, MeasuredRequest
 from contextrender_bridge.proxy.splicing import splice
 
-MIN_BYTES_PER_TOKEN = 2.0
-"""A request with fewer bytes per token of the window is assumed to fit, without an estimate."""
 MAX_RETRY_SHARE = 0.95
 """The largest size of a retry, as a share of the refused request's bytes."""
 MAX_CUT_ATTEMPTS = 5
@@ -28,19 +27,16 @@ REMEMBERED = 256
 
 
 class Windows:
-    """The context windows of models, from LiteLLM's table and from providers' refusals."""
+    """The context windows of models, and their bytes per token, from providers' refusals."""
 
     def __init__(self) -> None:
         """Begin without any refusal."""
         self._limits: OrderedDict[str, int] = OrderedDict()
         self._ratios: dict[str, float] = {}
 
-    def of(self, model: object) -> int | None:
-        """Return a model's context window in tokens, or None if it is unknown."""
-        if not isinstance(model, str):
-            return None
-        windows = [n for n in (self._limits.get(model), window_of(model)) if n]
-        return min(windows, default=None)
+    def window(self, model: object) -> int | None:
+        """Return a model's window in tokens, or None if no provider has counted its tokens."""
+        return self._limits.get(str(model)) if str(model) in self._ratios else None
 
     def is_listed(self, model: object) -> bool:
         """Return whether LiteLLM's table has the model."""
@@ -84,15 +80,13 @@ class WindowedRequest:
         """Return the full request, cut if it exceeds `max_bytes` or the model's window.
 
         `max_bytes` is the limit from an earlier refusal of this history, None without one. Return
-        the request unchanged if the window is unknown.
+        the request unchanged if no refusal for the model had its window and a count of tokens.
         """
         self._use(self._read.fields)
-        window = self._windows.of(self._model)
+        window = self._windows.window(self._model)
         if max_bytes is not None and len(self._raw) > max_bytes:
             return self.smaller(len(self._raw), max_bytes / len(self._raw)) or self._raw
-        if window is None or len(self._raw) < MIN_BYTES_PER_TOKEN * window:
-            return self._raw
-        if self._measured.tokens <= window:
+        if window is None or self._measured.tokens <= window:
             return self._raw
         return self._cut(window)
 
@@ -107,7 +101,8 @@ class WindowedRequest:
         Cut it more, up to `MAX_CUT_ATTEMPTS` times, until it has at most `MAX_RETRY_SHARE` of the
         bytes. Return None if that fails.
         """
-        tokens = self.truncated_to or self._measured.tokens
+        truncated_to = self.truncated_to
+        tokens = truncated_to or self._measured.tokens
         for _ in range(MAX_CUT_ATTEMPTS):
             tokens = int(tokens * min(share, MAX_RETRY_SHARE))
             if tokens <= 0:
@@ -116,6 +111,7 @@ class WindowedRequest:
             if len(content) < MAX_RETRY_SHARE * size:
                 return content
             share = RETRY_SHARE
+        self.truncated_to = truncated_to
         return None
 
     def learn(self, refusal: Refusal) -> None:
