@@ -102,7 +102,7 @@ class LastRebuild:
 
     @cached_property
     def density(self) -> Density:
-        """The density scores of the results before that call (docs/policies.md, S)."""
+        """The density scores of the results before that call (docs/policies.md, Result score)."""
         view = self.rendered.view
         return density_of(CallContext(view, self.rendered.selection.rebuilt, tracker(view)))
 

@@ -1,4 +1,4 @@
-"""The kinds of tracked tokens, which show what tokens are often used (docs/policies.md, Kinds).
+"""The kinds of tracked tokens, which show what tokens are often used (docs/policies.md, Weights).
 
 A kind has the tokens of one shape in one tool's results, such as its numbers, its file names or its
 identifiers.

@@ -59,7 +59,7 @@ class Tracking:
         self._ids_by_text = token_id_cache(self._ids)
         self._owners = GrowableArray(np.int32)  # the owner, or -1 if no result has the token
         self.is_used = GrowableArray(np.bool_)  # whether a turn used it after a result had it
-        self.token_kinds = TokenKinds()  # which tokens are alike (docs/policies.md, Kinds)
+        self.token_kinds = TokenKinds()  # which tokens are alike (docs/policies.md, Weights)
 
         # Each result, by its number:
         self.owned_counts = GrowableArray()  # the number of tokens that belong to it

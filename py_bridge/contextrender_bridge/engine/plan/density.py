@@ -1,6 +1,6 @@
 """Density scores: the expected use of a result, or of a segment, for its size in tokens.
 
-They are S and G of docs/policies.md, which has the formulas. The exponents were fitted on recorded
+docs/policies.md has the formulas (Result score, Segment score). They were fitted on recorded
 sessions.
 """
 
@@ -26,7 +26,7 @@ class Density:
     """The density score of each result, and the factors of the density scores of segments.
 
     `overlap_latest` is each segment's overlap in words with the latest user and assistant messages,
-    and `overlap_task` that with the first user message (o1 and o2 in docs/policies.md).
+    and `overlap_task` that with the first user message (docs/policies.md, Segment score).
     """
 
     context: CallContext
@@ -62,7 +62,7 @@ class Density:
     def token_weights(self) -> Floats:
         """The weight of each tracked token: how often tokens of its kind were used.
 
-        docs/policies.md (Kinds) has the formula.
+        docs/policies.md (Weights) has the formula.
         """
         return self.context.tracking.token_kinds.weights(self.context.tracking.is_used.values)
 
@@ -104,7 +104,7 @@ def worth_of(context: CallContext) -> Floats:
     """Return each result's odds of being used again, up to a factor that all results share.
 
     They rise with the number of tracked tokens that the result owns and of the turns that used it,
-    and fall with the turns since its last use (docs/policies.md, G and Partial rebuild).
+    and fall with the turns since its last use (docs/policies.md, Segment score).
     """
     tracking = context.tracking
     worth: Floats = (

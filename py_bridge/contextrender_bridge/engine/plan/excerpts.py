@@ -1,6 +1,6 @@
 """The choice of segments for excerpts, by the tracked tokens they add for their size.
 
-The gain of a segment is its density score (docs/policies.md, G).
+The gain of a segment is its density score (docs/policies.md, Segment score).
 
 Long because new excerpts, the rest of the budget and restored parts are filled by one choice.
 """

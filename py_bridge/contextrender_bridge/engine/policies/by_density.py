@@ -18,7 +18,7 @@ from contextrender_bridge.engine.plan.selection_builder import SelectionBuilder
 def reuse_density(view: PolicyInput) -> Selection:
     """Select the newest turn's results, then pinned results, then complete results.
 
-    These are in the order of their density scores (S in docs/policies.md).
+    These are in the order of their density scores ("Result score" in docs/policies.md).
     """
     context = next_call(view)
     builder, density = SelectionBuilder(context, select_text(context)), density_of(context)
@@ -32,7 +32,7 @@ def reuse_density(view: PolicyInput) -> Selection:
 def contextrender_excerpts(view: PolicyInput) -> Selection:
     """Select the newest results, then complete results, then excerpts of text shown nowhere else.
 
-    The complete results are in the order of their density scores (S in docs/policies.md).
+    Complete results are in the order of their density scores ("Result score" in docs/policies.md).
     """
     context = next_call(view)
     density = density_of(context)
