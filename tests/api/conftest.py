@@ -115,7 +115,7 @@ def session_walkers(service: Service) -> list[str]:
 
 def example(walker: str, session: str) -> dict[str, Any]:
     """Return the fields of a valid call for an existing session."""
-    if walker in ("list_sessions", "holdout_report", "total_savings"):
+    if walker in ("list_sessions", "open_local_sessions", "holdout_report", "total_savings"):
         return {}
     if walker in ("sync", "render", "compact"):
         return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}

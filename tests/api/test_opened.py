@@ -3,13 +3,16 @@ diagnosis.
 """
 
 import json
+import os
 from base64 import b64encode
 from pathlib import Path
 
+import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.api.conftest import User
-from tests.audit.homes import CLAUDE, write_store
+from tests.api.client import Api
+from tests.api.conftest import Service, User
+from tests.audit.homes import CLAUDE, OWN, write_files, write_store
 from tests.audit.test_honesty import claude_session
 from tests.audit.test_open import leave_opencode
 from tests.support.transcripts import assistant, step, user
@@ -53,3 +56,29 @@ def test_subagent_branch_is_not_a_compaction(alice: User) -> None:
     alice.api("sync", session="s", messages=main)
     alice.api("sync", session="s", messages=[user("Look too."), assistant("TOKEN_ALPHA")])
     assert alice.api("diagnose", session="s")["losses"] == []
+
+
+def test_agents_files_are_read_for_the_local_user_alone(
+    service: Service, alice: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in filter(lambda name: name.startswith(OWN), os.environ):
+        monkeypatch.delenv(name)
+    write_files(tmp_path, {f"{CLAUDE}/a.jsonl": LINES})
+    local = Api(service.http, service.accounts.local_token())
+    assert local("open_local_sessions") == {"agents": ["claude"], "sessions": [], "unreadable": []}
+    (session,) = local("open_local_sessions", agent="claude")["sessions"]
+    assert session["source"] == "Claude Code" and session["about"] == "Go."
+
+    assert alice.api("open_local_sessions")["agents"] == []
+    alice.api.refused("open_local_sessions", 422, "invalid_request", agent="claude")
+    with monkeypatch.context() as patch:
+        patch.setattr("contextrender_bridge.server.app.is_loopback", lambda _: False)
+        local.refused("open_local_sessions", 422, "invalid_request", agent="claude")
+
+
+def test_demo_is_opened_under_the_settings_of_agents(alice: User) -> None:
+    (session,) = alice.api("open_local_sessions", agent="demo")["sessions"]
+    name = alice.api("import_session", data=session["data"])["session"]
+    settings = alice.api("inspect_session", session=name)["settings"]
+    assert (settings["policy"], settings["budget"]) == ("contextrender_cache_aware", "auto")

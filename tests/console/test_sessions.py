@@ -172,11 +172,17 @@ def test_agents_file_opens_with_diagnosis(
     service("delete_session", session=session["session"])
 
 
-def test_empty_list_explains_first_session(console: Console) -> None:
+def test_empty_list_offers_files_and_demo(console: Console, service: Service) -> None:
     empty = json.dumps({"reports": [{"sessions": [], "next": None}]})
     console.page.route("**/walker/list_sessions", lambda route: route.fulfill(body=empty))
     console.page.reload()
     expect(console.page.get_by_role("heading", name="No sessions yet")).to_be_visible()
+    expect(console.page.get_by_role("button", name="Drop files here")).to_be_visible()
+    console.page.unroute("**/walker/list_sessions")
+    console.page.get_by_role("button", name="A demo run").click()
+    heading = console.page.locator(".session h1")
+    heading.wait_for()
+    service("delete_session", session=heading.inner_text())
 
 
 def test_unreachable_service_is_shown_and_retried(console: Console) -> None:

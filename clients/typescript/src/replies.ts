@@ -507,6 +507,16 @@ export interface OpenedFileView {
 }
 
 /**
+ * The newest sessions of an agent on the server's machine. `agents` are the agents whose sessions can be read. They are none
+ * unless the machine is the caller's own.
+ */
+export interface LocalSessionsView {
+  agents: string[];
+  sessions: OpenedView[];
+  unreadable: string[];
+}
+
+/**
  * An operation in the reuse graph: a message's text, or a tool call. `event` is its number among the branch's events.
  */
 export interface OperationView {

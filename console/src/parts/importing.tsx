@@ -1,15 +1,17 @@
 // Sessions read from files: chosen with a button, or dropped on the page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "../api";
-import type { OpenedFileView, SyncView } from "../types";
+import type { LocalSessionsView, OpenedFileView, SyncView } from "../types";
+import { useReport } from "./request";
 
-interface Props {
+export interface Props {
   /** Called with the names of the imported sessions. */
   onDone: (sessions: string[]) => void;
   onFailure: (error: unknown) => void;
 }
 
-export function Importing({ onDone, onFailure }: Props) {
+/** A button for files, or a large area while there are no sessions. Files may be dropped anywhere on the page. */
+export function Importing({ onDone, onFailure, large }: Props & { large?: boolean }) {
   const input = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
   const [busy, setBusy] = useState("");
@@ -18,7 +20,7 @@ export function Importing({ onDone, onFailure }: Props) {
     try {
       for (const file of files ?? []) {
         setBusy(file.name);
-        for (const data of await readSessions(file)) imported.push((await request<SyncView>("import_session", { data })).session);
+        imported.push(...(await importAll(await readSessions(file))));
       }
     } catch (error) {
       onFailure(error);
@@ -39,8 +41,13 @@ export function Importing({ onDone, onFailure }: Props) {
   });
   return (
     <>
-      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Sessions of agents, request logs or exports; or drop their files on this page">
-        {busy ? `Importing ${busy}…` : "Import"}
+      <button
+        class={large ? "drop" : ""}
+        onClick={() => input.current?.click()}
+        disabled={busy !== ""}
+        title="Sessions of agents, request logs or exports; or drop their files on this page"
+      >
+        {busy ? `Importing ${busy}…` : large ? "Drop files here, or choose them" : "Import"}
       </button>
       <input
         ref={input}
@@ -56,6 +63,39 @@ export function Importing({ onDone, onFailure }: Props) {
       />
       {over && <div class="dropping">Drop files with sessions to open them</div>}
     </>
+  );
+}
+
+/** Import the sessions of exports, and return their names. */
+async function importAll(exports: object[]): Promise<string[]> {
+  const names: string[] = [];
+  for (const data of exports) names.push((await request<SyncView>("import_session", { data })).session);
+  return names;
+}
+
+const AGENTS: Record<string, string> = {
+  demo: "A demo run", claude: "Claude Code", codex: "Codex", hermes: "Hermes", openclaw: "OpenClaw", opencode: "opencode", pi: "pi",
+};
+
+/** Buttons that import the demo's run, or the newest sessions of an agent on this machine. */
+export function LocalSessions({ onDone, onFailure }: Props) {
+  const [busy, setBusy] = useState("");
+  const local = useReport<LocalSessionsView>("open_local_sessions", {});
+  const open = async (agent: string) => {
+    setBusy(agent);
+    await request<LocalSessionsView>("open_local_sessions", { agent })
+      .then(({ sessions }) => importAll(sessions.map(({ data }) => data)))
+      .then(onDone, onFailure);
+    setBusy("");
+  };
+  return (
+    <div class="row">
+      {[...(local.value?.agents ?? []), "demo"].map((agent) => (
+        <button key={agent} disabled={busy !== ""} onClick={() => open(agent)}>
+          {busy === agent ? "Reading…" : agent === "demo" ? AGENTS.demo : `Sessions of ${AGENTS[agent]}`}
+        </button>
+      ))}
+    </div>
   );
 }
 

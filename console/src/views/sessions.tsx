@@ -4,7 +4,7 @@ import { request } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { SearchBox } from "../parts/controls";
 import { Icon } from "../parts/icon";
-import { Importing } from "../parts/importing";
+import { Importing, LocalSessions, type Props as ImportingProps } from "../parts/importing";
 import { useInterval, useReport } from "../parts/request";
 import { Empty, Failure, Loading, RESULTS, STEPS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
@@ -29,6 +29,8 @@ export function Sessions({ place }: { place: Place }) {
   };
   useInterval(page.again, LIVE_MS);
   const sessions = page.value?.sessions ?? [];
+  const isFiltered = query !== "" || since !== "";
+  const isEmpty = page.value !== null && sessions.length === 0 && !isFiltered;
 
   const remove = async (session: string) => {
     if (await deleteSession(session, setProblem)) page.again();
@@ -62,12 +64,15 @@ export function Sessions({ place }: { place: Place }) {
         <label>
           Active since <input type="date" value={since} onChange={(event) => change({ since: event.currentTarget.value })} />
         </label>
-        <Importing onDone={imported} onFailure={setProblem} />
+        {!isEmpty && <Importing onDone={imported} onFailure={setProblem} />}
       </div>
       {problem !== null && <Failure error={problem} />}
       {page.error !== null && <Failure error={page.error} again={page.again} />}
       {page.value === null && page.busy && <Loading what="Loading sessions…" />}
-      {page.value !== null && sessions.length === 0 && <NoSessions wanted={[query && `“${query}”`, since && `activity since ${since}`].filter(Boolean).join(" and ")} />}
+      {isEmpty && <NoSessions onDone={imported} onFailure={setProblem} />}
+      {page.value !== null && sessions.length === 0 && isFiltered && (
+        <Empty title={`No session has ${[query && `“${query}”`, since && `activity since ${since}`].filter(Boolean).join(" and ")}`} />
+      )}
       {sessions.length > 0 && (
         <Table
           label="Sessions"
@@ -148,19 +153,20 @@ function Name({ view }: { view: SessionView }) {
   );
 }
 
-function NoSessions({ wanted: query }: { wanted: string }) {
-  if (query) return <Empty title={`No session has ${query}`} />;
+function NoSessions(props: ImportingProps) {
   return (
     <Empty title="No sessions yet">
+      <p>See one now:</p>
+      <LocalSessions {...props} />
+      <Importing large {...props} />
       <p>
-        A session appears here with an agent’s first model call through ContextRender: run your agent with{" "}
-        <code>contextrender wrap AGENT</code>, point its base URL at <code>contextrender proxy</code>, or call{" "}
-        <code>client.fit(session, messages)</code> before each model call.
+        Files may be sessions of Claude Code, Codex, opencode, pi, OpenClaw or Hermes, requests of OpenAI’s or Anthropic’s API, or
+        exports.
       </p>
       <p>
-        To see one now, drop a file on this page or import it: a session of Claude Code, Codex, opencode, pi, OpenClaw or Hermes, requests
-        of OpenAI’s or Anthropic’s API, or an export. <code>contextrender open</code> lists those on your machine;{" "}
-        <code>contextrender demo</code> records one.
+        A session also appears here with an agent’s first model call through ContextRender: run your agent with{" "}
+        <code>contextrender wrap AGENT</code>, point its base URL at <code>contextrender proxy</code>, or call{" "}
+        <code>client.fit(session, messages)</code> before each model call.
       </p>
     </Empty>
   );

@@ -12,18 +12,27 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
+import contextrender_bridge
 from contextrender_bridge.audit.audit_input import AuditInput
+from contextrender_bridge.audit.command import READERS, homes
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.open_command import OpenedSession, sessions_of
 from contextrender_bridge.audit.replay import run_of
 from contextrender_bridge.audit.run_reader import RecordedRun
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.settings import AGENT_SETTINGS
 from contextrender_bridge.evaluation.diagnosis import Diagnosis, diagnose
 from contextrender_bridge.evaluation.runs import Run
 
 MAX_SESSIONS: Final = 50
 """The largest number of sessions that are read from one file. The newest ones are read."""
+MAX_LOCAL_SESSIONS: Final = 10
+"""The largest number of an agent's sessions on this machine that are read at once."""
+MAX_CHARACTERS: Final = 30_000_000
+"""No further session is read if those before it have more characters."""
+DEMO: Final = "demo"
+SHIPPED_RUN: Final = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 MAX_NAME_CHARS: Final = 200
 _SUMMARY_WORDS: Final = re.compile(
     r"continued from a previous|\bsummary\b|\bsummari[sz]ed?\b|compact|another language model", re.I
@@ -64,14 +73,49 @@ def read_uploaded(name: str, content: str) -> tuple[list[UploadedSession], list[
             raise InvalidRequest(str(error).replace(f"{folder}/", "")) from None
         audit_input.settle()
     sentences = [sentence.replace(f"{folder}/", "") for sentence in audit_input.sentences]
-    sessions = [
-        _uploaded(runs)
-        for runs in sessions_of(audit_input.runs)[:MAX_SESSIONS]
-        if any(run.messages and run_of(run) for run in runs)
-    ]
+    return _sessions_in(audit_input, f"in {name:.80}", sentences, MAX_SESSIONS), sentences
+
+
+def local_agents() -> list[str]:
+    """Return the agents that have a folder of sessions on this machine."""
+    return [name for name, folders in homes().items() if any(map(Path.is_dir, folders))]
+
+
+def read_local(agent: str) -> tuple[list[UploadedSession], list[str]]:
+    """Return the newest sessions of an agent on this machine, and sentences on unreadable parts.
+
+    For `DEMO`, return the shipped run. Raise InvalidRequest if there is no session.
+    """
+    audit_input = AuditInput()
+    if agent == DEMO:
+        read_files(SHIPPED_RUN, audit_input)
+    else:
+        for folder in homes()[agent]:
+            READERS[agent](folder, audit_input)
+    audit_input.settle()
+    sentences = audit_input.sentences
+    return _sessions_in(audit_input, f"of {agent}", sentences, MAX_LOCAL_SESSIONS), sentences
+
+
+def _sessions_in(
+    audit_input: AuditInput, place: str, sentences: Sequence[str], limit: int
+) -> list[UploadedSession]:
+    """Return the newest sessions, at most `limit` and about `MAX_CHARACTERS`, but at least one.
+
+    Raise InvalidRequest, which names the `place`, if there is none.
+    """
+    sessions: list[UploadedSession] = []
+    characters = 0
+    for runs in sessions_of(audit_input.runs):
+        if len(sessions) == limit or characters > MAX_CHARACTERS:
+            break
+        if any(run.messages and run_of(run) for run in runs):
+            sessions.append(_uploaded(runs))
+            texts = (str(message.get("content")) for run in runs for message in run.messages)
+            characters += sum(map(len, texts))
     if not sessions:
-        raise InvalidRequest(" ".join([f"there are no sessions in {name:.80}", *sentences]))
-    return sessions, sentences
+        raise InvalidRequest(" ".join([f"there are no sessions {place}", *sentences]))
+    return sessions
 
 
 def _uploaded(runs: Sequence[RecordedRun]) -> UploadedSession:
@@ -106,7 +150,7 @@ def export_of(runs: Sequence[RecordedRun]) -> Json:
     return {
         "format": "contextrender.session/2",
         "session": runs[0].task[:MAX_NAME_CHARS] or "session",
-        "settings": {},
+        "settings": AGENT_SETTINGS.to_json(),
         "head": len(branches) - 1,
         "branches": branches,
         "damage": "",

@@ -20,11 +20,11 @@ from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import ServiceReply
 from contextrender_bridge.engine.models.providers import ProviderAnswers
-from contextrender_bridge.request_guards import Guard
+from contextrender_bridge.request_guards import Guard, is_loopback
 from contextrender_bridge.runtime.request import SIGNER, SendReply
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
-from contextrender_bridge.server.accounts.users import Accounts
+from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
 from contextrender_bridge.server.admission import Admission
 from contextrender_bridge.server.http.bodies import (
     REFUSALS,
@@ -48,6 +48,8 @@ from contextrender_bridge.server.process.threads import Threads
 from contextrender_bridge.server.runtime import Runtime, WalkerRun
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness
+from contextrender_bridge.sessions.ids import IS_OWN_MACHINE
+from contextrender_bridge.store.sqlite import SqliteStore
 
 SMALL_BYTES: Final = 65_536
 """The largest body, in bytes, that is read before its token is checked. Most calls are smaller."""
@@ -93,6 +95,9 @@ class Service:
         The caller is admitted before the body is read, unless the body is small.
         """
         find_caller, name = self.admission.caller_finder(request), request.path_params["name"]
+        if self._reads_agents_files(name):
+            server_address, *_ = request.scope.get("server") or ("",)
+            IS_OWN_MACHINE.set(is_loopback(server_address))
         caller = None if _is_small(request) else await self.admission.admit_async(find_caller)
         body = await request.body()
         reply = await self._run_walker(
@@ -159,6 +164,10 @@ class Service:
             return unused_fields.pop() if unused_fields else self._redact(reader.parse(body))
 
         SIGNER.set(self.accounts.signer(caller))
+        if self._reads_agents_files(name):
+            is_embedded = isinstance(self.runtime.store, SqliteStore)
+            is_local_user = caller.name == LOCAL_USER and caller.only_session is None
+            IS_OWN_MACHINE.set(IS_OWN_MACHINE.get() and is_embedded and is_local_user)
         run = WalkerRun(
             name,
             read_fields,
@@ -174,6 +183,10 @@ class Service:
         if event := getattr(walker, "log_event", ""):
             self.accounts.audit.record(event, caller.name, session=fields.get("session", ""))
         return result
+
+    def _reads_agents_files(self, name: str) -> bool:
+        """Return whether a walker may read agents' files, for the owner of the machine."""
+        return getattr(self.runtime.walkers.get(name), "reads_agents_files", False)
 
     def _redact(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._redaction.redact(fields) if self._redaction else fields

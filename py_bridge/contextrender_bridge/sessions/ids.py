@@ -14,6 +14,9 @@ from contextrender_bridge.engine.history.session_cache import SessionState
 
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
+IS_OWN_MACHINE: Final[ContextVar[bool]] = ContextVar("is_own_machine", default=False)
+"""True if the caller owns the machine: the local user asks over loopback, and the store is a file.
+Only then may a walker read the files of other programs."""
 MAX_EARLIER_CALLS: Final = 3
 PLACE_BYTES: Final = 7
 """The last bytes of a branch's, event's or call's id, which identify it within its session. The
