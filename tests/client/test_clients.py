@@ -119,6 +119,22 @@ def test_fit_raises_for_invalid_settings(
     assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
 
 
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ("hello", "a list of chat messages"),
+        (["hello"], "message 0: it is not a mapping"),
+        ([{"role": "user", "content": "a"}, {"content": "b"}], "message 1: it has no role"),
+        ([{"role": "usr", "content": "a"}], "message 0: 'usr' is not a role"),
+    ],
+)
+def test_fit_raises_for_items_that_are_no_messages(
+    client: ContextRender, messages: Any, problem: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        client.fit("s", messages)
+
+
 def test_fit_uses_agent_defaults_without_settings(client: ContextRender, session: str) -> None:
     rendered = client.fit(session, history(3))
     assert rendered.reply is not None

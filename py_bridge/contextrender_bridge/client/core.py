@@ -42,6 +42,7 @@ from contextrender_bridge.client.replies import (
 )
 from contextrender_bridge.client.session_names import SessionNames, has_unique_call, name_of_body
 from contextrender_bridge.dialects import Dialect, Transcript
+from contextrender_bridge.dialects.chat import check_messages
 
 Message = Mapping[str, Any]
 
@@ -135,7 +136,8 @@ class Core(Connection):
     ) -> Flow[RenderedRequest]:
         """Return what to send to the model instead of `messages`: the original if anything fails.
 
-        Raise InvalidRequest if the policy is unknown, or if the budget or a parameter is invalid.
+        Raise InvalidRequest if the policy is unknown, if the budget or a parameter is invalid, or
+        if an item of chat `messages` is no message with a known role.
 
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). Items that are shown in full are the caller's own objects.
@@ -148,6 +150,8 @@ class Core(Connection):
         `CONTEXTRENDER_POLICY`; if these are not set, the session's are used.
         """
         stop_at = time.monotonic() + deadline
+        if dialect == "chat" and not isinstance(messages, Mapping):
+            check_messages(messages)
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         try:
             defaults = current_settings()

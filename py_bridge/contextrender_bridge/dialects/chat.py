@@ -6,9 +6,10 @@ Long because it has the reading, the cleaning and the writing of one format.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import Body, Dialect, Transcript, reusable_transcript
 from contextrender_bridge.dialects.call_pairing import (
@@ -24,6 +25,8 @@ from contextrender_bridge.dialects.signatures import move_signature, point_reaso
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT_ROLES = ("tool", "function")
+_TEXT_ROLES = ("tool-call", "tool-response")
+"""Roles of messages that hold calls and results as text (`dialects.observations`)."""
 _SPOKEN = frozenset({"role", "content", "name"})
 _ANSWER = frozenset({*_SPOKEN, "tool_calls"})
 # Without `name`: some runtimes lose the tool's name when they resume a session.
@@ -31,6 +34,19 @@ _RESULT = frozenset({"role", "content", "tool_call_id"})
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
+
+
+def check_messages(messages: Sequence[object]) -> None:
+    """Raise InvalidRequest that names the first item that is no chat message with a known role."""
+    if isinstance(messages, str):
+        raise InvalidRequest("messages must be a list of chat messages, not a text")
+    for position, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise InvalidRequest(f"message {position}: it is not a mapping", position=position)
+        role = message.get("role")
+        if role not in (*_ROLES, *_RESULT_ROLES, *_TEXT_ROLES):
+            problem = "it has no role" if role is None else f"{role!r:.40} is not a role"
+            raise InvalidRequest(f"message {position}: {problem}", position=position)
 
 
 class ChatTranscript(Transcript):
