@@ -17,9 +17,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.api.test_models import OVERSIZED
-from tests.server.servers import ServiceInProcess, ask, in_process
+from tests.server.servers import ServiceInProcess, ask, in_process, running_server
 from tests.support.provider_double import chat_reply, provider_of_process
-from tests.support.scripted_model import Model, chat, json_reply, serving
+from tests.support.scripted_model import Model, Reply, chat, json_reply, serving
+from tests.support.waiting import until
 
 CANARY = "CANARY_7731"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -158,3 +159,20 @@ def test_proxy_span_has_provider_host_and_no_contents(
         assert one.parent is not None and one.parent.span_id == request.context.span_id
     assert by_name(spans, "walker render")
     assert CANARY not in "".join(inner_span.to_json() for inner_span in spans)
+
+
+@pytest.mark.slow
+def test_setting_exports_spans_to_a_collector(tmp_path: Path) -> None:
+    collector = Model()
+    collector.answer = lambda _: Reply([b""])
+    with serving(collector, lifespan="off") as url:
+        environment = {
+            "CONTEXTRENDER_OTEL": "on",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+        }
+        with running_server(tmp_path / "data", **environment) as server, server.api() as api:
+            api("sync", session=CANARY, messages=[{"role": "user", "content": CANARY}])
+            until(lambda: any(b"walker sync" in sent.body for sent in collector.asked))
+    assert {sent.path for sent in collector.asked} == {"/v1/traces"}
+    assert not any(CANARY.encode() in sent.body for sent in collector.asked)
