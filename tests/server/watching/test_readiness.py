@@ -27,6 +27,8 @@ from tests.api.client import error_of as error
 from tests.server.servers import Server, ask, running_server, serve_command
 from tests.support.command import contextrender
 from tests.support.programs import free_port, serving_program
+from tests.support.provider_double import provider
+from tests.support.transcripts import agent_run
 from tests.support.waiting import until
 
 
@@ -198,3 +200,19 @@ def test_hanging_store_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert asyncio.run(readiness.check())["status"] == "ready"
     readiness.close()
     store.close()
+
+
+@pytest.mark.slow
+def test_failed_embedding_is_reported_and_leaves_the_server_ready(tmp_path: Path) -> None:
+    with (
+        provider(lambda _: (500, {"error": {"message": "no embeddings today"}})) as double,
+        running_server(
+            tmp_path / "data", **double.environment(embed_model="text-embedding-3-small")
+        ) as server,
+    ):
+        assert ready(server.url).json()["embedder_fails"] is False
+        with server.api() as api:
+            api("render", session="s", messages=agent_run(20, lines=5), budget=300)
+        assert double.requests
+        response = ready(server.url)
+        assert (response.status_code, response.json()["embedder_fails"]) == (200, True)

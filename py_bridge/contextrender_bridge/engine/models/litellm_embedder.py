@@ -1,6 +1,7 @@
 """Embeddings by any provider that LiteLLM can call.
 
-LiteLLM reads the keys and addresses from the environment.
+LiteLLM reads the keys and addresses from the environment. Long because the rules for a provider's
+failures, limits and retries belong to one embedder.
 """
 
 import random
@@ -35,6 +36,12 @@ class CircuitBreaker:
         """True if a call would be refused now."""
         with self._lock:
             return self._retry_at is not None and self._clock() < self._retry_at
+
+    @property
+    def is_open(self) -> bool:
+        """True from a failure until the next success."""
+        with self._lock:
+            return self._retry_at is not None
 
     def allow(self) -> bool:
         """Return whether a call may be made now.
@@ -102,6 +109,11 @@ class LiteLLMEmbedder:
         self._pause = pause
         self._breaker = breaker or CircuitBreaker()
         self._dimension = 0
+
+    @property
+    def is_failing(self) -> bool:
+        """True if the last call to the provider failed."""
+        return self._breaker.is_open
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return unit rows, shape (n, d). A blank text or one the provider refuses has a zero row.

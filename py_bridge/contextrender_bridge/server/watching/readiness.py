@@ -68,7 +68,7 @@ class Readiness:
             "status": "ready",
             "free_mb": free // 2**20,
             "embedder": embedder.name,
-            "embedder_fails": bool(getattr(embedder, "fails", False)),
+            "embedder_fails": bool(getattr(embedder, "is_failing", False)),
         }
 
     def close(self) -> None:
