@@ -23,7 +23,7 @@ from contextrender_bridge.engine.call.compaction_choice import (
     choose_within,
 )
 from contextrender_bridge.engine.call.compaction_parts import (
-    charged_tokens,
+    budgeted_text_tokens,
     read_results,
     read_texts,
 )
@@ -98,7 +98,7 @@ class CompactedHistory:
         budget = choose_budget(
             size,
             shown_text_tokens=texts.tokens + counter.text(summary),
-            charged_text_tokens=charged_tokens(history),
+            budgeted_text_tokens=budgeted_text_tokens(history),
             results=len(history.results),
         )
         rendered = render_call(

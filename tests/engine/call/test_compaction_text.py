@@ -128,12 +128,12 @@ def test_limit_is_at_most_half_of_the_window(tokens: int, window: int, limit: in
 
 
 def test_budget_excludes_tokens_of_texts() -> None:
-    budget = choose_budget(32_000, shown_text_tokens=300, charged_text_tokens=500, results=10)
+    budget = choose_budget(32_000, shown_text_tokens=300, budgeted_text_tokens=500, results=10)
     assert 32_000 - 1_500 < budget - 500 < 32_000
-    smaller = choose_budget(32_000, shown_text_tokens=9_300, charged_text_tokens=500, results=10)
+    smaller = choose_budget(32_000, shown_text_tokens=9_300, budgeted_text_tokens=500, results=10)
     assert smaller == budget - 9_000
     # If a history is mostly text, the policy cuts it to three tenths of its budget.
-    cut = choose_budget(32_000, shown_text_tokens=300, charged_text_tokens=900_000, results=10)
+    cut = choose_budget(32_000, shown_text_tokens=300, budgeted_text_tokens=900_000, results=10)
     assert 0.65 < 31_000 / cut < 0.75
 
 

@@ -110,25 +110,25 @@ def cut_middle(text: str, limit: int, counter: TokenCounter) -> str:
 
 
 def choose_budget(
-    limit: int, *, shown_text_tokens: int, charged_text_tokens: int, results: int
+    limit: int, *, shown_text_tokens: int, budgeted_text_tokens: int, results: int
 ) -> int:
     """Return the renderer's budget, with which its results fill a text of `limit` tokens.
 
     `shown_text_tokens` counts the messages that the text has, and the agent's summary.
-    `charged_text_tokens` counts the history's messages that the renderer's budget includes.
+    `budgeted_text_tokens` counts the history's messages that the renderer's budget includes.
     """
     list_tokens = min(int(LIST_SHARE * limit), LINE_TOKENS * results)
     result_tokens = limit - shown_text_tokens - list_tokens - OPENING_TOKENS
-    return budget_beside_text(max(result_tokens, MIN_RESULT_TOKENS), charged_text_tokens)
+    return budget_beside_text(max(result_tokens, MIN_RESULT_TOKENS), budgeted_text_tokens)
 
 
-def budget_beside_text(result_tokens: int, charged_text_tokens: int) -> int:
+def budget_beside_text(result_tokens: int, budgeted_text_tokens: int) -> int:
     """Return the renderer's budget that leaves `result_tokens` for results beside the messages.
 
     The renderer keeps the messages up to `CAP` of its budget, and otherwise cuts them to `TARGET`.
     """
-    budget = result_tokens + charged_text_tokens
-    is_cut = charged_text_tokens > CAP * budget
+    budget = result_tokens + budgeted_text_tokens
+    is_cut = budgeted_text_tokens > CAP * budget
     if not is_cut:
         return budget
     return int(result_tokens / (1 - TARGET))  # the texts then have TARGET of the budget

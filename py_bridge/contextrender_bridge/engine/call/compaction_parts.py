@@ -20,8 +20,8 @@ def read_texts(history: History, messages: Sequence[Json]) -> list[MessageText]:
     ]
 
 
-def charged_tokens(history: History) -> int:
-    """Return the tokens of the text that a budget charges."""
+def budgeted_text_tokens(history: History) -> int:
+    """Return the tokens of the messages of user and assistant that a renderer's budget includes."""
     free = unbudgeted_messages(history, len(history))
     return sum(history.text_tokens) - sum(history.text_tokens[position] for position in free)
 

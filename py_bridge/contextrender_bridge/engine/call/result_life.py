@@ -47,10 +47,11 @@ class ResultLife:
         return ResultDecision("excerpt", None, reason, remaining_tokens)
 
 
-def is_told_by_lives(record: CallRecord) -> bool:
-    """Return whether the results' lives give the reasons of a call, without a rendering.
+def has_recorded_reasons(record: CallRecord) -> bool:
+    """Return whether the recorded calls say why a call shows a result; otherwise it is rendered.
 
-    They do if its policy continues the call before it, and the call was sent as rendered.
+    They do if its policy continues the prompt before it, and the call was sent as rendered. Then a
+    result is shown as the last call that changed its display showed it.
     """
     return policy_named(record.settings.policy).is_cache_aware and not record.sent_full
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.engine.call.call_record import CallRecord, to_runs
-from contextrender_bridge.engine.call.result_life import is_told_by_lives
+from contextrender_bridge.engine.call.result_life import has_recorded_reasons
 from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
 from contextrender_bridge.engine.models.embeddings import Embedder
 from contextrender_bridge.engine.policies import POLICIES, policy_named
@@ -81,7 +81,7 @@ class CachedReplay(BranchReplay):
         """Return a call's misses, with reasons from its results' lives or from its rendering."""
         if call.missing_results and call.turn not in self._misses:
             record = self.record_at(call.turn)
-            if record is not None and is_told_by_lives(record):
+            if record is not None and has_recorded_reasons(record):
                 self._misses[call.turn] = self._recorded_misses(call, record)
             else:
                 settings = record.settings if record else by_turn.at(call.turn)
