@@ -293,6 +293,20 @@ def test_error_and_export_name_the_missing_message(alice: User) -> None:
     alice.api("import_session", session="copy", data=export)
 
 
+def test_head_without_messages_is_exported_as_its_parent(alice: User) -> None:
+    record_session(alice)
+    alice.api("sync", session="s", messages=[*RUN[:9], user("A third branch.")])
+    alice.api("sync", session="s", messages=[*OTHER, assistant("The second branch again.")])
+    own_events = [
+        UUID(node.id) for node in alice.graph().of("Message") if place_of_id(UUID(node.id))[0] == 1
+    ]
+    damage(alice, ("nodes", (min(own_events),)), "deleted")
+    WORKING_SET.clear()
+    export = alice.api("export_session", session="s")
+    assert [branch["parent"] for branch in export["branches"]] == [-1, 0]
+    assert export["head"] == 0
+
+
 def test_check_command_finds_and_repairs_damage(alice: User, tmp_path: Any) -> None:
     record_session(alice)
     delete_result(alice, 11)
