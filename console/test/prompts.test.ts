@@ -38,10 +38,17 @@ test("the cached prefix ends at the first message that differs", () => {
   expect(differenceOf([line(1), line(2), line(3)], [line(1), line(2, "excerpt"), line(3)]).end).toBe(2);
   expect(differenceOf([line(1), line(3)], [line(1), line(2), line(3)]).end).toBe(2);
   const usage = { uncached: 5, cache_read: 20, cache_write: 0, cache_write_1h: 0, output: 1 };
-  expect(cacheSentence(2, 7, 8, usage)).toBe(
-    "Turn 8 can read the prompt before message #2 of turn 7 from a provider’s cache. The provider read 20 of 25 prompt tokens from it.",
-  );
-  expect(cacheSentence(null, 7, 8, null)).toBe("Turn 8 can read the whole prompt of turn 7 from a provider’s cache.");
+  const read = "Turn 8 can read the prompt before message #2 of turn 7 from a provider’s cache. The provider read 20 of 25 prompt tokens from it.";
+  expect(cacheSentence(2, 7, 8, null, usage, null)).toBe(read);
+  const price = { uncached: 0.5, cache_read: 0.1, cache_write: 0.5, cache_write_1h: 0.5, output: 1 };
+  expect(cacheSentence(2, 7, 8, { ...usage, cache_read: 18 }, usage, price)).toBe(`${read} To read all 23 that the earlier prompt had would have cost $1.20 less.`);
+  expect(cacheSentence(2, 7, 8, { ...usage, cache_read: 10 }, usage, price)).toBe(read);
+  expect(cacheSentence(null, 7, 8, null, null, null)).toBe("Turn 8 can read the whole prompt of turn 7 from a provider’s cache.");
+});
+
+test("texts are compared if both prompts have one", () => {
+  const { changed } = differenceOf([line(1, "complete", "a b"), line(2)], [line(1, "excerpt", "a"), line(2, "omitted")]);
+  expect(changed.map(({ texts }) => texts)).toEqual([["a b", "a"], null]);
 });
 
 test("two excerpts of one result may differ", () => {

@@ -233,3 +233,14 @@ def test_explain_and_misses_give_the_same_reason(alice: User) -> None:
                 )
             reasons |= {re.sub(r"\d+", "N", row["reason"]) for row in rows}
     assert {"shown since call N", "dropped when the prompt was rebuilt at call N"} <= reasons
+
+
+def test_call_has_the_price_of_its_model(alice: User) -> None:
+    render_calls(alice.api, "s", agent_run(3), budget=700, model="own")
+    assert alice.api("get_call", session="s")["price"] is None
+    prices = ["own:input=2,cached=0.5,output=8"]
+    price = alice.api("get_call", session="s", turn=1, prices=prices)["price"]
+    millionths = {name: round(dollars * 1e6, 6) for name, dollars in price.items()}
+    prompt = {"uncached": 2, "cache_read": 0.5, "cache_write": 2, "cache_write_1h": 4}
+    assert millionths == prompt | {"output": 8}
+    alice.api.refused("get_call", 422, "invalid_request", session="s", prices=["cheap"])

@@ -233,11 +233,20 @@ export interface MessageLine {
   calls: CallLine[];
 }
 
+/** The price of a model in dollars per token, by kind of token. */
+export interface PriceView {
+  uncached: number;
+  cache_read: number;
+  cache_write: number;
+  cache_write_1h: number;
+  output: number;
+}
+
 /**
  * One model call: why its prompt shows or omits each result, and the history before it. The history has `history_messages`
  * messages, of which the prompt has `prompt_messages`. `messages` has all of them, or those that the request asked for.
  * `parameters` are the method's parameters for the call, `turn_count` is the number of the branch's last call. `prompt` has
- * the messages as they were sent, if the request asked for them.
+ * the messages as they were sent, if the request asked for them. `price` is that of the call's model, None if it has none.
  */
 export interface CallView {
   explain: ExplainView;
@@ -246,6 +255,7 @@ export interface CallView {
   history_messages: number;
   prompt_messages: number;
   messages: MessageLine[];
+  price: PriceView | null;
   prompt: Record<string, unknown>[] | null;
 }
 

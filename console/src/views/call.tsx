@@ -5,6 +5,7 @@ import { useEvent } from "../preferences";
 import { Icon } from "../parts/icon";
 import { useReport } from "../parts/request";
 import { Empty, Failure, Loading } from "../parts/notes";
+import { ownPrices } from "../parts/prices";
 import { ResultLinks, TurnInput } from "../parts/links";
 import { go, type Options } from "../route";
 import { numbersIn, OMITTED, EXCERPT, type SessionData, type ViewProps } from "../session";
@@ -23,7 +24,7 @@ export function Call({ place, data }: ViewProps) {
   const changed = data.setting !== null;
   const base = { ...data.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
-  const fields = { ...base, sort: page.sort, descending: page.descending, rows: page.rows, window: page.window };
+  const fields = { ...base, sort: page.sort, descending: page.descending, rows: page.rows, window: page.window, prices: ownPrices() };
   const recordedCall = useReport<CallView>("get_call", isCall ? fields : null);
   const other = useReport<CallView>("get_call", changed && isCall ? { ...fields, ...data.setting } : null);
   const shownCall = changed ? (other.value?.explain.turn === turn ? other.value : null) : recordedCall.value;
@@ -82,7 +83,7 @@ export function Call({ place, data }: ViewProps) {
         {view && <Summary view={view} waiting={data.isAnswering && turn === last} />}
       </div>
       {recordedCall.value?.explain.turn === turn && !(data.waiting && turn === last) && (
-        <Answer key={turn} data={data} turn={turn} position={recordedCall.value.history_messages} />
+        <Answer key={turn} data={data} turn={turn} position={recordedCall.value.history_messages} price={recordedCall.value.price} />
       )}
       {error !== null && <Failure error={error} again={changed ? other.again : recordedCall.again} />}
       {difference && (
@@ -95,7 +96,7 @@ export function Call({ place, data }: ViewProps) {
         <div class={recordedCall.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
-          <Compare data={data} turn={turn} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
+          <Compare data={data} turn={turn} price={view.price} other={beside} onOther={(compared) => go(data.to("call", turn, withOptions(compared)), true)} />
           <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />
           <Scores view={view} page={page} onPage={setPage} data={data} difference={difference} />
         </div>

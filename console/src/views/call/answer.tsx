@@ -1,18 +1,19 @@
 // The model's answer: its text and calls, with used values marked and misses in red.
 import { useState } from "preact/hooks";
-import { number, plural } from "../../format";
+import { dollars, number, plural } from "../../format";
+import { costOf, promptOf } from "../../parts/cost";
 import { useReport } from "../../parts/request";
 import { Marked } from "../../parts/marked";
 import { Failure, Loading } from "../../parts/notes";
 import { OldVersion, ResultLink, ResultLinks } from "../../parts/links";
 import { readableArguments } from "../../parts/reading";
 import type { SessionData } from "../../session";
-import type { ContentView, MissesView, TurnView } from "../../types";
+import type { ContentView, MissesView, PriceView, TurnView } from "../../types";
 import { PART, readWhole } from "./histories";
 import { ToolCall } from "./messages";
 
 /** `position` is the position of the answer. */
-export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
+export function Answer({ data, turn, position, price }: { data: SessionData; turn: number; position: number; price: PriceView | null }) {
   const call = data.turns[turn - 1];
   const answer = useReport<ContentView>("read_message", { ...data.branch, position, characters: PART });
   const lacks = useReport<MissesView>("misses", call?.misses.length ? { ...data.branch, start: turn, limit: 1 } : null);
@@ -30,7 +31,7 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>
-      <p class="muted">{[call && billOf(call), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
+      <p class="muted">{[call && billOf(call, price), plural(value.tokens, "token") + " of text"].filter(Boolean).join(" · ")}</p>
       {value.text !== "" && <pre>{marked(fullText ?? value.text)}</pre>}
       {fullText === null && [...value.text].length < value.length && (
         <button class="link" onClick={() => void readWhole(data, position).then(setWhole)}>
@@ -68,11 +69,11 @@ export function Answer({ data, turn, position }: { data: SessionData; turn: numb
   );
 }
 
-/** The provider's usage of a call. */
-function billOf({ model, usage }: TurnView): string {
+/** Return the provider's usage of a call, and its cost. */
+function billOf({ model, usage }: TurnView, price: PriceView | null): string {
   if (!usage) return model;
-  const { uncached, cache_read: read, cache_write: written, cache_write_1h: hour, output } = usage;
-  const prompt = uncached + read + written + hour;
+  const { cache_read: read, output } = usage;
   const cached = read ? `, ${number(read)} of them from the cache` : "";
-  return `${model ? `${model}: ` : ""}${number(prompt)} prompt tokens${cached}, ${number(output)} of output`;
+  const cost = price ? `: ${dollars(costOf(usage, price))}` : "; the model has no price";
+  return `${model ? `${model}: ` : ""}${number(promptOf(usage))} prompt tokens${cached}, ${number(output)} of output${cost}`;
 }

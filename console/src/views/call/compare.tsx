@@ -1,12 +1,14 @@
 // Two prompts side by side: of two calls, or of one call under two settings.
 import { useMemo } from "preact/hooks";
-import { number, plural, signed } from "../../format";
+import { diffWordsWithSpace } from "diff";
+import { dollars, number, plural, signed } from "../../format";
+import { promptOf } from "../../parts/cost";
 import { useReport } from "../../parts/request";
 import { Failure, Loading } from "../../parts/notes";
 import { type Column, num, Table, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/links";
 import type { SessionData } from "../../session";
-import type { CallUsage, CallView, MessageLine } from "../../types";
+import type { CallUsage, CallView, MessageLine, PriceView } from "../../types";
 
 /** The form of a message in a prompt: complete, a shorter text, only some of its calls, or omitted. */
 type Form = "complete" | "excerpt" | "compaction" | "calls" | "out";
@@ -16,11 +18,14 @@ interface Changed {
   line: MessageLine;
   left: Form;
   right: Form;
+  /** The texts of both sides, if both have one. */
+  texts: [string, string] | null;
 }
 
 interface Props {
   data: SessionData;
   turn: number;
+  price: PriceView | null;
   other: number | null;
   onOther: (turn: number | null) => void;
 }
@@ -28,7 +33,7 @@ interface Props {
 /** The number of messages that are compared, the newest ones of a prompt. */
 const WINDOW = 2000;
 
-export function Compare({ data, turn, other, onOther }: Props) {
+export function Compare({ data, turn, price, other, onOther }: Props) {
   const { last, setting } = data;
   const isSetting = setting !== null;
   const fields = { ...data.branch, rows: 0, window: WINDOW };
@@ -54,7 +59,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
       { kindOf: (row) => (row.right === "out" ? "muted" : row.left === "out" ? "good" : "") },
     ),
     num("Tokens", ({ line }) => number(line.tokens + line.calls.reduce((sum, call) => sum + call.tokens, 0))),
-    text("Begins", ({ line }) => line.text.slice(0, 120), { kind: "mono clip" }),
+    text("Text", ({ line, texts }) => (texts ? <Words texts={texts} /> : line.text.slice(0, 120)), { kindOf: ({ texts }) => (texts ? "mono" : "mono clip") }),
   ];
   return (
     <details class="compare" open={other !== null} onToggle={(event) => toggle(event.currentTarget.open)}>
@@ -74,7 +79,7 @@ export function Compare({ data, turn, other, onOther }: Props) {
               </span>
             )}
           </p>
-          {difference && other < turn && <p>{cacheSentence(difference.end, other, turn, data.turns[turn - 1]?.usage)}</p>}
+          {difference && other < turn && <p>{cacheSentence(difference.end, other, turn, data.turns[other - 1]?.usage, data.turns[turn - 1]?.usage, price)}</p>}
           {error !== null && <Failure error={error} again={left.error ? left.again : right.again} />}
           {!ready && <p class="hint">There is no turn {number(other)}.</p>}
           {ready && error === null && !difference && <Loading what="Reading both prompts…" />}
@@ -87,13 +92,28 @@ export function Compare({ data, turn, other, onOther }: Props) {
   );
 }
 
-/** Return up to where a provider can read the later prompt from the cache of the earlier one, and what it read. */
-export function cacheSentence(end: number | null, earlier: number, later: number, usage: CallUsage | null | undefined): string {
+/** The beginning of a message's text, with the words that only one of two prompts has. */
+function Words({ texts: [left, right] }: { texts: [string, string] }) {
+  const parts = useMemo(() => diffWordsWithSpace(left, right), [left, right]);
+  return (
+    <pre class="words">
+      {parts.map(({ value, added, removed }) => (added ? <ins>{value}</ins> : removed ? <del>{value}</del> : value))}
+    </pre>
+  );
+}
+
+/** Return up to where a provider can read the later prompt from the cache of the earlier one, what it read, and what the rest cost. */
+export function cacheSentence(
+  end: number | null, earlier: number, later: number, before: CallUsage | null | undefined, usage: CallUsage | null | undefined, price: PriceView | null,
+): string {
   const repeated = end === null ? "the whole prompt" : `the prompt before message #${end}`;
   const sentence = `Turn ${number(later)} can read ${repeated} of turn ${number(earlier)} from a provider’s cache.`;
   if (!usage) return sentence;
-  const prompt = usage.uncached + usage.cache_read + usage.cache_write + usage.cache_write_1h;
-  return `${sentence} The provider read ${number(usage.cache_read)} of ${number(prompt)} prompt tokens from it.`;
+  const read = `${sentence} The provider read ${number(usage.cache_read)} of ${number(promptOf(usage))} prompt tokens from it.`;
+  const unread = before ? Math.min(promptOf(before), promptOf(usage)) - usage.cache_read : 0;
+  if (unread <= 0 || !price) return read;
+  const more = unread * ((usage.cache_write ? price.cache_write : price.uncached) - price.cache_read);
+  return `${read} To read all ${number(unread + usage.cache_read)} that the earlier prompt had would have cost ${dollars(more)} less.`;
 }
 
 const FORMS: Record<Form, string> = { complete: "complete", excerpt: "excerpt", compaction: "compaction", calls: "only its calls", out: "–" };
@@ -117,7 +137,10 @@ export function differenceOf(left: MessageLine[], right: MessageLine[]): Differe
     const forms = [formOf(leftLine), formOf(other)];
     if (forms[0] === "out" && forms[1] === "out") continue;
     if (forms[0] === forms[1] && textOf(leftLine) === textOf(other)) same++;
-    else changed.push({ position, line: (leftLine ?? other)!, left: forms[0], right: forms[1] });
+    else {
+      const isInBoth = forms.every((form) => form !== "out" && form !== "calls");
+      changed.push({ position, line: (leftLine ?? other)!, left: forms[0], right: forms[1], texts: isInBoth ? [leftLine!.text, other!.text] : null });
+    }
   }
   const end = changed.length > 0 && changed[0].position <= last ? changed[0].position : null;
   return { changed, same, end };
